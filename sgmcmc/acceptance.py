@@ -1,0 +1,41 @@
+"""Whether a trajectory's end becomes the next state: ``monitor``, ``metropolis`` or ``persistent_uniform``.
+
+``persistent_uniform`` is Neal's non-reversible rule (2020): v ∈ (−1, 1) is part of the state, uniform and
+independent of the rest; each decision moves it by δ (wrapped at both ends), accepts where |v| < MH, and
+on acceptance divides it by MH. Rejections then come in clusters. It is kept as its sign and log |v|,
+because MH may be too large or too small for a float.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+ACCEPTANCES = ("monitor", "metropolis", "persistent_uniform")
+
+
+def metropolis(log_mh: Tensor, uniform: Tensor) -> Tensor:
+    """Accept with probability min(1, MH): log u < log MH, bool ``[chains]``. NaN and −∞ are rejections."""
+    return uniform.log() < log_mh
+
+
+def persistent_uniform(
+    log_mh: Tensor, sign: Tensor, log_abs: Tensor, delta: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Neal's rule: returns (accepted, sign of v, log |v|), all ``[chains]``.
+
+    v ← v + δ, minus 2 where it passes 1 (plus 2 below −1); accept where log |v| < log MH; then v ← v / MH.
+    """
+    v = sign * log_abs.exp() + delta
+    v = torch.where(v > 1, v - 2, torch.where(v < -1, v + 2, v))
+    # At δ = 0 a v too small for a float keeps its own logarithm.
+    log_abs = v.abs().log() if delta else log_abs
+    sign = torch.where(v < 0, -1.0, 1.0).to(sign) if delta else sign
+    accepted = log_abs < log_mh
+    return accepted, sign, torch.where(accepted, log_abs - log_mh, log_abs)
+
+
+def persistent_start(uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """(sign, log |v|) of v uniform on (−1, 1), from a uniform on (0, 1)."""
+    v = 2 * uniform - 1
+    return torch.where(v < 0, -1.0, 1.0).to(v), v.abs().log()

@@ -1,0 +1,21 @@
+"""The errors that a user can mend; the command line prints them as one sentence and exits with status 2."""
+
+
+class SettingError(ValueError):
+    """A setting that cannot work, named with its value and what would do.
+
+    ``SettingError("lr", -1, "must be a positive number")`` reads
+    ``lr=-1: must be a positive number``.
+    """
+
+    def __init__(self, setting: str, value: object, mend: str):
+        self.setting, self.value, self.mend = setting, value, mend
+        super().__init__(f"{setting}={value}: {mend}")
+
+
+class DataError(RuntimeError):
+    """A data file that is missing, damaged or cannot be downloaded; the message is one sentence."""
+
+
+class StoreError(RuntimeError):
+    """A run folder that cannot be used (another configuration, damaged, full or read-only disk)."""

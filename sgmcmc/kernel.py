@@ -1,0 +1,309 @@
+"""A sampler with its numbers: everything that one trajectory needs besides the target and the state."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from sgmcmc.acceptance import ACCEPTANCES
+from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
+from sgmcmc.errors import SettingError
+from sgmcmc.momentum import REFRESHES
+from sgmcmc.samplers import Sampler, lookup
+from sgmcmc.schedules import SCHEDULES, Schedule
+from sgmcmc.words import Op, Word
+
+
+@dataclass(frozen=True)
+class Friction:
+    """Friction in one of the papers' parametrisations; floats or float64 tensors ``[chains, 1]``.
+
+    ``gamma``: a = e^{−γh} (for the letter E, 1 − γh). ``beta``: AMAGOLD's, b = hβ, a = (1 − b)/(1 + b) (for
+    E, 1 − 2b: γ = 2β, AMAGOLD's Algorithm 1). γ may be infinite (a = 0), β may be large (a < 0: over-relaxed).
+    """
+
+    kind: str  # gamma or beta
+    value: float | Tensor
+
+    def decay(self, h, euler: bool):
+        """Momentum decay of one whole step of size h."""
+        rate = self.value * h
+        if self.kind == "beta":
+            return 1 - 2 * rate if euler else (1 - rate) / (1 + rate)
+        return 1 - rate if euler else torch.exp(-torch.as_tensor(rate, dtype=torch.float64))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One trajectory's law: word, length, step size, friction, temperature, mass and policies.
+
+    ``step_size`` h, ``friction`` and ``step_scale`` (what tuning has found) are floats or float64 tensors
+    ``[chains, 1]``; ``mass`` is 1.0 or float64 ``[dim]``.
+    Build it with ``make_kernel``, which refuses what cannot be exact.
+    """
+
+    word: Word
+    steps: int
+    step_size: float | Tensor
+    friction: Friction
+    temperature: float = 1.0
+    mass: float | Tensor = 1.0
+    refresh: str = "keep"
+    alpha: float = 0.0
+    acceptance: str = "monitor"
+    delta: float = 0.0
+    gradient: str = "full"
+    ends: str = "minibatch"
+    batches: Minibatches | GradientNoise | None = None
+    schedule: Schedule = field(default_factory=Schedule)
+    rescaled: bool = False
+    impossible: str | None = None  # why log MH cannot be had: it is −∞
+    inexact: str | None = None  # why log MH, though finite, is not exact
+
+    @property
+    def points(self) -> int:
+        """Positions of a trajectory at which a gradient is taken."""
+        return self.word.gradient_points(self.steps) if self.gradient != "none" else 0
+
+    @property
+    def random_direction(self) -> bool:
+        return self.schedule.direction == "random"
+
+    @cached_property
+    def momentum_scale(self):
+        """√T M^½: a float, or float64 ``[dim]``."""
+        return math.sqrt(self.temperature) * self.mass**0.5
+
+    @cached_property
+    def inverse_mass(self):
+        return 1 / self.mass
+
+    def program(self, trajectory: int, dtype: torch.dtype, device) -> list[list[tuple[Op, object, object]]]:
+        """(op, duration or c, noise scale) of every op, forwards and (for a random direction) backwards.
+
+        Numbers are computed in float64 and cast once; those of one step and letter are shared.
+        """
+        factors = tuple(self.schedule.factors(self.steps, trajectory))
+        key = (factors, dtype, torch.device(device))
+        if key not in self._programs:
+            self._programs[key] = self._program(*key)
+        return self._programs[key]
+
+    @cached_property
+    def _programs(self) -> dict:
+        return {}
+
+    def _program(self, factors, dtype, device):
+        sizes = {factor: self.step_size * factor for factor in factors}
+        cache: dict = {}
+
+        def cast(value):
+            if isinstance(value, tuple):
+                return tuple(map(cast, value))
+            if isinstance(value, Tensor) and value.numel() == 1:
+                value = value.item()
+            return value.to(dtype=dtype, device=device) if isinstance(value, Tensor) else value
+
+        def numbers(op: Op):
+            place = (op.letter, tuple((factors[step], share) for step, share in op.shares))
+            if place not in cache:
+                cache[place] = cast(self._numbers(op, [sizes[factors[step]] for step, _ in op.shares]))
+            return cache[place]
+
+        ways = [self.word.trajectory(self.steps)]
+        if self.random_direction:
+            ways.append(self.word.trajectory(self.steps, backwards=True))
+        return [[(op, *numbers(op)) for op in way] for way in ways]
+
+    def _numbers(self, op: Op, h: list):
+        share = op.shares[0][1]
+        if op.letter in "AB":
+            return share * h[0] * self._rescaling(h[0]), None
+        if op.letter == "E":
+            keep = self.friction.decay(share * h[0], euler=True)
+            # √(2γTh) M^½ with γh = 1 − keep.
+            return share * h[0], (keep, (2 * (1 - keep)) ** 0.5 * self.momentum_scale)
+        keep = 1.0
+        for size, (_, fraction) in zip(h, op.shares, strict=True):
+            decay = self.friction.decay(size, euler=False)
+            keep = keep * (decay if fraction == 1 else decay**fraction)
+        return keep, (1 - keep**2) ** 0.5 * self.momentum_scale
+
+    def _rescaling(self, h):
+        """b = √(tanh(γh/2)/(γh/2)) of OVRVO (note of 2020, equation 12), else 1."""
+        if not self.rescaled:
+            return 1.0
+        decay = torch.as_tensor(self.friction.decay(h, False), dtype=torch.float64)
+        half = -decay.log() / 2
+        return torch.where(half > 0, (half.tanh() / half.clamp(min=1e-300)).sqrt(), 1.0)
+
+
+def make_kernel(
+    sampler: str | Sampler,
+    potential,
+    step_size,
+    *,
+    steps: int = 1,
+    friction: Friction | None = None,
+    word: str | None = None,
+    temperature: float = 1.0,
+    mass: float | Tensor = 1.0,
+    refresh: str | None = None,
+    alpha: float | None = None,
+    acceptance: str | None = None,
+    delta: float | None = None,
+    gradient: str | None = None,
+    ends: str = "minibatch",
+    minibatches: str = "independent",
+    batch_size: int | None = None,
+    schedule: Schedule | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Kernel:
+    """The kernel of a sampler of the table (or of a row of one's own), with what is given put in.
+
+    ``step_size`` is h; a sequence gives one a chain. ``alpha`` defaults to .9, ``delta`` to .05.
+    Raises SettingError, naming the reason, for a trajectory that is to be corrected but whose acceptance
+    probability is not exact, for momentum that would never be refreshed, and for impossible numbers.
+    """
+    row = lookup(sampler) if isinstance(sampler, str) else sampler
+    word = Word(word or row.word)
+    refresh, acceptance = refresh or row.refresh, acceptance or row.acceptance
+    gradient, schedule = gradient or row.gradient, schedule or Schedule()
+    if gradient == "either":
+        gradient = "full" if getattr(potential, "together", True) else "minibatch"
+    _one_of("sampler.refresh", refresh, REFRESHES)
+    _one_of("sampler.acceptance", acceptance, ACCEPTANCES)
+    _one_of("sampler.gradient", gradient, ("full", "minibatch", "none"))
+    _one_of("sampler.ends", ends, ("exact", "minibatch"))
+    _one_of("sampler.minibatches", minibatches, LAWS)
+    _one_of("schedule", schedule.name, SCHEDULES)
+    _one_of("schedule.direction", schedule.direction, ("forward", "random"))
+    if row.friction == "infinite" and friction is None:
+        friction = Friction("gamma", math.inf)
+    friction = friction or Friction("gamma", 1.0)
+    step_size = _per_chain("step_size", step_size, positive=True)
+    friction = Friction(friction.kind, _per_chain("friction", friction.value))
+    if row.steps is not None and steps != row.steps:
+        raise SettingError("steps_per_cycle", steps, f"the sampler's trajectories have {row.steps} step")
+    if steps < 1:
+        raise SettingError("steps_per_cycle", steps, "must be at least 1")
+    if not (temperature >= 0 and math.isfinite(temperature)):
+        raise SettingError("temperature", temperature, "must be a number that is not negative")
+    kicks = set(word.letters) & set("BE")
+    if bool(kicks) != (gradient != "none"):
+        mend = "has no kick, so it takes sampler.gradient=none" if not kicks else "needs a gradient: full or minibatch"
+        raise SettingError("sampler.word", word.letters, mend)
+    kernel = Kernel(
+        word=word,
+        steps=steps,
+        step_size=step_size,
+        friction=friction,
+        temperature=float(temperature),
+        mass=mass,
+        refresh=refresh,
+        alpha=0.9 if alpha is None else alpha,
+        acceptance=acceptance,
+        delta=0.05 if delta is None else delta,
+        gradient=gradient,
+        ends=ends,
+        schedule=schedule,
+        rescaled=row.rescaled,
+    )
+    _check_refresh(kernel)
+    exact_ends = 2 if ends == "exact" and gradient == "minibatch" else 0
+    if exact_ends and not word.kicks_at_both_ends:
+        raise SettingError(
+            "sampler.ends", ends, f"the word {word.letters} takes no gradient at the ends of a trajectory"
+        )
+    batches = None
+    if gradient == "minibatch":
+        points = kernel.points - exact_ends
+        if potential.data_size and points:
+            size = batch_size or potential.data_size
+            views = getattr(potential, "views", 1)
+            batches = Minibatches(minibatches, potential.data_size, size, points, views)
+        elif getattr(potential, "noise", 0.0) and points > 0:
+            batches = GradientNoise(potential.noise, potential.dim, points, dtype)
+    kernel = replace(
+        kernel,
+        batches=batches,
+        impossible=_impossible(kernel),
+        inexact=getattr(potential, "inexact", None),
+    )
+    reason = kernel.impossible or kernel.inexact
+    if acceptance != "monitor" and reason:
+        raise SettingError(
+            "sampler.acceptance",
+            acceptance,
+            f"the acceptance probability would not be exact, because {reason}; use sampler.acceptance=monitor",
+        )
+    return kernel
+
+
+def _impossible(kernel: Kernel) -> str | None:
+    """Why log MH cannot be had from the kicks' energies, or None where it can."""
+    if "E" in kernel.word.letters:
+        return "the Euler-Maruyama letter E has no backward trajectory (GGMC paper, theorem 1)"
+    if kernel.temperature == 0:
+        return "the acceptance probability needs temperature > 0"
+    if kernel.random_direction:
+        return None
+    mend = ", and its direction is not drawn at random (schedule.direction=random)"
+    if kernel.word.one_sided or kernel.schedule.one_sided:
+        return (kernel.word.one_sided or kernel.schedule.one_sided) + mend
+    if kernel.schedule.name == "palindromic_cosine" and kernel.word.leading_refresh:
+        return f"under a schedule the O's of {kernel.word.letters} do not read the same backwards" + mend
+    return None
+
+
+def _check_refresh(kernel: Kernel) -> None:
+    """Refuse words whose kept momentum would never be refreshed, and c < 0 in two O's."""
+    letters, euler = kernel.word.letters, "E" in kernel.word.letters
+    decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, euler), dtype=torch.float64)
+    if not bool(torch.isfinite(decay).all()) or bool((decay.abs() > 1).any()):
+        raise SettingError(
+            "friction",
+            _show(kernel.friction.value),
+            "together with this step size gives a momentum decay outside [-1, 1]; make it smaller, but not negative",
+        )
+    if kernel.refresh == "keep":
+        if not set(letters) & set("OE"):
+            raise SettingError("sampler.refresh", "keep", f"the word {letters} would never refresh its momentum")
+        if kernel.temperature > 0 and bool((decay.abs() == 1).any()):
+            raise SettingError(
+                "friction",
+                _show(kernel.friction.value),
+                "never refreshes the momentum: give some friction, or use sampler.refresh=full",
+            )
+    if kernel.refresh == "partial" and not 0 <= abs(kernel.alpha) < 1:
+        raise SettingError("sampler.alpha", kernel.alpha, "must be above -1 and below 1")
+    if letters.count("O") > 1 and bool((decay < 0).any()):
+        raise SettingError(
+            "friction",
+            _show(kernel.friction.value),
+            f"gives a negative momentum decay, which cannot be split over the O's of {letters}; use less",
+        )
+    if kernel.rescaled and bool((decay == 0).any()):
+        raise SettingError("friction", _show(kernel.friction.value), "must be finite for a rescaled word: it never moves")
+
+
+def _one_of(setting: str, value: str, known) -> None:
+    if value not in known:
+        raise SettingError(setting, value, f"must be one of {', '.join(known)}")
+
+
+def _show(value) -> object:
+    return value.flatten().tolist() if isinstance(value, Tensor) else value
+
+
+def _per_chain(setting: str, value, positive: bool = False):
+    """A float, or a float64 tensor ``[chains, 1]`` of a sequence; checked to be numbers (positive ones)."""
+    tensor = torch.as_tensor(value, dtype=torch.float64)
+    good = (tensor > 0) & torch.isfinite(tensor) if positive else tensor >= 0
+    if tensor.ndim > 2 or not bool(good.all()):
+        raise SettingError(setting, _show(value), f"must be {'positive' if positive else 'not negative'}")
+    return float(tensor) if tensor.ndim == 0 else tensor.reshape(-1, 1)

@@ -1,0 +1,45 @@
+"""The targets: each a class with three methods, ``potential``, ``gradient`` and ``initial``.
+
+θ is ``[chains, dim]``. ``dim`` is the number of coordinates, ``data_size`` N the number of data (0: none).
+
+- ``potential(theta)`` is the exact U(θ), ``[chains]`` float64, one fixed function of θ: minus the log likelihood
+  of all data minus the log prior.
+- ``gradient(theta, batch=None)`` is ∇U, ``[chains, dim]``; with a batch an unbiased estimate of it. A batch of a
+  target with data is int64 indices ``[chains, B]`` (N/B times the batch's likelihood gradient, plus the
+  prior's); of a target without data it is a tensor ``[chains, dim]`` that is added (artificial noise).
+- ``initial(chains, random)`` is where chains start.
+
+A target may have more, and is asked for it where it is needed (defaults in brackets): ``noise`` [0], the
+standard deviation of the artificial gradient noise; ``inexact`` [None], why U is not a fixed function of θ;
+``views`` [1]; ``together`` [True], whether many chains go in one tensor; ``moves`` [None], a boolean ``[dim]``,
+False for coordinates that only ``gibbs`` changes; ``exact(chains, random, temperature)``;
+``potential_and_gradient(theta)``; ``gibbs(theta, temperature, random, trajectory, chains)``;
+``predict(theta, inputs)``; ``estimate(theta, batch)``, U from a minibatch.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+from sgmcmc.random import Random
+
+
+class Potential(Protocol):
+    """What the engine asks of every target; see the module's docstring."""
+
+    dim: int
+    data_size: int
+
+    def potential(self, theta: Tensor) -> Tensor: ...
+
+    def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor: ...
+
+    def initial(self, chains: int | range, random: Random) -> Tensor: ...
+
+
+def potential_and_gradient(target: Potential, theta: Tensor) -> tuple[Tensor, Tensor]:
+    """U and its full gradient, in one pass where the target has one."""
+    both = getattr(target, "potential_and_gradient", None)
+    return both(theta) if both else (target.potential(theta), target.gradient(theta))

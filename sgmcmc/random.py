@@ -1,0 +1,141 @@
+"""The one source of random numbers: counter-based, a function of where in the chain they are used.
+
+Every number is Threefry-2x32-20 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
+1, 2, 3", SC 2011) of a key made from ``(seed, stream, trajectory)`` and a counter made from
+``(step, chain, coordinate)``. Nothing is consumed in order, so a checkpoint holds counters and no
+generator state, a chain's numbers do not depend on how many chains run beside it, and the same words
+come out on every device. Streams are separate, so that drawing one more minibatch never shifts the
+noise.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+STREAMS = (
+    "noise",  # the letters O and E, and the refresh of the momentum (step 0)
+    "minibatch",  # which data a gradient sees; the artificial noise of the analytic targets
+    "augmentation",  # which view of an image; the frozen views
+    "decision",  # Metropolis-Hastings uniforms, the persistent uniform's start
+    "direction",  # the coin for the direction of a schedule, a word, an order of batches
+    "start",  # initial positions, exact draws
+    "warm_start",  # SGD before the chain
+    "gibbs",  # other Markov updates between trajectories
+    "split",  # which data are kept when a data set is cut down or split
+)
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+_MASK = 0xFFFFFFFF
+_CHUNK = 1 << 17  # counters a pass: five int32 arrays of this size stay in a core's cache
+
+
+def threefry(key: tuple[int, int], counter: tuple[int, int]) -> tuple[int, int]:
+    """One Threefry-2x32-20 block in Python integers: two 32-bit words from a 64-bit key and counter."""
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    x0, x1 = (counter[0] + schedule[0]) & _MASK, (counter[1] + schedule[1]) & _MASK
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            x0 = (x0 + x1) & _MASK
+            x1 = ((x1 << rotation | x1 >> (32 - rotation)) & _MASK) ^ x0
+        x0 = (x0 + schedule[(group + 1) % 3]) & _MASK
+        x1 = (x1 + schedule[(group + 2) % 3] + group + 1) & _MASK
+    return x0, x1
+
+
+def _signed(word: int) -> int:
+    """The int32 whose bits are those of the unsigned 32-bit ``word``."""
+    word &= _MASK
+    return word - (1 << 32) if word >> 31 else word
+
+
+def threefry_(key: tuple[int, int], x0: Tensor, x1: Tensor) -> None:
+    """Threefry-2x32-20 of int32 counters, in place (int32 sums wrap; shifts are masked to be logical)."""
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    spare = torch.empty_like(x1)
+    x0 += _signed(schedule[0])
+    x1 += _signed(schedule[1])
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            x0 += x1
+            torch.bitwise_right_shift(x1, 32 - rotation, out=spare)
+            spare &= (1 << rotation) - 1
+            x1 <<= rotation
+            x1 |= spare
+            x1 ^= x0
+        x0 += _signed(schedule[(group + 1) % 3])
+        x1 += _signed(schedule[(group + 2) % 3] + group + 1)
+
+
+class Random:
+    """All random numbers of one seed.
+
+    ``chains`` below is a number of chains (0, 1, …), a ``range`` of them, or an int64 tensor of their
+    indices; ``steps`` is a number of steps or a ``range``. Shapes are ``[steps, chains, …]``.
+    """
+
+    def __init__(self, seed: int, device: torch.device | str = "cpu"):
+        self.seed = int(seed)
+        self.device = torch.device(device)
+        self._root = threefry((self.seed & _MASK, self.seed >> 32 & _MASK), (0, 0))
+
+    def _key(self, stream: str, trajectory: int) -> tuple[int, int]:
+        stream_key = threefry(self._root, (STREAMS.index(stream), trajectory >> 32 & _MASK))
+        return threefry(stream_key, (trajectory & _MASK, 0))
+
+    def _chains(self, chains) -> Tensor:
+        if isinstance(chains, Tensor):
+            return chains.to(self.device)
+        chains = range(chains) if isinstance(chains, int) else chains
+        return torch.arange(chains.start, chains.stop, device=self.device)
+
+    def words(self, stream: str, trajectory: int, steps, chains, size: int) -> tuple[Tensor, Tensor]:
+        """Two int32 tensors ``[steps, chains, size]`` of independent uniform 32-bit words."""
+        key = self._key(stream, trajectory)
+        steps = range(steps) if isinstance(steps, int) else steps
+        chains = self._chains(chains)
+        row = (chains[:, None] * size + torch.arange(size, device=self.device)).flatten()
+        row = ((row + 2**31) % 2**32 - 2**31).to(torch.int32)
+        step = torch.arange(steps.start, steps.stop, device=self.device, dtype=torch.int32)
+        x0, x1 = step.repeat_interleave(len(row)), row.repeat(len(step))
+        for start in range(0, x0.numel(), _CHUNK):
+            threefry_(key, x0[start : start + _CHUNK], x1[start : start + _CHUNK])
+        shape = (len(step), len(chains), size)
+        return x0.view(shape), x1.view(shape)
+
+    def normal(self, stream: str, trajectory: int, steps, chains, dim: int, dtype=torch.float32) -> Tensor:
+        """Standard normals ``[steps, chains, dim]`` (Box–Muller).
+
+        Steps 2k and 2k + 1 are the cosine and the sine of one pair of words, so single steps cost as
+        much as pairs. float32 and float64 come from the same words: they agree to float32's rounding.
+        """
+        steps = range(steps) if isinstance(steps, int) else steps
+        first, last = steps.start // 2, (steps.stop + 1) // 2
+        a, b = self.words(stream, trajectory, range(first, last), chains, dim)
+        # (a + 2^31 + 1/2) 2^-32 is in (0, 1); in float32 it may round to 1, never to 0.
+        radius = a.to(dtype).add_(2.0**31 + 0.5).mul_(2.0**-32).log_().mul_(-2).clamp_(min=0).sqrt_()
+        angle = b.to(dtype).mul_(2 * math.pi * 2.0**-32)
+        pairs = torch.stack((radius * angle.cos(), radius * angle.sin()), 1)
+        pairs = pairs.view(2 * (last - first), *a.shape[1:])
+        return pairs[steps.start - 2 * first : steps.stop - 2 * first]
+
+    def uniform(self, stream: str, trajectory: int, chains, size: int = 1, step: int = 0) -> Tensor:
+        """Uniforms in the open interval (0, 1), ``[chains, size]`` float64, of 52 bits."""
+        a, b = self.words(stream, trajectory, range(step, step + 1), chains, size)
+        high = (a[0].to(torch.int64) & _MASK) << 20 | (b[0].to(torch.int64) & _MASK) >> 12
+        return (high.to(torch.float64) + 0.5) * 2.0**-52
+
+    def integers(self, stream: str, trajectory: int, steps, chains, size: int, high: int) -> Tensor:
+        """Uniform integers in [0, high), ``[steps, chains, size]`` int64 (64-bit words modulo high)."""
+        a, b = self.words(stream, trajectory, steps, chains, size)
+        word = (a.to(torch.int64) & 0x7FFFFFFF) << 32 | (b.to(torch.int64) & _MASK)
+        return word % high
+
+    def permutation(self, stream: str, trajectory: int, chains, size: int, step: int = 0) -> Tensor:
+        """Uniform permutations of 0 … size − 1, ``[chains, size]`` int64, one a chain."""
+        a, b = self.words(stream, trajectory, range(step, step + 1), chains, size)
+        word = a[0].to(torch.int64) << 32 | (b[0].to(torch.int64) & _MASK)
+        return torch.argsort(word, dim=-1)

@@ -1,0 +1,54 @@
+"""The samplers: a word and three policies each. A new sampler is a new row.
+
+The columns are the word of one step; what happens to the momentum at a trajectory's start (momentum.py);
+how its end is decided on (acceptance.py); which gradient its kicks use (``either``: minibatches for
+networks, else the full gradient); its length where that is fixed; whether A and B are scaled by
+b = √(tanh(γh/2)/(γh/2)); which friction it is born with, where not the run's; and its source.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from sgmcmc.errors import SettingError
+
+
+@dataclass(frozen=True)
+class Sampler:
+    word: str
+    refresh: str
+    acceptance: str
+    gradient: str
+    source: str
+    steps: int | None = None
+    rescaled: bool = False
+    friction: str | None = None  # "infinite": c = 0; "amagold": given as β or b
+
+
+_NEAL, _GGMC, _AMAGOLD = "Neal 2020", "Garriga-Alonso & Fortuin 2021", "Zhang, Cooper & De Sa 2020"
+
+SAMPLERS: dict[str, Sampler] = {
+    "random_walk": Sampler("A", "full", "metropolis", "none", _NEAL, steps=1),
+    "langevin": Sampler("BAB", "full", "metropolis", "full", f"{_NEAL}; {_GGMC} §4 (MALA)", steps=1),
+    "sgld": Sampler("OBABO", "keep", "monitor", "minibatch", f"{_GGMC} §4", friction="infinite"),
+    "hmc": Sampler("BAB", "full", "metropolis", "either", f"{_NEAL}; {_GGMC}; {_AMAGOLD}"),
+    "persistent_langevin": Sampler("BAB", "partial", "metropolis", "full", f"Horowitz 1991; {_NEAL}", steps=1),
+    "nonreversible_langevin": Sampler("BAB", "partial", "persistent_uniform", "full", _NEAL, steps=1),
+    "ggmc": Sampler("OBABO", "keep", "monitor", "minibatch", _GGMC),
+    "ovrvo": Sampler("OBABO", "keep", "monitor", "minibatch", "note of 2020; Sivak et al. 2014", rescaled=True),
+    "baoab": Sampler("BAOAB", "keep", "monitor", "minibatch", f"Leimkuhler & Matthews 2015; {_GGMC} §4"),
+    "aboba": Sampler("ABOBA", "keep", "monitor", "minibatch", f"Leimkuhler & Matthews 2015; {_GGMC} §4"),
+    "sghmc": Sampler("EA", "keep", "monitor", "minibatch", "Chen et al. 2014; all the papers"),
+    "amagold": Sampler("ABOBA", "full", "metropolis", "minibatch", f"{_AMAGOLD}, Algorithm 2", friction="amagold"),
+    "l2mc": Sampler("ABOBA", "full", "metropolis", "full", _AMAGOLD, friction="amagold"),
+}
+
+
+def lookup(name: str) -> Sampler:
+    """The row of ``name``. Raises SettingError, with the nearest name, where there is none."""
+    if name not in SAMPLERS:
+        near = difflib.get_close_matches(name, SAMPLERS, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise SettingError("sampler", name, f"{hint}known samplers are {', '.join(SAMPLERS)}")
+    return SAMPLERS[name]

@@ -1,0 +1,50 @@
+"""Step sizes inside a trajectory and from one trajectory to the next.
+
+A schedule's factor multiplies the learning rate ℓ = N h², so the step size h is multiplied by its square
+root; c and b follow from each step's own h. ``cosine`` and ``palindromic_cosine`` vary inside a trajectory
+(one cycle), ``stairs`` between trajectories, where any change keeps exactness.
+
+The cosine goes from high to low (Zhang et al. 2019) and does not read the same backwards, so its acceptance
+cannot be had from the kicks' energies (GGMC paper, appendix C) unless its direction is drawn at random for
+each trajectory (``direction="random"``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+SCHEDULES = ("constant", "cosine", "palindromic_cosine", "stairs")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """``name`` and ``direction`` (forward or random); ``every`` and ``factor`` are those of ``stairs``:
+    ℓ is multiplied by ``factor`` after each ``every`` trajectories."""
+
+    name: str = "constant"
+    direction: str = "forward"
+    every: int = 15
+    factor: float = 0.1
+
+    def factors(self, steps: int, trajectory: int) -> list[float]:
+        """The factors on h of the ``steps`` steps of the given trajectory."""
+        if self.name == "cosine":
+            rates = [0.5 * (1 + math.cos(math.pi * i / steps)) for i in range(steps)]
+        elif self.name == "palindromic_cosine":
+            rates = [0.5 * (1 - math.cos(2 * math.pi * (i + 0.5) / steps)) for i in range(steps)]
+            rates = [0.5 * (rate + mirror) for rate, mirror in zip(rates, rates[::-1], strict=True)]
+        elif self.name == "stairs":
+            rates = [self.factor ** (trajectory // self.every)] * steps
+        else:
+            rates = [1.0] * steps
+        return [math.sqrt(rate) for rate in rates]
+
+    def varies_between(self) -> bool:
+        """Whether two trajectories can have different step sizes."""
+        return self.name == "stairs"
+
+    @property
+    def one_sided(self) -> str | None:
+        """Why the schedule does not read the same backwards, or None where it does."""
+        return "the cosine schedule does not read the same backwards" if self.name == "cosine" else None

@@ -1,0 +1,259 @@
+"""One trajectory: refresh, L steps of the word, exact U at the ends, decide, flip.
+
+The decision's probability is min(1, MH) with
+
+    log MH = −(U(θ_L) − U(θ_0) + Σ ΔK)/T
+
+(GGMC paper, equation 9 summed over the steps; AMAGOLD's ρ is −ΣΔK). On acceptance the state is the
+trajectory's end. On rejection θ returns to its start and the momentum to **minus** the one that the
+palindromic part started with: the proposal is made, its momentum negated, accepted or not, and negated
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from sgmcmc import acceptance, flows, momentum
+from sgmcmc.data.minibatches import Blocks
+from sgmcmc.kernel import Kernel
+from sgmcmc.potentials import Potential, potential_and_gradient
+from sgmcmc.random import Random
+
+Observer = Callable[[int, Tensor, Tensor, Tensor, int], None]
+
+
+@dataclass
+class State:
+    """What a chain is between trajectories; every row is a chain.
+
+    ``potential`` (float64) and ``gradient`` (the full one, where the kernel uses it at the start) belong to
+    ``theta``: after an acceptance they are the end's, after a rejection the start's. ``sign`` and
+    ``log_abs`` are the persistent uniform v. A chain that is not ``alive`` has diverged under ``monitor``
+    and stays where it was.
+    """
+
+    theta: Tensor  # [chains, dim]
+    momentum: Tensor  # [chains, dim]
+    potential: Tensor  # [chains] float64
+    gradient: Tensor | None  # [chains, dim]
+    sign: Tensor  # [chains] float64
+    log_abs: Tensor  # [chains] float64
+    alive: Tensor  # [chains] bool
+
+    def rows(self, index: Tensor) -> State:
+        """The chains of ``index``."""
+        return State(*(None if value is None else value[index] for value in self.values()))
+
+    def values(self) -> list[Tensor | None]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+@dataclass
+class Record:
+    """What one trajectory did, ``[chains]`` float64 each (``accepted`` bool).
+
+    ``accept_prob`` is min(1, MH). Under ``monitor`` every finite end is accepted.
+    """
+
+    potential: Tensor  # exact U of the state after the decision
+    delta_potential: Tensor  # U(θ_L) − U(θ_0) of the proposal
+    delta_kinetic: Tensor  # Σ ΔK of the proposal
+    log_accept: Tensor
+    accept_prob: Tensor
+    accepted: Tensor
+
+
+def start(kernel: Kernel, potential: Potential, theta: Tensor, random: Random, chains: range | Tensor) -> State:
+    """The state of chains that start at ``theta``: momentum from its law, v uniform, U evaluated."""
+    chains = _indices(chains, theta)
+    noise = random.normal("start", 1, 1, chains, theta.shape[1], theta.dtype)[0]
+    scale = _cast(kernel.momentum_scale, theta)
+    uniform = random.uniform("decision", 0, chains, 2)[:, 1]
+    sign, log_abs = acceptance.persistent_start(uniform)
+    state = State(
+        theta=theta,
+        momentum=scale * noise,
+        potential=torch.empty(0),
+        gradient=None,
+        sign=sign,
+        log_abs=log_abs,
+        alive=torch.ones(len(theta), dtype=torch.bool, device=theta.device),
+    )
+    evaluate(kernel, potential, state)
+    return state
+
+
+def evaluate(kernel: Kernel, potential: Potential, state: State) -> None:
+    """Set the state's U, and its full gradient where trajectories start with it."""
+    if _full_at(kernel, 0) and kernel.word.kicks_at_both_ends:
+        state.potential, state.gradient = potential_and_gradient(potential, state.theta)
+    else:
+        state.potential, state.gradient = potential.potential(state.theta), None
+
+
+def run_trajectory(
+    kernel: Kernel,
+    potential: Potential,
+    state: State,
+    random: Random,
+    index: int,
+    chains: range | Tensor,
+    observe: Observer | None = None,
+) -> tuple[State, Record]:
+    """One trajectory and its decision. ``index`` is the trajectory's number, ``chains`` the chains' numbers.
+
+    Random numbers are a function of the seed, ``index``, the step and the chain. ``observe`` is called
+    after each step that ends a position with (step, theta, momentum, ΣΔK so far, gradient point).
+    The given state is not changed.
+    """
+    chains = _indices(chains, state.theta)
+    if not kernel.random_direction:
+        begun, end, energy = _propose(kernel, potential, state, random, index, chains, 0, observe)
+    else:
+        backwards = random.uniform("direction", index, chains)[:, 0] < 0.5
+        begun, end, energy = _both_ways(kernel, potential, state, random, index, chains, backwards)
+    return _decide(kernel, state, begun, end, energy, random, index, chains)
+
+
+def _both_ways(kernel, potential, state, random, index, chains, backwards):
+    """Chains whose coin fell one way forwards, the others backwards; put together again in order."""
+    parts, places = [], []
+    for way in (0, 1):
+        rows = torch.nonzero(backwards == bool(way)).flatten()
+        if len(rows):
+            picked = _kernel_rows(kernel, rows)
+            parts.append(_propose(picked, potential, state.rows(rows), random, index, chains[rows], way, None))
+            places.append(rows)
+    back = torch.argsort(torch.cat(places))
+    begun = torch.cat([part[0] for part in parts])[back]
+    ends = zip(*(part[1].values() for part in parts), strict=True)
+    end = State(*(None if values[0] is None else torch.cat(values)[back] for values in ends))
+    return begun, end, torch.cat([part[2] for part in parts])[back]
+
+
+def _kernel_rows(kernel: Kernel, rows: Tensor) -> Kernel:
+    from dataclasses import replace
+
+    def pick(value):
+        return value[rows.cpu()] if isinstance(value, Tensor) and value.ndim == 2 and len(value) > 1 else value
+
+    friction = replace(kernel.friction, value=pick(kernel.friction.value))
+    return replace(kernel, step_size=pick(kernel.step_size), friction=friction)
+
+
+def _propose(kernel, potential, state, random, index, chains, way, observe):
+    """The momentum that the palindromic part starts with, the proposed end with its U, and Σ ΔK."""
+    theta, dtype = state.theta, state.theta.dtype
+    program = kernel.program(index, dtype, theta.device)[way]
+    draws = 1 + max(0, *(op.draw for op, _, _ in program))
+    noise = Blocks(
+        lambda steps: random.normal("noise", index, steps, chains, theta.shape[1], dtype), 0, draws, theta.numel()
+    )
+    inverse_mass = _cast(kernel.inverse_mass, theta)
+    scale = _cast(kernel.momentum_scale, theta)
+    moves = getattr(potential, "moves", None)
+    m = state.momentum
+    if kernel.refresh != "keep":
+        m = momentum.begin(m, noise[0], kernel.refresh, kernel.alpha, scale)
+    if moves is not None:
+        m = m * moves
+    last_point = kernel.points - 1
+    offset = int(_full_at(kernel, 0))  # `ends: exact` takes no minibatch for the first point
+    batches = kernel.batches.draw(random, index, chains) if kernel.batches else lambda point: None
+    energy = torch.zeros(len(theta), dtype=torch.float64, device=theta.device)
+    end_potential, gradient, end_gradient = None, None, None
+    point, begun = -1, m
+    for place, (op, number, extra) in enumerate(program):
+        if op.letter == "A":
+            theta = flows.drift(theta, m, number, inverse_mass)
+            if observe:
+                observe(op.shares[0][0], theta, m, energy, point + 1)
+            continue
+        if op.letter == "O":
+            m = flows.refresh(m, noise[op.draw], number, extra)
+            m = m if moves is None else m * moves
+            if place == 0 and kernel.word.leading_refresh:
+                begun = m
+            continue
+        if op.point != point:
+            point = op.point
+            if not _full_at(kernel, point):
+                gradient = potential.gradient(theta, batches(point - offset))
+            elif point == 0 and state.gradient is not None:
+                gradient = state.gradient
+            elif point == last_point and kernel.word.kicks_at_both_ends:
+                end_potential, gradient = potential_and_gradient(potential, theta)
+                end_gradient = gradient
+            else:
+                gradient = potential.gradient(theta)
+        before = m
+        if op.letter == "B":
+            m = flows.kick(m, gradient, number)
+            energy = energy + flows.kinetic_change(before, m, inverse_mass)
+        else:
+            keep, strength = extra
+            m = flows.euler(m, gradient, noise[op.draw], number, keep, strength)
+            m = m if moves is None else m * moves
+    if end_potential is None:
+        end_potential = potential.potential(theta)
+    end = State(theta, m, end_potential, end_gradient, state.sign, state.log_abs, state.alive)
+    return begun, end, energy
+
+
+def _decide(kernel, state, begun, end, energy, random, index, chains):
+    """Accept or not; what is not accepted goes back to θ_0 with the negated starting momentum."""
+    delta_potential = end.potential - state.potential
+    finite = torch.isfinite(end.potential) & torch.isfinite(energy)
+    if kernel.impossible:
+        log_mh = torch.full_like(delta_potential, -torch.inf)
+    else:
+        log_mh = torch.where(finite, -(delta_potential + energy) / kernel.temperature, -torch.inf)
+        log_mh = log_mh.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    sign, log_abs, alive = state.sign, state.log_abs, state.alive
+    if kernel.acceptance == "metropolis":
+        accepted = acceptance.metropolis(log_mh, random.uniform("decision", index + 1, chains)[:, 0])
+    elif kernel.acceptance == "persistent_uniform":
+        accepted, sign, log_abs = acceptance.persistent_uniform(log_mh, sign, log_abs, kernel.delta)
+    else:
+        accepted = alive = alive & finite & torch.isfinite(end.momentum).all(-1)
+    column = accepted[:, None]
+    new = State(
+        theta=torch.where(column, end.theta, state.theta),
+        momentum=torch.where(column, end.momentum, -begun),
+        potential=torch.where(accepted, end.potential, state.potential),
+        gradient=None if end.gradient is None else torch.where(column, end.gradient, state.gradient),
+        sign=sign,
+        log_abs=log_abs,
+        alive=alive,
+    )
+    record = Record(
+        potential=new.potential,
+        delta_potential=delta_potential,
+        delta_kinetic=energy,
+        log_accept=log_mh,
+        accept_prob=log_mh.clamp(max=0).exp(),
+        accepted=accepted,
+    )
+    return new, record
+
+
+def _full_at(kernel: Kernel, point: int) -> bool:
+    """Whether the gradient at this point of a trajectory is that of all data."""
+    if kernel.gradient != "minibatch":
+        return kernel.gradient == "full"
+    return kernel.ends == "exact" and point in (0, kernel.points - 1)
+
+
+def _indices(chains: range | Tensor, theta: Tensor) -> Tensor:
+    if isinstance(chains, Tensor):
+        return chains
+    return torch.arange(chains.start, chains.stop, device=theta.device)
+
+
+def _cast(value, like: Tensor):
+    return value.to(like) if isinstance(value, Tensor) else value

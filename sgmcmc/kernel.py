@@ -29,12 +29,31 @@ class Friction:
     kind: str  # gamma or beta
     value: float | Tensor
 
+    @classmethod
+    def of(cls, step_size, euler: bool = False, **given) -> Friction | None:
+        """From exactly one of ``friction`` γ, ``momentum_decay`` (e^{−γh}; 1 − γh for the letter E), ``beta`` (AMAGOLD's)
+        and ``b`` = hβ at the step size h; None where none is given. Sequences are one a chain."""
+        given = {name: value for name, value in given.items() if value is not None}
+        if not given:
+            return None
+        if len(given) > 1:
+            (first, value), second, *_ = given.items()
+            raise SettingError(first, value, f"give one way of saying friction, not {second[0]} as well")
+        ((name, value),) = given.items()
+        h, value = (torch.as_tensor(number, dtype=torch.float64) for number in (step_size, value))
+        kind = {"friction": "gamma", "momentum_decay": "gamma", "beta": "beta", "b": "beta"}[name]
+        if name == "momentum_decay":
+            value = (1 - value) / h if euler else -value.log() / h
+        elif name == "b":
+            value = value / h
+        return cls(kind, float(value) if value.ndim == 0 else value.reshape(-1, 1))
+
     def decay(self, h, euler: bool):
         """Momentum decay of one whole step of size h."""
         rate = self.value * h
         if self.kind == "beta":
             return 1 - 2 * rate if euler else (1 - rate) / (1 + rate)
-        return 1 - rate if euler else torch.exp(-torch.as_tensor(rate, dtype=torch.float64))
+        return 1 - rate if euler else torch.as_tensor(-rate, dtype=torch.float64).exp()
 
 
 @dataclass(frozen=True)
@@ -140,6 +159,12 @@ class Kernel:
         decay = torch.as_tensor(self.friction.decay(h, False), dtype=torch.float64)
         half = -decay.log() / 2
         return torch.where(half > 0, (half.tanh() / half.clamp(min=1e-300)).sqrt(), 1.0)
+
+
+def step_size_of(lr, data_size: int):
+    """h = √(ℓ/N) of the learning rate ℓ (GGMC paper, equation 21); a sequence gives a list."""
+    sizes = (torch.as_tensor(lr, dtype=torch.float64) / data_size).sqrt()
+    return sizes.tolist()
 
 
 def make_kernel(

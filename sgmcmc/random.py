@@ -24,6 +24,7 @@ STREAMS = (
     "start",  # initial positions, exact draws
     "warm_start",  # SGD before the chain
     "gibbs",  # other Markov updates between trajectories
+    "diagnostic",  # minibatches of diagnostics, which must not shift the chain's
     "split",  # which data are kept when a data set is cut down or split
 )
 
@@ -115,8 +116,8 @@ class Random:
         steps = range(steps) if isinstance(steps, int) else steps
         first, last = steps.start // 2, (steps.stop + 1) // 2
         a, b = self.words(stream, trajectory, range(first, last), chains, dim)
-        # (a + 2^31 + 1/2) 2^-32 is in (0, 1); in float32 it may round to 1, never to 0.
-        radius = a.to(dtype).add_(2.0**31 + 0.5).mul_(2.0**-32).log_().mul_(-2).clamp_(min=0).sqrt_()
+        # (a mod 2^31 + 1/2) 2^-31 is in (0, 1], never 0, and precise where it is small: in the normal's tails.
+        radius = a.bitwise_and_(0x7FFFFFFF).to(dtype).add_(0.5).mul_(2.0**-31).log_().mul_(-2).clamp_(min=0).sqrt_()
         angle = b.to(dtype).mul_(2 * math.pi * 2.0**-32)
         pairs = torch.stack((radius * angle.cos(), radius * angle.sin()), 1)
         pairs = pairs.view(2 * (last - first), *a.shape[1:])

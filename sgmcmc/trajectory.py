@@ -13,7 +13,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential, potential_and_gradient
 from sgmcmc.random import Random
 
-Observer = Callable[[int, Tensor, Tensor, Tensor, int], None]
+Observer = Callable[[int, Tensor, Tensor, Tensor, Tensor | None], None]
 
 
 @dataclass
@@ -108,7 +108,7 @@ def run_trajectory(
     """One trajectory and its decision. ``index`` is the trajectory's number, ``chains`` the chains' numbers.
 
     Random numbers are a function of the seed, ``index``, the step and the chain. ``observe`` is called
-    after each step that ends a position with (step, theta, momentum, ΣΔK so far, gradient point).
+    before the kick at each gradient point with (step, theta, momentum, ΣΔK so far, the point's minibatch).
     The given state is not changed.
     """
     chains = _indices(chains, state.theta)
@@ -137,8 +137,6 @@ def _both_ways(kernel, potential, state, random, index, chains, backwards):
 
 
 def _kernel_rows(kernel: Kernel, rows: Tensor) -> Kernel:
-    from dataclasses import replace
-
     def pick(value):
         return value[rows.cpu()] if isinstance(value, Tensor) and value.ndim == 2 and len(value) > 1 else value
 
@@ -171,8 +169,6 @@ def _propose(kernel, potential, state, random, index, chains, way, observe):
     for place, (op, number, extra) in enumerate(program):
         if op.letter == "A":
             theta = flows.drift(theta, m, number, inverse_mass)
-            if observe:
-                observe(op.shares[0][0], theta, m, energy, point + 1)
             continue
         if op.letter == "O":
             m = flows.refresh(m, noise[op.draw], number, extra)
@@ -181,9 +177,10 @@ def _propose(kernel, potential, state, random, index, chains, way, observe):
                 begun = m
             continue
         if op.point != point:
-            point = op.point
+            point, batch = op.point, None
             if not _full_at(kernel, point):
-                gradient = potential.gradient(theta, batches(point - offset))
+                batch = batches(point - offset)
+                gradient = potential.gradient(theta, batch)
             elif point == 0 and state.gradient is not None:
                 gradient = state.gradient
             elif point == last_point and kernel.word.kicks_at_both_ends:
@@ -191,6 +188,8 @@ def _propose(kernel, potential, state, random, index, chains, way, observe):
                 end_gradient = gradient
             else:
                 gradient = potential.gradient(theta)
+            if observe:
+                observe(op.shares[0][0], theta, m, energy, batch)
         before = m
         if op.letter == "B":
             m = flows.kick(m, gradient, number)

@@ -1,0 +1,360 @@
+"""What a run tells about itself: temperatures, distances, mixing, calibration. Nothing here changes a chain.
+
+Temperatures and calibration take torch tensors, stay on their device without waiting for it, and answer in
+float64. R-hat, ESS and autocorrelations take draws ``[draws, chains, dim]`` (torch or NumPy) and answer with
+NumPy arrays ``[dim]``, NaN where the draws cannot tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import gammaln, xlog1py, xlogy
+from scipy.stats import chi2
+from torch import Tensor
+
+
+class Estimate(NamedTuple):
+    """A value and its own Monte-Carlo standard error."""
+
+    value: np.ndarray | float
+    error: np.ndarray | float
+
+
+# ---------------------------------------------------------------------------------------------- temperatures
+
+
+def kinetic_temperature(momentum: Tensor, inverse_mass: Tensor | float = 1.0) -> Tensor:
+    """m^T M^-1 m / d, ``[chains]`` float64: T on average, of one draw T chi2(d)/d.
+
+    ``momentum`` ``[chains, dim]``; ``inverse_mass`` a number, ``[dim]`` or ``[chains, dim]``. Of one parameter
+    tensor: slice both. Source: Wenzel et al. 2020, "How good is the Bayes posterior in deep neural networks
+    really?", appendix I.
+    """
+    return (momentum.to(torch.float64).square() * inverse_mass).mean(-1)
+
+
+def configurational_temperature(theta: Tensor, gradient: Tensor, mean: Tensor | None = None) -> Tensor:
+    """<theta - mean, grad U(theta)> / d, ``[chains]`` float64: T on average under exp(-U/T).
+
+    ``theta`` and ``gradient`` ``[chains, dim]``; any fixed ``mean`` ``[dim]`` is right (0 by default), the
+    posterior's gives the least variance. The identity (the virial theorem) is an integration by parts: it holds only
+    for parameters with a proper, decaying density, so not for those without a prior. Source: as above.
+    """
+    theta = theta.to(torch.float64)
+    return ((theta if mean is None else theta - mean) * gradient).mean(-1)
+
+
+def temperature_interval(dim: ArrayLike, temperature: float = 1.0, level: float = 0.99) -> tuple:
+    """The central interval of T chi2(d)/d: where a kinetic temperature of ``dim`` momenta lies with probability
+    ``level``. Returns (low, high), each of ``dim``'s shape."""
+    low, high = chi2.interval(level, dim)
+    return temperature * low / np.asarray(dim), temperature * high / np.asarray(dim)
+
+
+# ------------------------------------------------------------------------------------------- symmetric KL
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Equal bins over a box: ``low``, ``high`` and number of ``bins`` of each dimension.
+
+    ``Grid([-6], [6], [120])`` is the one used here for the AMAGOLD paper's double well.
+    """
+
+    low: Sequence[float]
+    high: Sequence[float]
+    bins: Sequence[int]
+
+    def counts(self, samples: Tensor) -> Tensor:
+        """How many of ``samples`` ``[..., dim]`` fell in each bin, int64 ``[*bins]``, on their device.
+
+        What lies outside, or is not a number, is in no bin. Counts of blocks of a chain add up.
+        """
+        samples = samples.reshape(-1, len(self.bins)).to(torch.float64)
+        low, high, bins = (samples.new_tensor(side) for side in (self.low, self.high, self.bins))
+        cell = ((samples - low) * (bins / (high - low))).floor()
+        inside = ((cell >= 0) & (cell < bins)).all(-1)
+        flat = torch.zeros(len(samples), dtype=torch.int64, device=samples.device)
+        for axis, size in enumerate(self.bins):
+            flat = flat * size + torch.where(inside, cell[:, axis], 0).to(torch.int64)
+        counts = torch.zeros(self.bins, dtype=torch.int64, device=samples.device)
+        return counts.view(-1).index_add_(0, flat, inside.to(torch.int64)).view(counts.shape)
+
+    def masses(self, log_density: Callable[[Tensor], Tensor], log_normaliser: float | None = None) -> np.ndarray:
+        """The exact mass of each bin, float64 ``[*bins]``, by 8-point Gauss-Legendre quadrature in each.
+
+        ``log_density`` takes float64 ``[points, dim]``, returns ``[points]``, and need not be normalised (minus a
+        potential will do): without ``log_normaliser`` the masses are made to add up to 1 over the grid.
+        """
+        nodes, weights = np.polynomial.legendre.leggauss(8)
+        axes, scale = [], 1.0
+        for low, high, bins in zip(self.low, self.high, self.bins, strict=True):
+            width = (high - low) / bins
+            centres = low + width * (np.arange(bins) + 0.5)
+            axes.append(torch.from_numpy((centres[:, None] + width / 2 * nodes).ravel()))
+            scale *= width / 2
+        points = torch.cartesian_prod(*axes).reshape(-1, len(axes))
+        logs = torch.cat([log_density(part).to(torch.float64) for part in points.split(1 << 18)]).cpu().numpy()
+        shift = logs.max() if log_normaliser is None else log_normaliser
+        masses = np.exp(logs - shift).reshape([side for bins in self.bins for side in (bins, 8)])
+        for axis in reversed(range(len(axes))):
+            masses = np.tensordot(masses, weights, (2 * axis + 1, 0))
+        return masses / masses.sum() if log_normaliser is None else masses * scale
+
+
+FLOOR = 1e-12  # of a bin's mass, so that an empty bin costs much and not infinitely much
+
+
+def symmetric_kl(
+    counts: Tensor | ArrayLike, masses: ArrayLike, draws: int | None = None, occupied_only: bool = False
+) -> np.ndarray:
+    """J = sum over bins of (p - q) log(p/q), p the exact bin ``masses`` ``[*bins]``, q = ``counts``/``draws``.
+
+    ``counts`` ``[..., *bins]``, J ``[...]``. ``draws`` is the number of draws, those outside of the grid
+    included (by default: those inside). p and q are floored at 1e-12; ``occupied_only`` leaves out the bins without a
+    draw instead. The AMAGOLD paper gives no definition: this histogram of exact masses is the resolution chosen here
+    (a kernel density estimate's smoothing would dominate J).
+    """
+    counts = counts.cpu().numpy() if isinstance(counts, Tensor) else np.asarray(counts)
+    p = np.maximum(np.asarray(masses, dtype=np.float64), FLOOR)
+    axes = tuple(range(-p.ndim, 0))
+    total = counts.sum(axes, keepdims=True) if draws is None else draws
+    q = np.maximum(counts / total, FLOOR)
+    terms = (p - q) * np.log(p / q)
+    return (np.where(counts > 0, terms, 0) if occupied_only else terms).sum(axes)
+
+
+def symmetric_kl_floor(masses: ArrayLike, draws: int, occupied_only: bool = False) -> float:
+    """The expectation of ``symmetric_kl`` for ``draws`` independent exact draws: what no sampler beats.
+
+    Each bin's count is Binomial(draws, p), so J's expectation is a sum over bins and counts, done exactly; for bins
+    with more than 200 expected draws by the expansion of log(q/p) to fourth order.
+    """
+    p = np.asarray(masses, dtype=np.float64).ravel()
+    large = draws * p > 200
+    rest, expected = 1 - p[large], draws * p[large]
+    total = (p[large] * rest / expected * (1 - (rest - p[large]) / (2 * expected) + rest / expected)).sum()
+    p = p[~large, None]
+    k = np.arange(min(draws, 500) + 1.0)
+    log_pmf = gammaln(draws + 1) - gammaln(k + 1) - gammaln(draws - k + 1) + xlogy(k, p) + xlog1py(draws - k, -p)
+    p, q = np.maximum(p, FLOOR), np.maximum(k / draws, FLOOR)
+    terms = (p - q) * np.log(p / q)
+    if occupied_only:
+        terms[:, 0] = 0
+    return float(total + (np.exp(log_pmf) * terms).sum())
+
+
+# ------------------------------------------------------------------------------------------------- mixing
+
+
+def _draws(draws: Tensor | ArrayLike) -> np.ndarray:
+    draws = draws.detach().cpu().numpy() if isinstance(draws, Tensor) else np.asarray(draws)
+    if draws.ndim != 3:
+        raise ValueError(f"draws must be [draws, chains, dim], not of shape {draws.shape}")
+    return draws.astype(np.float64, copy=False)
+
+
+def _arviz(method: str, draws: np.ndarray) -> np.ndarray:
+    """A rank-normalised statistic of ArviZ (arviz-stats 0.8: Vehtari et al.) of each coordinate, NaN where there are
+    fewer than four draws, one that is not finite, or no chain that moves (of which ArviZ says ESS = all draws)."""
+    from arviz_stats.base import array_stats  # half a second to import
+
+    values = np.full(draws.shape[2], np.nan)
+    if len(draws) >= 4:
+        moves = (draws != draws[0]).any((0, 1)) & np.isfinite(draws).all((0, 1))
+        with np.errstate(all="ignore"):  # a half that stands still has no variance
+            for coordinate in moves.nonzero()[0]:
+                values[coordinate] = getattr(array_stats, method)(draws[:, :, coordinate], chain_axis=1, draw_axis=0)
+    return values
+
+
+def r_hat(draws: Tensor | ArrayLike) -> np.ndarray:
+    """Rank-normalised split R-hat ``[dim]`` of draws ``[draws, chains, dim]``: 1 where the chains agree.
+
+    The larger of bulk and tail (folded). One chain is cut into two first. Infinite where chains stand still at
+    different places, NaN where all stand still at one. Source: Vehtari, Gelman, Simpson, Carpenter, Bürkner 2021,
+    "Rank-normalization, folding, and localization: an improved R-hat", computed by ArviZ (arviz-stats 0.8).
+    """
+    draws = _draws(draws)
+    if draws.shape[1] == 1:
+        half = len(draws) // 2
+        draws = np.concatenate((draws[:half], draws[-half:]), 1) if half else draws[:0]
+    values = _arviz("rhat", draws)
+    if len(draws) >= 4:
+        stuck = (draws == draws[0]).all((0, 1)) & (draws[0] != draws[0, 0]).any(0)
+        values[stuck] = np.inf
+    return values
+
+
+def ess(draws: Tensor | ArrayLike) -> Estimate:
+    """Bulk effective sample size ``[dim]`` of draws ``[draws, chains, dim]``, all chains together, and its error.
+
+    Source: Vehtari et al. 2021, computed by ArviZ (arviz-stats 0.8). NaN where no chain moves. The error is an
+    estimate for chains that have converged, with tau = all draws/ESS, n draws in half a chain, C chains: a
+    relative variance of 2(4 tau + 1)/(all draws) from a window of 2 tau (Madras and Sokal 1988) and of
+    (2 min(3 tau, n)/n)^2/C from the variance between the half-chains; right to some 40 % on autoregressions.
+    It costs about a microsecond a draw, chain and coordinate: thin, or take functions of theta, where there are many.
+    """
+    draws = _draws(draws)
+    n, chains, _ = draws.shape
+    value = _arviz("ess", draws)
+    tau = n * chains / value
+    half = max(n // 2, 1)
+    variance = 2 * (4 * tau + 1) / (n * chains) + (2 * np.minimum(3 * tau, half) / half) ** 2 / chains
+    return Estimate(value, value * np.sqrt(variance))
+
+
+def autocorrelation(draws: Tensor | ArrayLike, lags: int | None = None) -> np.ndarray:
+    """Autocorrelations ``[lags + 1, dim]`` of draws ``[draws, chains, dim]``, lag 0 first (all lags by default).
+
+    Deviations are from the mean over all chains, so chains that stay in different places read as
+    correlated for ever, not as mixing. Sums of lag k are divided by the number of draws n, not n - k (biased,
+    positive definite). NaN where nothing moves.
+    """
+    draws = _draws(draws)
+    n, chains, dim = draws.shape
+    lags = n - 1 if lags is None else min(lags, n - 1)
+    size = next_fast_len(2 * n, real=True)
+    columns = max(1, (1 << 22) // size)
+    sums = np.zeros((lags + 1, dim))
+    for coordinate in range(dim):
+        deviation = draws[:, :, coordinate] - draws[:, :, coordinate].mean()
+        for start in range(0, chains, columns):
+            spectrum = rfft(deviation[:, start : start + columns], size, axis=0)
+            power = (spectrum.real**2 + spectrum.imag**2).sum(1)
+            sums[:, coordinate] += irfft(power, size)[: lags + 1]
+    constant = (draws == draws[0, 0]).all((0, 1))
+    with np.errstate(invalid="ignore"):
+        return np.where(constant, np.nan, sums / sums[0])
+
+
+def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5.0) -> Estimate:
+    """tau = 1 + 2 sum of the autocorrelations ``[dim]``, up to the first lag W >= ``window`` tau, and its error.
+
+    Sokal's automatic window; the error is tau sqrt(2(2W + 1)/(draws chains)) (Madras and Sokal 1988, eq. E.11;
+    Sokal 1997, "Monte Carlo methods in statistical mechanics"). draws x chains / tau is the effective sample size of
+    the mean. NaN where nothing moves, or where the draws are fewer than the window (tau is not known then).
+    """
+    draws = _draws(draws)
+    taus = 2 * np.cumsum(autocorrelation(draws), 0) - 1
+    lag = np.arange(len(taus))[:, None]
+    reached = lag >= window * taus
+    cut = reached.argmax(0)
+    tau = np.where(reached.any(0), np.take_along_axis(taus, cut[None], 0)[0], np.nan)
+    return Estimate(tau, tau * np.sqrt(2 * (2 * cut + 1) / (draws.shape[0] * draws.shape[1])))
+
+
+def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:
+    """Variance of the number of rejections in blocks of ``block`` decisions, over that of independent decisions.
+
+    ``accepted`` ``[decisions, chains]`` bool. 1 for independent decisions, more where rejections come in
+    clusters, as Neal's persistent uniform makes them. The error is the ratio's standard deviation for
+    independent decisions. NaN where all or none were rejected or no block is whole.
+    """
+    accepted = accepted.cpu().numpy() if isinstance(accepted, Tensor) else np.asarray(accepted)
+    blocks = len(accepted) // block
+    counts = (~accepted[: blocks * block].astype(bool)).reshape(blocks, block, -1).sum(1)
+    p = counts.mean() / block if counts.size else 0.0
+    if not 0 < p < 1 or counts.size < 2:
+        return Estimate(np.nan, np.nan)
+    binomial = block * p * (1 - p)
+    excess = (1 - 6 * p * (1 - p)) / binomial  # a binomial's excess kurtosis
+    return Estimate(counts.var(ddof=1) / binomial, np.sqrt((2 + excess) / counts.size))
+
+
+# --------------------------------------------------------------------------------------------- calibration
+
+
+def accuracy(probabilities: Tensor, targets: Tensor) -> Tensor:
+    """The share of data whose most probable class is theirs. ``probabilities`` ``[..., n, classes]``, ``targets``
+    int64 ``[n]``; here and below the result is float64 ``[...]``."""
+    return (probabilities.argmax(-1) == targets).to(torch.float64).mean(-1)
+
+
+def nll(probabilities: Tensor, targets: Tensor) -> Tensor:
+    """Mean of -log p(target), in nats. A probability of 0 counts as the least positive normal number of its dtype."""
+    tiny = torch.finfo(probabilities.dtype).tiny
+    return -_of_target(probabilities, targets).to(torch.float64).clamp(min=tiny).log().mean(-1)
+
+
+def brier(probabilities: Tensor, targets: Tensor) -> Tensor:
+    """Mean of sum_k (p_k - [k is the target])^2, from 0 to 2 (Brier 1950)."""
+    squares = probabilities.to(torch.float64).square().sum(-1)
+    return (squares - 2 * _of_target(probabilities, targets).to(torch.float64) + 1).mean(-1)
+
+
+def ece(probabilities: Tensor, targets: Tensor, bins: int = 15) -> Tensor:
+    """Expected calibration error: sum over bins of confidence of (share of data) |accuracy - mean confidence|.
+
+    ``bins`` equal bins (low, high] of the largest probability. Source: Guo et al. 2017, "On calibration of modern
+    neural networks", eq. 3.
+    """
+    confidence, predicted = probabilities.to(torch.float64).max(-1)
+    gap = (predicted == targets).to(torch.float64) - confidence
+    index = ((confidence * bins).ceil().to(torch.int64) - 1).clamp(0, bins - 1)
+    sums = torch.zeros(*gap.shape[:-1], bins, dtype=torch.float64, device=gap.device)
+    return sums.scatter_add_(-1, index, gap).abs().sum(-1) / gap.shape[-1]
+
+
+def predictive_entropy(probabilities: Tensor) -> Tensor:
+    """-sum_k p_k log p_k of each datum, in nats, float64 ``[..., n]``: from 0 to log(classes)."""
+    return torch.special.entr(probabilities.to(torch.float64)).sum(-1)
+
+
+def metrics(probabilities: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """All of the above as ``accuracy, nll, brier, ece, entropy`` (the mean entropy), float64 ``[...]``."""
+    return {
+        "accuracy": accuracy(probabilities, targets),
+        "nll": nll(probabilities, targets),
+        "brier": brier(probabilities, targets),
+        "ece": ece(probabilities, targets),
+        "entropy": predictive_entropy(probabilities).mean(-1),
+    }
+
+
+def _of_target(probabilities: Tensor, targets: Tensor) -> Tensor:
+    index = targets.expand(probabilities.shape[:-1])[..., None]
+    return probabilities.gather(-1, index)[..., 0]
+
+
+class Ensemble:
+    """The running mean of predicted probabilities, one sample after another: the posterior predictive.
+
+    A state that is repeated by a rejection is added again. A member with a probability that is not finite is left out.
+    ``sum`` float64 ``[n, classes]`` and ``count`` int64 ``[]`` are all there is: ``state`` and ``from_state`` put
+    them into a checkpoint and back, bit for bit.
+    """
+
+    def __init__(self, data: int, classes: int, device: torch.device | str = "cpu"):
+        self.sum = torch.zeros(data, classes, dtype=torch.float64, device=device)
+        self.count = torch.zeros((), dtype=torch.int64, device=device)
+
+    def add(self, probabilities: Tensor) -> None:
+        """Adds one member ``[n, classes]`` or several ``[..., n, classes]``."""
+        members = probabilities.reshape(-1, *self.sum.shape)
+        finite = torch.isfinite(members).all(-1).all(-1)
+        self.sum += torch.where(finite[:, None, None], members, 0).sum(0, dtype=torch.float64)
+        self.count += finite.sum()
+
+    @property
+    def probabilities(self) -> Tensor:
+        """The mean of the members, float64 ``[n, classes]``; NaN while there is none."""
+        return self.sum / self.count
+
+    def state(self) -> dict[str, Tensor]:
+        """Tensors for a checkpoint (copies)."""
+        return {"sum": self.sum.clone(), "count": self.count.clone()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Ensemble:
+        """The ensemble that ``state`` was taken of, on ``device``."""
+        ensemble = cls(0, 0)
+        ensemble.sum, ensemble.count = (state[key].clone().to(device) for key in ("sum", "count"))
+        return ensemble

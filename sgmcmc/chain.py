@@ -183,7 +183,7 @@ class Chain:
         ]
         self.cycle, self.accepted, self.proposed = saved["cycle"], saved["accepted"], saved["proposed"]
         self.seconds, self.moments, self.fits = saved["seconds"], saved["moments"], saved["fits"]
-        self.ensembles = {name: Ensemble.from_state(value) for name, value in saved["ensembles"].items()}
+        self.ensembles = {name: Ensemble.from_state(value, device) for name, value in saved["ensembles"].items()}
         self.tuning, self.mass = saved["tuning"], saved["mass"]
         self.sums, self.row_start = saved["sums"], tuple(saved["row_start"])
         self.kernel = replace(self._tuned(), mass=self.mass)
@@ -337,7 +337,7 @@ class Chain:
             "accepted": sums.get("accepted", 0.0) / number,
             "not_finite": int(sums.get("number", 0.0) - finite),
             "alive": sum(int(state.alive.sum()) for state in self.states),
-            "step_size": float(torch.as_tensor(kernel.step_size).mean()),
+            "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()),
             **self._temperatures(),
             **self._fit(),
             **self._predict(),
@@ -350,11 +350,16 @@ class Chain:
     def _temperatures(self) -> dict:
         """Kinetic mᵀM⁻¹m/d and configurational ⟨θ, ∇U⟩/d, means over chains; both should be T."""
         kinetic, configurational = [], []
+        moves = getattr(self.potential, "moves", None)
+        moves = slice(None) if moves is None else moves
         for group, state in zip(self.groups, self.states, strict=True):
-            alive = state.alive
-            kinetic.append(kinetic_temperature(state.momentum, _like(self.kernel.inverse_mass, state.theta))[alive])
+            inverse_mass = _like(self.kernel.inverse_mass, state.theta)
+            inverse_mass = inverse_mass[moves] if isinstance(inverse_mass, Tensor) else inverse_mass
             gradient = self._diagnostic_gradient(state, group)
-            configurational.append(configurational_temperature(state.theta, gradient)[alive])
+            kinetic.append(kinetic_temperature(state.momentum[:, moves], inverse_mass)[state.alive])
+            configurational.append(
+                configurational_temperature(state.theta[:, moves], gradient[:, moves])[state.alive]
+            )
         return {
             "kinetic_temperature": float(torch.cat(kinetic).mean()),
             "configurational_temperature": float(torch.cat(configurational).mean()),

@@ -35,7 +35,7 @@ def kinetic_temperature(momentum: Tensor, inverse_mass: Tensor | float = 1.0) ->
 
     ``momentum`` ``[chains, dim]``; ``inverse_mass`` a number, ``[dim]`` or ``[chains, dim]``. Of one parameter
     tensor: slice both. Source: Wenzel et al. 2020, "How good is the Bayes posterior in deep neural networks
-    really?", appendix I.
+    really?".
     """
     return (momentum.to(torch.float64).square() * inverse_mass).mean(-1)
 
@@ -220,7 +220,9 @@ def autocorrelation(draws: Tensor | ArrayLike, lags: int | None = None) -> np.nd
     """
     draws = _draws(draws)
     n, chains, dim = draws.shape
-    lags = n - 1 if lags is None else min(lags, n - 1)
+    lags = max(n - 1 if lags is None else min(lags, n - 1), 0)
+    if draws.size == 0:
+        return np.full((lags + 1, dim), np.nan)
     size = next_fast_len(2 * n, real=True)
     columns = max(1, (1 << 22) // size)
     sums = np.zeros((lags + 1, dim))
@@ -236,19 +238,20 @@ def autocorrelation(draws: Tensor | ArrayLike, lags: int | None = None) -> np.nd
 
 
 def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5.0) -> Estimate:
-    """tau = 1 + 2 sum of the autocorrelations ``[dim]``, up to the first lag W >= ``window`` tau, and its error.
+    """tau = 1 + 2 sum of the autocorrelations ``[dim]`` up to lag W, and its error.
 
-    Sokal's automatic window; the error is tau sqrt(2(2W + 1)/(draws chains)) (Madras and Sokal 1988, eq. E.11;
-    Sokal 1997, "Monte Carlo methods in statistical mechanics"). draws x chains / tau is the effective sample size of
-    the mean. NaN where nothing moves, or where the draws are fewer than the window (tau is not known then).
+    W is the first lag >= ``window`` max(tau, 1), Sokal's automatic window (without the 1 it would close too early on
+    an antithetic chain); the error is tau sqrt(2(2W + 1)/(draws chains)) (Madras and Sokal 1988, eq. E.11; Sokal
+    1997, "Monte Carlo methods in statistical mechanics"). draws x chains / tau is the effective sample size of the
+    mean. NaN where nothing moves, or where the draws are fewer than the window (tau is not known then).
     """
     draws = _draws(draws)
     taus = 2 * np.cumsum(autocorrelation(draws), 0) - 1
     lag = np.arange(len(taus))[:, None]
-    reached = lag >= window * taus
+    reached = lag >= window * np.maximum(taus, 1)
     cut = reached.argmax(0)
     tau = np.where(reached.any(0), np.take_along_axis(taus, cut[None], 0)[0], np.nan)
-    return Estimate(tau, tau * np.sqrt(2 * (2 * cut + 1) / (draws.shape[0] * draws.shape[1])))
+    return Estimate(tau, tau * np.sqrt(2 * (2 * cut + 1) / max(draws.shape[0] * draws.shape[1], 1)))
 
 
 def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:
@@ -260,7 +263,7 @@ def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:
     """
     accepted = accepted.cpu().numpy() if isinstance(accepted, Tensor) else np.asarray(accepted)
     blocks = len(accepted) // block
-    counts = (~accepted[: blocks * block].astype(bool)).reshape(blocks, block, -1).sum(1)
+    counts = (~accepted[: blocks * block].astype(bool)).reshape(blocks, block, accepted.shape[1]).sum(1)
     p = counts.mean() / block if counts.size else 0.0
     if not 0 < p < 1 or counts.size < 2:
         return Estimate(np.nan, np.nan)

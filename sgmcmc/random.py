@@ -15,6 +15,7 @@ import math
 import torch
 from torch import Tensor
 
+# A stream is known by its place here: new ones go to the end, so that old numbers stay.
 STREAMS = (
     "noise",  # the letters O and E, and the refresh of the momentum (step 0)
     "minibatch",  # which data a gradient sees; the artificial noise of the analytic targets

@@ -72,12 +72,12 @@ def start(kernel: Kernel, potential: Potential, theta: Tensor, random: Random, c
     """The state of chains that start at ``theta``: momentum from its law, v uniform, U evaluated."""
     chains = _indices(chains, theta)
     noise = random.normal("start", 1, 1, chains, theta.shape[1], theta.dtype)[0]
-    scale = _cast(kernel.momentum_scale, theta)
+    scale, moves = _cast(kernel.momentum_scale, theta), _moves(potential, theta)
     uniform = random.uniform("decision", 0, chains, 2)[:, 1]
     sign, log_abs = acceptance.persistent_start(uniform)
     state = State(
         theta=theta,
-        momentum=scale * noise,
+        momentum=scale * noise if moves is None else scale * noise * moves,
         potential=torch.empty(0),
         gradient=None,
         sign=sign,
@@ -154,7 +154,7 @@ def _propose(kernel, potential, state, random, index, chains, way, observe):
     )
     inverse_mass = _cast(kernel.inverse_mass, theta)
     scale = _cast(kernel.momentum_scale, theta)
-    moves = getattr(potential, "moves", None)
+    moves = _moves(potential, theta)
     m = state.momentum
     if kernel.refresh != "keep":
         m = momentum.begin(m, noise[0], kernel.refresh, kernel.alpha, scale)
@@ -246,6 +246,12 @@ def _full_at(kernel: Kernel, point: int) -> bool:
     if kernel.gradient != "minibatch":
         return kernel.gradient == "full"
     return kernel.ends == "exact" and point in (0, kernel.points - 1)
+
+
+def _moves(potential: Potential, theta: Tensor) -> Tensor | None:
+    """True for the coordinates that have momentum; None: all."""
+    moves = getattr(potential, "moves", None)
+    return None if moves is None else moves.to(theta.device)
 
 
 def _indices(chains: range | Tensor, theta: Tensor) -> Tensor:

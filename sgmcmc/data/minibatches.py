@@ -65,6 +65,10 @@ class Minibatches:
                 " read the same backwards: make it whole epochs, or use sampler.minibatches=independent",
             )
 
+    def with_points(self, points: int) -> Minibatches:
+        """Independent batches of the same size for ``points`` gradients that are no trajectory's."""
+        return Minibatches("independent", self.data_size, self.batch_size, points, self.views)
+
     def draw(self, random: Random, trajectory: int, chains: Tensor) -> Callable[[int], Tensor]:
         """The batches of one trajectory: a function of the gradient point 0 … points − 1."""
         if self.law == "independent":
@@ -141,6 +145,9 @@ class GradientNoise:
 
     def __init__(self, std: float, dim: int, points: int, dtype: torch.dtype):
         self.std, self.dim, self.points, self.dtype = std, dim, points, dtype
+
+    def with_points(self, points: int) -> GradientNoise:
+        return GradientNoise(self.std, self.dim, points, self.dtype)
 
     def draw(self, random: Random, trajectory: int, chains: Tensor) -> Callable[[int], Tensor]:
         def block(steps: range) -> Tensor:

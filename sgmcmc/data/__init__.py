@@ -1,0 +1,222 @@
+"""The data sets, whole, as tensors: CIFAR-10, MNIST, notMNIST, scikit-learn's digits, and two of UCI's Statlog.
+
+=========== ================= ============================== ===========================================
+name        train, test       inputs                         normalised by ``take``
+=========== ================= ============================== ===========================================
+cifar10     50,000, 10,000    uint8 3 x 32 x 32              per channel, mean and std of the train images
+mnist       60,000, 10,000    uint8 1 x 28 x 28              (x/255 - .1307)/.3081
+notmnist    none, 10,000      uint8 1 x 28 x 28              as mnist; out of distribution only
+digits      1,500, 297        uint8 1 x 8 x 8, 0 … 16        (x/16 - .3055)/.3759
+australian  690, none         float64 14 columns             as they are
+heart       270, none         float64 13 columns             as they are
+=========== ================= ============================== ===========================================
+
+Standardised columns and an intercept are the regressions' business. Labels are 0 … classes - 1 (heart: 1 = disease).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import pickle
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sgmcmc.data.sources import read
+from sgmcmc.errors import DataError, SettingError
+from sgmcmc.random import Random
+
+__all__ = ["NAMES", "Data", "Dataset", "load"]
+
+CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+MNIST_MEAN, MNIST_STD = (0.1307,), (0.3081,)
+DIGITS_MEAN, DIGITS_STD = (0.3055,), (0.3759,)  # of the 1,500 training images of the default split
+DIGITS_TRAIN_SIZE = 1500
+
+
+@dataclass
+class Dataset:
+    """Inputs and labels of N data, on one device.
+
+    ``inputs`` uint8 images ``[N, C, H, W]`` or float64 features ``[N, p]``; ``targets`` int64 ``[N]``;
+    ``mean`` and ``std`` float64 ``[C]`` of the pixels scaled to [0, 1], None for features; ``scale`` the pixel
+    value that stands for 1 (255; 16 for digits).
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    classes: int
+    mean: Tensor | None = None
+    std: Tensor | None = None
+    scale: float = 255.0
+    name: str = ""
+
+    def __post_init__(self):
+        if self.mean is not None:
+            # float64 first: the same two float32 numbers on every device
+            self._gain = (1 / (self.scale * self.std)).float()[:, None, None]
+            self._shift = (-self.mean / self.std).float()[:, None, None]
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def to(self, device: torch.device | str) -> Dataset:
+        """The same data on ``device``."""
+        moved = {key: getattr(self, key) for key in ("inputs", "targets", "mean", "std")}
+        return replace(self, **{key: value.to(device) for key, value in moved.items() if value is not None})
+
+    def normalise(self, inputs: Tensor) -> Tensor:
+        """Raw inputs ``[..., C, H, W]`` or ``[..., p]`` as a model takes them: float32, (x/scale − mean)/std."""
+        inputs = inputs.to(torch.float32)
+        return inputs if self.mean is None else inputs * self._gain + self._shift
+
+    def take(self, index: Tensor) -> Tensor:
+        """The normalised inputs at ``index`` (int64, any shape), float32 ``[*index.shape, C, H, W]`` or ``[…, p]``."""
+        return self.normalise(self.inputs[index])
+
+    def like(self, train: Dataset) -> Dataset:
+        """These data normalised as ``train``'s are: what a model trained there must be shown.
+
+        Raises SettingError where the shapes differ.
+        """
+        if self.inputs.shape[1:] != train.inputs.shape[1:]:
+            shape, wanted = ("x".join(map(str, data.inputs.shape[1:])) for data in (self, train))
+            raise SettingError("data.ood", self.name, f"its inputs are {shape}, the model's ({train.name}) {wanted}")
+        return replace(self, mean=train.mean, std=train.std)
+
+
+@dataclass
+class Data:
+    """A training and a test set; either may be None (see the table above)."""
+
+    train: Dataset | None
+    test: Dataset | None
+
+    def to(self, device: torch.device | str) -> Data:
+        """The same data on ``device``."""
+        return Data(self.train and self.train.to(device), self.test and self.test.to(device))
+
+
+def load(name: str, root: str | Path | None = None, train_size: int | None = None, download: bool = True) -> Data:
+    """The data set ``name``, from files below ``root``, downloaded to there first where they are not.
+
+    ``root`` None stands for the environment variable SGMCMC_DATA or, without it, the folder ``data``.
+    ``train_size`` n keeps a random subset of n training data, the same for every seed of a chain and containing
+    the subsets of fewer; order is kept. What it leaves out is not used, except where there is no test set of
+    its own (digits, australian, heart): there it is the test set.
+
+    Raises SettingError for an unknown name or an impossible ``train_size``, DataError for a file that is missing
+    and cannot be downloaded, damaged, or unreadable.
+    """
+    if name not in NAMES:
+        near = difflib.get_close_matches(str(name).lower(), NAMES, n=1, cutoff=0.5)
+        known = ", ".join(NAMES)
+        raise SettingError(
+            "data.name", name, f"did you mean {near[0]}? ({known})" if near else f"must be one of {known}"
+        )
+    if train_size is not None and (not isinstance(train_size, int) or train_size < 1):
+        raise SettingError("data.train_size", train_size, "must be a positive whole number")
+    root = Path(root or os.environ.get("SGMCMC_DATA") or "data").expanduser()
+    return _LOADERS[name](name, root, train_size, download)
+
+
+def _kept(size: int, train_size: int) -> Tensor:
+    """Which of ``size`` data are the training subset: a bool mask ``[size]``, fixed for ever."""
+    if train_size > size:
+        raise SettingError("data.train_size", train_size, f"there are only {size} data")
+    mask = torch.zeros(size, dtype=torch.bool)
+    mask[Random(0).permutation("split", 0, 1, size)[0, :train_size]] = True
+    return mask
+
+
+def _part(data: Dataset, mask: Tensor) -> Dataset | None:
+    return replace(data, inputs=data.inputs[mask], targets=data.targets[mask]) if mask.any() else None
+
+
+def _split(whole: Dataset, train_size: int) -> Data:
+    """Train and test of a set that comes without a test set."""
+    mask = _kept(len(whole), train_size)
+    return Data(_part(whole, mask), _part(whole, ~mask))
+
+
+def _images(inputs, targets, mean, std, name, scale=255.0) -> Dataset:
+    mean, std = (torch.tensor(values, dtype=torch.float64) for values in (mean, std))
+    return Dataset(torch.as_tensor(inputs), torch.as_tensor(targets, dtype=torch.int64), 10, mean, std, scale, name)
+
+
+def _cut(train: Dataset, test: Dataset, train_size: int | None) -> Data:
+    return Data(train if train_size is None else _part(train, _kept(len(train), train_size)), test)
+
+
+def _cifar10(name: str, root: Path, train_size: int | None, download: bool) -> Data:
+    def images(files: list[str]) -> Dataset:
+        batches = []
+        for file in files:
+            blob = read(name, file, root, download)  # verified: only the publisher's bytes are unpickled
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # NumPy about its own names of 2009, which the pickles hold
+                batches.append(pickle.loads(blob, encoding="latin1"))
+        pixels = np.concatenate([batch["data"] for batch in batches]).reshape(-1, 3, 32, 32)
+        labels = np.concatenate([batch["labels"] for batch in batches])
+        return _images(pixels, labels, CIFAR10_MEAN, CIFAR10_STD, name)
+
+    return _cut(images([f"data_batch_{k}" for k in range(1, 6)]), images(["test_batch"]), train_size)
+
+
+def _idx(blob: bytes) -> np.ndarray:
+    """An array in the idx format of the MNIST files (unsigned bytes): two zeros, type, rank, big-endian sizes."""
+    rank = blob[3]
+    shape = np.frombuffer(blob, ">u4", rank, offset=4)
+    return np.frombuffer(blob, np.uint8, offset=4 + 4 * rank).reshape(shape).copy()
+
+
+def _idx_images(name: str, kind: str, root: Path, download: bool) -> Dataset:
+    pixels, labels = (
+        _idx(read(name, f"{kind}-{what}-ubyte", root, download)) for what in ("images-idx3", "labels-idx1")
+    )
+    return _images(pixels[:, None], labels, MNIST_MEAN, MNIST_STD, name)
+
+
+def _mnist(name: str, root: Path, train_size: int | None, download: bool) -> Data:
+    return _cut(*(_idx_images(name, kind, root, download) for kind in ("train", "t10k")), train_size)
+
+
+def _notmnist(name: str, root: Path, train_size: int | None, download: bool) -> Data:
+    if train_size is not None:
+        raise SettingError("data.train_size", train_size, "notmnist has no training data (data.ood=notmnist)")
+    return Data(None, _idx_images(name, "t10k", root, download))
+
+
+def _digits(name: str, root: Path, train_size: int | None, download: bool) -> Data:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise DataError("the data set digits ships inside scikit-learn: pip install scikit-learn") from error
+    digits = load_digits()
+    pixels = digits.images.astype(np.uint8)[:, None]  # whole numbers 0 … 16: exact
+    whole = _images(pixels, digits.target, DIGITS_MEAN, DIGITS_STD, name, scale=16.0)
+    return _split(whole, DIGITS_TRAIN_SIZE if train_size is None else train_size)
+
+
+def _uci(name: str, root: Path, train_size: int | None, download: bool) -> Data:
+    rows = np.array([line.split() for line in read(name, f"{name}.dat", root, download).split(b"\n") if line.strip()])
+    table = torch.from_numpy(rows.astype(np.float64))
+    targets = table[:, -1].to(torch.int64)
+    whole = Dataset(table[:, :-1], targets - targets.min(), 2, name=name)
+    return _split(whole, len(whole) if train_size is None else train_size)
+
+
+_LOADERS = {
+    "cifar10": _cifar10,
+    "mnist": _mnist,
+    "notmnist": _notmnist,
+    "digits": _digits,
+    "australian": _uci,
+    "heart": _uci,
+}
+NAMES = tuple(_LOADERS)

@@ -1,0 +1,34 @@
+"""The 162 views of an image: flipped left to right or not, times 81 crops of the image padded with four zeros.
+
+The augmentation of He et al. (2016) for CIFAR-10, as a numbered, finite set: torchvision's
+``RandomCrop(size, padding=4)`` and then ``RandomHorizontalFlip``, which draw each of the 162 with equal
+probability.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+PADDING = 4
+SHIFTS = 2 * PADDING + 1
+VIEWS = 2 * SHIFTS**2
+IDENTITY = PADDING * SHIFTS + PADDING
+
+
+def augment(images: Tensor, view: Tensor) -> Tensor:
+    """View ``view[b]`` (int64 ``[B]``, in [0, 162)) of image b, ``[B, C, H, W]`` before normalisation: zero is black.
+
+    view = 81 flip + 9 row + col: the window whose corner is at (row, col) of the image padded with four zeros all
+    round, then mirrored if flip is 1. View 40 is the image itself. Same shape and dtype, on the images' device, in
+    channels-last order.
+    """
+    height, width = images.shape[2:]
+    flip, shift = view // SHIFTS**2, view % SHIFTS**2
+    rows = (shift // SHIFTS)[:, None] + torch.arange(height, device=images.device)
+    across = torch.arange(width, device=images.device)
+    cols = (shift % SHIFTS)[:, None] + torch.where(flip[:, None] == 1, width - 1 - across, across)
+    padded = F.pad(images, [PADDING] * 4)
+    image = torch.arange(len(images), device=images.device)[:, None, None]
+    return padded[image, :, rows[:, :, None], cols[:, None, :]].permute(0, 3, 1, 2)

@@ -1,0 +1,428 @@
+"""The posterior of a network's weights on a data set that lies on the device.
+
+    U(θ) = −Σ_i log p(y_i | x_i, θ) − log p(θ)
+
+p(y | x, θ) is the softmax of the network's outputs, p(θ) a product of normals of mean 0, with its normaliser. With
+frozen views (``augmentation="averaged"``) a datum's log likelihood is the mean over its K views.
+
+θ is one flat vector and the module's parameters are views into it: a step of a sampler is a few operations on whole
+vectors, and backward adds every parameter's gradient straight into one flat vector, which starts as the prior's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sgmcmc.data import Dataset
+from sgmcmc.data.augment import VIEWS, augment
+from sgmcmc.errors import SettingError
+from sgmcmc.models.normalisation import FilterResponseNorm
+from sgmcmc.random import Random
+
+PRIORS = ("cin", "fan_in", "unit")
+AUGMENTATIONS = ("none", "averaged", "random")
+BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
+NORMS = (FilterResponseNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
+_FROZEN_VIEWS = -1  # trajectories of the stream "augmentation" that no chain counts up to; below it: random views
+_AT_ONCE = {"cpu": 1 << 20}  # input values (pixels) evaluated at once; more is slower where caches are small
+_AT_ONCE_ELSEWHERE = 1 << 23
+
+
+@contextmanager
+def _full_precision():
+    """float32 products as float32: no TF32, no bf16, whatever the process allows for gradients.
+
+    bf16 products were measured to shift the U of a CIFAR-10 posterior by tens.
+    """
+    backends = torch.backends
+    kinds = (backends.cudnn.conv, backends.cuda.matmul, backends.mkldnn.conv, backends.mkldnn.matmul)
+    before = [kind.fp32_precision for kind in kinds]
+    try:
+        for kind in kinds:
+            kind.fp32_precision = "ieee"
+        yield
+    finally:
+        for kind, precision in zip(kinds, before, strict=True):
+            kind.fp32_precision = precision
+
+
+def _of_norms(model: nn.Module) -> set[int]:
+    """The scales, shifts and thresholds of normalisations (their ids)."""
+    return {id(p) for module in model.modules() if isinstance(module, NORMS) for p in module.parameters()}
+
+
+def prior_std(model: nn.Module, prior: str | float = "cin", flat_norms: bool = False) -> dict[str, float]:
+    """The prior's standard deviation of each trainable parameter tensor, by name; infinite stands for a flat prior.
+
+    ===========  ============================ ===========================================================
+    prior        tensors of ≥ 2 dimensions    source
+    ===========  ============================ ===========================================================
+    ``cin``      √(2/c), c = size of dim 1    GGMC paper as run: variance not divided by the kernel's area
+    ``fan_in``   √(2/fan in)                  He et al.: c times the kernel's area
+    ``unit``     1                            Wenzel et al. ("gaussian")
+    a number     √number, for every tensor    AMAGOLD's MLP: 2000
+    ===========  ============================ ===========================================================
+
+    Biases and the rest have 1. So have the scales, shifts and thresholds of normalisations: a proper prior on every
+    parameter. ``flat_norms`` gives those a flat one instead, as in the GGMC paper's and Wenzel et al.'s runs; their
+    U/N has no normaliser for them, and ⟨θ, ∇U⟩ no expectation there.
+    """
+    if isinstance(prior, str):
+        if prior not in PRIORS:
+            raise SettingError("model.prior", prior, f"must be one of {', '.join(PRIORS)}, or a variance")
+    elif not (math.isfinite(prior) and prior > 0):
+        raise SettingError("model.prior", prior, "a variance must be a positive number")
+    norms = _of_norms(model)
+
+    def std(parameter: Tensor) -> float:
+        if flat_norms and id(parameter) in norms:
+            return math.inf
+        if not isinstance(prior, str):
+            return math.sqrt(prior)
+        if prior == "unit" or parameter.ndim < 2 or id(parameter) in norms:
+            return 1.0
+        return math.sqrt(2 / (parameter.shape[1] if prior == "cin" else parameter[0].numel()))
+
+    return {name: std(parameter) for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+class NetworkPotential:
+    """U of a classifier's weights; one chain at a time: θ is ``[1, dim]``.
+
+    ``model`` is any module from inputs ``[B, …]`` to logits ``[B, classes]``; it is taken over: moved to ``device``
+    and ``dtype``, its parameters made views of one vector, dropout switched off. Parameters that do not require a
+    gradient keep their values and are not part of θ. ``prior`` and ``flat_norms``: see ``prior_std``.
+
+    ``train`` (and ``test``, only kept for the caller) are moved to ``device``. ``augmentation``:
+
+    - ``none``: the images as they are;
+    - ``averaged``: ``views`` of the 162 flips and crops of each image, drawn without replacement by ``seed``, frozen.
+      A datum's log likelihood is their mean; a batch's index j is view j mod K of image j div K. More views
+      contain the fewer: views=8 starts with the four of views=4;
+    - ``random``: what the GGMC authors ran. A batch's index j is view j mod 162 of image j div 162, and U is
+      evaluated on one random view an image, a function of (seed, ``counter``): the caller raises ``counter``
+      between evaluations. U is then no fixed function of θ, and ``inexact`` says so.
+
+    Batch normalisation uses the statistics of the batch in U and in the gradient alike (as run by the authors), so
+    U depends on the split, and ``inexact`` says so; ``evaluation_batch`` fixes the split (then 125 by default). For
+    ``predict`` the running statistics are those of the training images at that θ, never left over from before.
+
+    U is summed in float64 from each datum's NLL; with float32 models those are float32 (no TF32, no bf16) and
+    U(θ₂) − U(θ₁) is good to about 1e-3 on 50,000 images. Without batch normalisation it does not depend on
+    ``evaluation_batch`` but for that rounding; use one value at both ends of a trajectory.
+    Gradients use the process' settings (TF32 if allowed).
+
+    ``compile`` runs the model through ``torch.compile``: tens of seconds once for each size of batch.
+
+    Raises SettingError for settings that cannot work, ValueError for a θ of another shape.
+    """
+
+    together = False
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train: Dataset,
+        prior: str | float = "cin",
+        flat_norms: bool = False,
+        test: Dataset | None = None,
+        augmentation: str = "none",
+        views: int = 8,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        evaluation_batch: int | None = None,
+        compile: bool = False,
+    ):
+        if augmentation not in AUGMENTATIONS:
+            raise SettingError("augmentation", augmentation, f"must be one of {', '.join(AUGMENTATIONS)}")
+        if augmentation != "none" and train.inputs.ndim != 4:
+            raise SettingError("augmentation", augmentation, "needs images; must be none with these data")
+        if augmentation == "averaged" and not 1 <= views <= VIEWS:
+            raise SettingError("views", views, f"must be from 1 to {VIEWS}")
+        if evaluation_batch is not None and evaluation_batch < 1:
+            raise SettingError("evaluation_batch", evaluation_batch, "must be at least 1")
+        self.device, self.dtype, self.seed = torch.device(device), dtype, seed
+        self.train, self.test = train.to(self.device), test and test.to(self.device)
+        self.data_size = len(train)
+        self.augmentation = augmentation
+        self.views = {"none": 1, "averaged": views, "random": VIEWS}[augmentation]
+        self.counter = 0
+        self._frozen = self._freeze_views() if augmentation == "averaged" else None
+
+        self.model = model.to(self.device, dtype).eval()
+        self._batch_norms = [module for module in model.modules() if isinstance(module, BATCH_NORMS)]
+        for norm in self._batch_norms:
+            norm.train().track_running_stats = False
+        self._statistics_of = None  # the θ whose statistics the batch norms hold
+        if evaluation_batch is None:
+            at_once = _AT_ONCE.get(self.device.type, _AT_ONCE_ELSEWHERE)
+            evaluation_batch = 125 if self._batch_norms else max(1, at_once // train.inputs[0].numel())
+        self.evaluation_batch = evaluation_batch
+        self.inexact = self._why_inexact()
+        self._check_outputs()
+        self._channels_last = train.inputs.ndim == 4 and any(p.ndim == 4 for p in model.parameters())
+
+        self._names, self._parameters = [], []
+        for name, parameter in self.model.named_parameters():
+            if parameter.requires_grad:
+                self._names.append(name)
+                self._parameters.append(parameter)
+        self.dim = sum(p.numel() for p in self._parameters)
+        if not self.dim:
+            raise SettingError("model", type(model).__name__, "has no parameters to sample")
+        ends = torch.tensor([p.numel() for p in self._parameters]).cumsum(0).tolist()
+        slices = map(slice, [0, *ends], ends)
+        self.blocks = list(zip(self._names, slices, strict=False))  # (name, where it lies in θ)
+        self._position = torch.empty(self.dim, device=self.device, dtype=dtype)
+        self._slope = torch.zeros_like(self._position)
+        for parameter, value, slope in zip(
+            self._parameters, self._shaped(self._position), self._shaped(self._slope), strict=True
+        ):
+            value.copy_(parameter.detach())
+            parameter.data, parameter.grad = value, slope
+        self._resting = self._position.clone()  # where start positions leave what they do not draw
+
+        stds = prior_std(self.model, prior, flat_norms)
+        self.std = self._spread(stds[name] for name in self._names)  # float64 [dim]; infinite: flat
+        proper = self.std.isfinite()
+        self._precision = self.std.pow(-2)
+        self._precision_cast = self._precision.to(dtype)
+        self._normaliser = self.std[proper].log().sum().item() + 0.5 * math.log(2 * math.pi) * int(proper.sum())
+        self._network = torch.compile(self.model, dynamic=False) if compile else self.model
+
+    # θ and the module
+
+    def _shaped(self, flat: Tensor) -> list[Tensor]:
+        """The parts of a flat vector in the shapes of the parameters.
+
+        Kernels of convolutions lie there in channels-last order, so that no step has to reorder them.
+        """
+        parts = []
+        for parameter, (_, where) in zip(self._parameters, self.blocks, strict=True):
+            shape, part = parameter.shape, flat[where]
+            if len(shape) == 4:
+                parts.append(part.view(shape[0], shape[2], shape[3], shape[1]).permute(0, 3, 1, 2))
+            else:
+                parts.append(part.view(shape))
+        return parts
+
+    def _spread(self, values) -> Tensor:
+        """A float64 ``[dim]`` with one value for each parameter tensor."""
+        sizes = torch.tensor([p.numel() for p in self._parameters], device=self.device)
+        values = torch.tensor(list(values), dtype=torch.float64, device=self.device)
+        return values.repeat_interleave(sizes)
+
+    def _load(self, theta: Tensor) -> None:
+        if theta.shape != (1, self.dim):
+            raise ValueError(f"theta is {list(theta.shape)}: a network takes one chain at a time, [1, {self.dim}]")
+        self._position.copy_(theta[0])
+
+    def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
+        """θ ``[1, dim]`` as the module's parameters, by name (copies, in their usual order in memory)."""
+        parts = self._shaped(theta.reshape(self.dim))
+        parts = [part.clone(memory_format=torch.contiguous_format) for part in parts]
+        return dict(zip(self._names, parts, strict=True))
+
+    def from_state_dict(self, state: dict[str, Tensor]) -> Tensor:
+        """The θ ``[1, dim]`` of a module's state dict; buffers in it are not looked at.
+
+        Raises SettingError where a parameter is missing or has another shape.
+        """
+        theta = torch.empty(1, self.dim, dtype=self.dtype, device=self.device)
+        for name, part in zip(self._names, self._shaped(theta[0]), strict=True):
+            found = list(state[name].shape) if name in state else "missing"
+            if found != list(part.shape):
+                raise SettingError("init", name, f"is {found} in the state dict, and {list(part.shape)} in the model")
+            part.copy_(state[name])
+        return theta
+
+    # where chains start
+
+    def initial(self, chains: int | range, random: Random) -> Tensor:
+        """He's start, ``[chains, dim]``: weights N(0, 2/fan in), biases uniform in ±1/√(their number).
+
+        (GGMC paper as run; He et al., "Delving deep into rectifiers", ICCV 2015.) Scales, shifts and thresholds of
+        normalisations, and what is neither weight nor bias, start as the module was given (1, 0, 0).
+        """
+        norms = _of_norms(self.model)
+        normal, uniform = [], []
+        for name, parameter in zip(self._names, self._parameters, strict=True):
+            weight = parameter.ndim > 1 and id(parameter) not in norms
+            bias = parameter.ndim == 1 and name.split(".")[-1] == "bias" and id(parameter) not in norms
+            normal.append(math.sqrt(2 / parameter[0].numel()) if weight else 0.0)
+            uniform.append(len(parameter) ** -0.5 if bias else 0.0)
+        normal, uniform = self._spread(normal), self._spread(uniform)
+        noise = self._start_noise(chains, random)
+        drawn = normal * noise + uniform * (2 * torch.special.ndtr(noise) - 1)
+        return torch.where((normal > 0) | (uniform > 0), drawn, self._resting.double()).to(self.dtype)
+
+    def from_prior(self, chains: int | range, random: Random) -> Tensor:
+        """Draws from the prior, ``[chains, dim]``; where it is flat, the module's own values."""
+        proper = self.std.isfinite()
+        drawn = torch.where(proper, self.std, 0.0) * self._start_noise(chains, random)
+        return torch.where(proper, drawn, self._resting.double()).to(self.dtype)
+
+    def _start_noise(self, chains: int | range, random: Random) -> Tensor:
+        return random.normal("start", 0, 1, chains, self.dim, torch.float64)[0].to(self.device)
+
+    # data
+
+    def _freeze_views(self) -> Tensor:
+        """Which views each image has, uint8 ``[N, K]``: the first K of a permutation of the 162."""
+        random, table = Random(self.seed), []
+        for start in range(0, self.data_size, 4096):
+            images = range(start, min(start + 4096, self.data_size))
+            order = random.permutation("augmentation", _FROZEN_VIEWS, images, VIEWS)
+            table.append(order[:, : self.views].to(torch.uint8))
+        return torch.cat(table).to(self.device)
+
+    def _nll(self, index: Tensor) -> Tensor:
+        """−log p(y | x, θ) of the (image, view) indices ``[B]``, at the loaded θ."""
+        image = index
+        if self.augmentation == "none":
+            inputs = self.train.inputs[image]
+        else:
+            image, view = index // self.views, index % self.views
+            if self._frozen is not None:
+                view = self._frozen[image, view].long()
+            inputs = augment(self.train.inputs[image], view)
+        return F.cross_entropy(self._logits(self.train.normalise(inputs)), self.train.targets[image], reduction="none")
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        layout = torch.channels_last if self._channels_last else torch.contiguous_format
+        return self._network(inputs.to(self.dtype).contiguous(memory_format=layout))
+
+    def _sweep(self) -> Iterator[Tensor]:
+        """All indices that U sums over, in fixed batches."""
+        rows, image_views = self.data_size * self.views, None
+        if self.augmentation == "random":
+            random = Random(self.seed, self.device)
+            drawn = random.integers("augmentation", _FROZEN_VIEWS - 1 - self.counter, 1, 1, self.data_size, VIEWS)
+            rows = self.data_size
+            image_views = torch.arange(rows, device=self.device) * VIEWS + drawn[0, 0]
+        for start in range(0, rows, self.evaluation_batch):
+            stop = min(start + self.evaluation_batch, rows)
+            yield (torch.arange(start, stop, device=self.device) if image_views is None else image_views[start:stop])
+
+    # U and its gradient
+
+    def _prior(self, theta: Tensor) -> Tensor:
+        """−log p(θ), ``[1]`` float64. Squared in float64: both ends' are near d/2, and only their difference counts."""
+        return 0.5 * (self._precision * theta.double().square()).sum(1) + self._normaliser
+
+    def _likelihood(self, backward: bool) -> Tensor:
+        """−Σ_i mean_k log p(y_i | x_ik, θ) at the loaded θ, float64; its gradient is added to the slope."""
+        views = self.views if self.augmentation == "averaged" else 1
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for index in self._sweep():
+            nll = self._nll(index)
+            if backward:
+                (nll.sum() / views).backward()
+            total += nll.detach().sum(dtype=torch.float64)
+        return total / views
+
+    @torch.no_grad()
+    def potential(self, theta: Tensor) -> Tensor:
+        """U(θ) over all training data, ``[1]`` float64."""
+        self._load(theta)
+        with _full_precision():
+            return self._prior(theta) + self._likelihood(backward=False)
+
+    def potential_and_gradient(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """U(θ) ``[1]`` float64 and ∇U(θ) ``[1, dim]`` in one pass over all training data."""
+        self._load(theta)
+        torch.mul(self._position, self._precision_cast, out=self._slope)
+        with torch.enable_grad(), _full_precision():
+            likelihood = self._likelihood(backward=True)
+        return self._prior(theta) + likelihood, self._slope[None].to(theta.dtype, copy=True)
+
+    def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
+        """∇U(θ) ``[1, dim]``; of a batch ``[1, B]`` of indices in [0, N·views), the estimate N/B Σ ∇nll + prior's."""
+        if batch is None:
+            return self.potential_and_gradient(theta)[1]
+        self._load(theta)
+        torch.mul(self._position, self._precision_cast, out=self._slope)
+        with torch.enable_grad():
+            (self._nll(batch[0]).sum() * (self.data_size / batch.shape[1])).backward()
+        return self._slope[None].to(theta.dtype, copy=True)
+
+    @torch.no_grad()
+    def estimate(self, theta: Tensor, batch: Tensor) -> Tensor:
+        """U(θ) from a batch of indices ``[1, B]``, ``[1]`` float64: N/B Σ nll + the prior's, and so noisy."""
+        self._load(theta)
+        nll = self._nll(batch[0]).sum(dtype=torch.float64)
+        return self._prior(theta) + nll * (self.data_size / batch.shape[1])
+
+    # predictions
+
+    @torch.no_grad()
+    def predict(self, theta: Tensor, inputs: Dataset | Tensor) -> Tensor:
+        """Class probabilities ``[1, n, classes]`` float64, of a data set or of inputs as ``Dataset.take`` gives them.
+
+        A data set's images are normalised as the training images are (which matters out of distribution), and not
+        augmented.
+        """
+        self._load(theta)
+        raw = inputs.inputs if isinstance(inputs, Dataset) else inputs
+        with _full_precision():
+            if self._batch_norms:
+                self._collect_statistics()
+            try:
+                for norm in self._batch_norms:
+                    norm.eval()
+                parts = []
+                for part in raw.split(self.evaluation_batch):
+                    part = part.to(self.device)
+                    part = self.train.normalise(part) if isinstance(inputs, Dataset) else part
+                    parts.append(self._logits(part).double().softmax(1))
+            finally:
+                for norm in self._batch_norms:
+                    norm.train()
+        return torch.cat(parts)[None]
+
+    def _collect_statistics(self) -> None:
+        """Give the batch norms the statistics of the training images at the loaded θ (mean over U's batches)."""
+        if self._statistics_of is not None and torch.equal(self._statistics_of, self._position):
+            return
+        momenta = [norm.momentum for norm in self._batch_norms]
+        for norm in self._batch_norms:
+            norm.track_running_stats, norm.momentum = True, None  # None: the plain mean over batches
+            norm.reset_running_stats()
+        for images in self.train.inputs.split(self.evaluation_batch):
+            self._logits(self.train.normalise(images))
+        for norm, momentum in zip(self._batch_norms, momenta, strict=True):
+            norm.track_running_stats, norm.momentum = False, momentum
+        self._statistics_of = self._position.clone()
+
+    # checks
+
+    def _why_inexact(self) -> str | None:
+        reasons = []
+        if self._batch_norms:
+            reasons.append("batch normalisation makes U depend on which images share a batch")
+        if self.augmentation == "random":
+            reasons.append("random augmentation makes U another function at each evaluation")
+        return "; ".join(reasons) or None
+
+    @torch.no_grad()
+    def _check_outputs(self) -> None:
+        """The module maps these data to logits; also gives lazy modules their shapes."""
+        few = self.train.normalise(self.train.inputs[:2]).to(self.dtype)
+        try:
+            outputs = self.model(few)
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise SettingError(
+                "model", type(self.model).__name__, f"does not take inputs of shape {list(few.shape)}: {error}"
+            ) from error
+        if not isinstance(outputs, Tensor) or outputs.shape != (len(few), self.train.classes):
+            shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise SettingError(
+                "model", type(self.model).__name__, f"must give logits {[len(few), self.train.classes]}, gave {shape}"
+            )

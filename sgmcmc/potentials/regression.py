@@ -1,0 +1,307 @@
+"""Bayesian regressions: logistic, linear with a known posterior, and Neal's with variance hyperparameters.
+
+U(theta) = −log p(targets | theta) − log p(theta), normalisers included, so that exp(−U) is the joint
+density; it is summed in float64 whatever the dtype of ``theta``. The gradient is in the dtype of
+``theta``: ``gradient(theta)`` is that of U, and ``gradient(theta, batch)`` with int64 indices
+``batch[chains, B]`` the estimate (N/B) Σ_batch ∇(−log likelihood of one) + ∇(−log prior), without bias
+if every datum is equally likely to be drawn. Each chain has its own batch; all chains are one tensor,
+``theta[chains, dim]``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from scipy.special import gammaincinv, gammaln
+from torch import Tensor
+
+from sgmcmc.errors import SettingError
+from sgmcmc.potentials.analytic import Constant, positive_temperature
+from sgmcmc.random import Random
+
+if TYPE_CHECKING:
+    from sgmcmc.data import Dataset
+
+_ENTRIES = 1 << 23  # of the [chains, N] matrix that is held at a time
+
+
+class _Regression:
+    """The sums over data that the regressions share; ``design`` is ``[N, p]``, ``targets`` ``[N]``."""
+
+    def __init__(self, design: Tensor, targets: Tensor):
+        self._design, self._targets = Constant(design), Constant(targets)
+        self.data_size = len(targets)
+
+    def _sum_losses(self, coefficients: Tensor, loss) -> Tensor:
+        """Σ_i loss(x_i · coefficients, y_i), ``[chains]`` float64."""
+        design = self._design.like(coefficients, torch.float64)
+        targets = self._targets.like(coefficients, torch.float64)
+        parts = coefficients.to(torch.float64).split(max(1, _ENTRIES // self.data_size))
+        return torch.cat([loss(part @ design.T, targets).sum(-1) for part in parts])
+
+    def _sum_slopes(self, coefficients: Tensor, batch: Tensor | None, slope) -> Tensor:
+        """Σ_i slope(x_i · coefficients, y_i) x_i, or its estimate from ``batch``, ``[chains, p]``."""
+        design, targets = self._design.like(coefficients), self._targets.like(coefficients)
+        if batch is None:
+            parts = coefficients.split(max(1, _ENTRIES // self.data_size))
+            return torch.cat([slope(part @ design.T, targets) @ design for part in parts])
+        flat = batch.flatten()
+        rows = design.index_select(0, flat).view(*batch.shape, -1)
+        values = torch.bmm(rows, coefficients.unsqueeze(-1)).squeeze(-1)
+        slopes = slope(values, targets.index_select(0, flat).view_as(values))
+        return torch.bmm(slopes.unsqueeze(1), rows).squeeze(1) * (self.data_size / batch.shape[-1])
+
+
+class LogisticRegression(_Regression):
+    """Bayesian logistic regression: P(y = 1 | x, theta) = 1/(1 + exp(−theta · (1, x))), theta ~ N(0, prior_variance I).
+
+    The first coordinate of theta is the intercept, so dim = features + 1 (Australian: 15, Heart: 14).
+    ``standardise`` centres and scales the features by the training set's means and standard deviations
+    (a constant column becomes 0). The two classes may have any labels, of which the larger becomes 1;
+    labels that are 0 and 1 stay, and one of the two may be missing. SettingError for three or more.
+
+    ``inputs``, ``targets``, ``test_inputs``, ``test_targets`` (None without ``test``) are the data as
+    given, features not yet standardised (float64 ``[n, features]``), targets as 0 and 1 (int64 ``[n]``).
+
+    Where AMAGOLD (section 6.2) does not say, the defaults follow the tradition of Girolami and
+    Calderhead (2011): standardised columns, prior variance 100 for the intercept too.
+    """
+
+    def __init__(
+        self, train: Dataset, prior_variance: float = 100.0, standardise: bool = True, test: Dataset | None = None
+    ):
+        self.prior_variance = _positive("prior_variance", prior_variance)
+        self.inputs = train.inputs.to(torch.float64)
+        self.test_inputs = None if test is None else test.inputs.to(torch.float64)
+        labels = torch.unique(torch.cat([part.targets.cpu() for part in (train, test) if part is not None])).tolist()
+        if not set(labels) <= {0, 1} and len(labels) != 2:
+            raise SettingError("data", labels, "logistic regression needs data of two classes")
+        one = 1 if set(labels) <= {0, 1} else max(labels)
+        self.targets = (train.targets == one).to(torch.int64)
+        self.test_targets = None if test is None else (test.targets == one).to(torch.int64)
+        centre = torch.zeros_like(self.inputs[0])
+        scale = torch.ones_like(centre)
+        if standardise:
+            centre = self.inputs.mean(0)
+            varies = self.inputs.amax(0) > self.inputs.amin(0)
+            scale = torch.where(varies, self.inputs.std(0, correction=0), scale)
+            centre = torch.where(varies, centre, self.inputs[0])  # the mean of equal numbers may round
+        self._centre, self._scale = Constant(centre), Constant(scale)
+        super().__init__(self._columns(self.inputs), self.targets)
+        self.dim = self.inputs.shape[1] + 1
+
+    def _columns(self, inputs: Tensor) -> Tensor:
+        features = (inputs - self._centre.like(inputs)) / self._scale.like(inputs)
+        return torch.cat((torch.ones_like(features[:, :1]), features), 1)
+
+    def potential(self, theta: Tensor) -> Tensor:
+        """U = Σ_i log(1 + exp(∓theta · x_i)) + |theta|²/(2 v) + (dim/2) log(2πv), ``[chains]`` float64."""
+        return self._sum_losses(theta, _cross_entropy) + _normal_energy(theta, self.prior_variance)
+
+    def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
+        """Σ_i (P(1 | x_i) − y_i) x_i + theta/v, or its minibatch estimate."""
+        return self._sum_slopes(theta, batch, _excess) + theta / self.prior_variance
+
+    def potential_and_gradient(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """``potential(theta), gradient(theta)``; for float64 ``theta`` from one product with the data."""
+        if theta.dtype != torch.float64:  # U must be summed in float64, the gradient has the dtype of theta
+            return self.potential(theta), self.gradient(theta)
+        design, targets = self._design.like(theta), self._targets.like(theta)
+        losses, slopes = [], []
+        for part in theta.split(max(1, _ENTRIES // self.data_size)):
+            logit = part @ design.T
+            losses.append(_cross_entropy(logit, targets).sum(-1))
+            slopes.append(_excess(logit, targets) @ design)
+        energy = torch.cat(losses) + _normal_energy(theta, self.prior_variance)
+        return energy, torch.cat(slopes) + theta / self.prior_variance
+
+    def predict(self, theta: Tensor, inputs: Tensor) -> Tensor:
+        """P(class | x, theta), ``[chains, n, 2]``, of features ``inputs[n, features]`` as the data set has them."""
+        logit = theta @ self._columns(inputs.to(theta.device, torch.float64)).to(theta.dtype).T
+        return torch.sigmoid(torch.stack((-logit, logit), -1))
+
+    def initial(self, chains: int | range, random: Random) -> Tensor:
+        """Independent standard normals, wider than the posterior of standardised data."""
+        return random.normal("start", 0, 1, chains, self.dim, torch.float64)[0]
+
+
+def _cross_entropy(logit: Tensor, y: Tensor) -> Tensor:
+    # The default threshold of 20 would drop exp(−20) of every datum and make U jump.
+    return torch.nn.functional.softplus((1 - 2 * y) * logit, threshold=40)
+
+
+def _excess(logit: Tensor, y: Tensor) -> Tensor:
+    """Its derivative: the probability of class 1 minus y."""
+    return torch.sigmoid(logit) - y
+
+
+class LinearRegression(_Regression):
+    """y_i ~ N(x_i · theta, noise_variance), theta ~ N(0, prior_variance I), both variances known.
+
+    ``inputs`` is ``[N, dim]`` (with a column of ones if there is to be an intercept), ``targets`` ``[N]``.
+    The posterior is normal: precision XᵀX/noise_variance + I/prior_variance, attributes
+    ``posterior_mean`` ``[dim]`` and ``posterior_covariance`` ``[dim, dim]``, float64.
+    """
+
+    def __init__(self, inputs: Tensor, targets: Tensor, noise_variance: float = 1.0, prior_variance: float = 1.0):
+        self.noise_variance = _positive("noise_variance", noise_variance)
+        self.prior_variance = _positive("prior_variance", prior_variance)
+        design, targets = inputs.to(torch.float64), targets.to(torch.float64)
+        super().__init__(design, targets)
+        self.dim = design.shape[1]
+        precision = design.T @ design / self.noise_variance
+        precision.diagonal().add_(1 / self.prior_variance)
+        factor = torch.linalg.cholesky(precision)
+        self.posterior_covariance = torch.cholesky_inverse(factor)
+        self.posterior_mean = self.posterior_covariance @ (design.T @ targets) / self.noise_variance
+        self._mean, self._factor = Constant(self.posterior_mean), Constant(factor)
+
+    def potential(self, theta: Tensor) -> Tensor:
+        """U = |y − X theta|²/(2 σ²) + |theta|²/(2 v) + (N/2) log(2πσ²) + (dim/2) log(2πv), ``[chains]`` float64."""
+        squares = self._sum_losses(theta, lambda mean, y: (mean - y) ** 2)
+        constant = self.data_size / 2 * math.log(2 * math.pi * self.noise_variance)
+        return squares / (2 * self.noise_variance) + constant + _normal_energy(theta, self.prior_variance)
+
+    def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
+        """Xᵀ(X theta − y)/σ² + theta/v, or its minibatch estimate."""
+        slopes = self._sum_slopes(theta, batch, lambda mean, y: mean - y)
+        return slopes / self.noise_variance + theta / self.prior_variance
+
+    def exact(self, chains: int | range, random: Random, temperature: float = 1.0) -> Tensor:
+        """Draws of exp(−U/T) = N(posterior_mean, T posterior_covariance), ``[chains, dim]`` float64."""
+        normal = random.normal("start", 0, 1, chains, self.dim, torch.float64)[0]
+        normal = normal * math.sqrt(positive_temperature(temperature))
+        factor = self._factor.like(normal)  # precision = factor factorᵀ, so factor⁻ᵀ ε has the covariance
+        return self._mean.like(normal) + torch.linalg.solve_triangular(factor.T, normal.T, upper=True).T
+
+    def initial(self, chains: int | range, random: Random) -> Tensor:
+        """Draws of the prior."""
+        return math.sqrt(self.prior_variance) * random.normal("start", 0, 1, chains, self.dim, torch.float64)[0]
+
+
+class HierarchicalRegression(_Regression):
+    """Neal's regression with variance hyperparameters, for samplers that mix Gibbs updates with Langevin ones.
+
+        y_i | x_i, beta, sigma2 ~ N(beta · x_i, sigma2),     beta | tau2 ~ N(0, tau2 I),
+        tau2 ~ InverseGamma(tau_prior),     sigma2 ~ InverseGamma(sigma_prior),  both (shape, scale).
+
+    theta = (beta, log tau2, log sigma2), dim = p + 2. U is the negative logarithm of the joint density **in
+    these coordinates**: with every normaliser that depends on the variances, and with the Jacobian
+    of the logarithms, −log tau2 − log sigma2.
+
+    Only beta moves by drift and kick: ``moves`` (bool ``[dim]``) is False for the two log variances, and
+    their components of ``gradient`` are 0, not those of U. They change in ``gibbs``, between trajectories;
+    U and the gradient must be computed again after it.
+
+    The Gibbs update at temperature T. In s = log tau2 the terms of U that depend on s are
+    (p/2 + shape) s + (scale + |beta|²/2) e^{−s}: p/2 from the normaliser of beta's prior, shape + 1 from the
+    inverse gamma's density, −1 from the Jacobian. With w = e^{−s} = 1/tau2 and ds = dw/w,
+
+        exp(−U/T) ds  ∝  w^{A − 1} e^{−B w} dw,     A = (p/2 + shape)/T,     B = (scale + |beta|²/2)/T,
+
+    so 1/tau2 is a Gamma(A, rate B) at every T; likewise 1/sigma2 with N/2 for p/2 and the squared residuals
+    for |beta|². Had U been given in tau2 itself, A would be (p/2 + shape + 1)/T − 1: at T ≠ 1 the
+    parametrisation is part of the target. Given beta the two are independent, so both are drawn at once.
+
+    Without ``inputs`` [N, p] and ``targets`` [N] the data are an illustration's own, made by the model:
+    x ~ N(0, I), beta ~ N(0, I), sigma = ½, ``size`` = 100 points of ``features`` = 10, from the "split"
+    numbers of seed 2020. Source: Neal (talk, 2020), "Advantage for Models with Variance
+    Hyperparameters", which leaves the priors of the variances open; (2, 1) is the choice made here.
+    """
+
+    def __init__(
+        self,
+        inputs: Tensor | None = None,
+        targets: Tensor | None = None,
+        size: int = 100,
+        features: int = 10,
+        tau_prior: tuple[float, float] = (2.0, 1.0),
+        sigma_prior: tuple[float, float] = (2.0, 1.0),
+    ):
+        self.tau_prior = tuple(_positive("tau_prior", number) for number in tau_prior)
+        self.sigma_prior = tuple(_positive("sigma_prior", number) for number in sigma_prior)
+        if inputs is None:
+            inputs, targets = _illustration(size, features)
+        super().__init__(inputs, targets)
+        self.features = inputs.shape[1]
+        self.dim = self.features + 2
+        self.moves = torch.arange(self.dim) < self.features
+
+    def potential(self, theta: Tensor) -> Tensor:
+        """U = −log p(y, beta, log tau2, log sigma2), ``[chains]`` float64."""
+        theta = theta.to(torch.float64)
+        energy = 0.0
+        for log_variance, (shape, scale), count, squares in self._terms(theta):
+            energy = energy + (shape + count / 2) * log_variance + (scale + squares / 2) * torch.exp(-log_variance)
+            energy = energy + count / 2 * math.log(2 * math.pi) + math.lgamma(shape) - shape * math.log(scale)
+        return energy
+
+    def _terms(self, theta: Tensor):
+        """Of tau2 and of sigma2: its logarithm, prior, how many normals have it as variance, their sum of squares."""
+        beta = theta[:, :-2]
+        residuals = self._sum_losses(beta, lambda mean, y: (mean - y) ** 2)
+        yield theta[:, -2], self.tau_prior, self.features, beta.to(torch.float64).square().sum(-1)
+        yield theta[:, -1], self.sigma_prior, self.data_size, residuals
+
+    def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
+        """Xᵀ(X beta − y)/sigma2 + beta/tau2, or its minibatch estimate, and 0 for both log variances."""
+        beta, log_tau2, log_sigma2 = theta[:, :-2], theta[:, -2:-1], theta[:, -1:]
+        slopes = self._sum_slopes(beta, batch, lambda mean, y: mean - y)
+        moving = slopes * torch.exp(-log_sigma2) + beta * torch.exp(-log_tau2)
+        return torch.cat((moving, torch.zeros_like(theta[:, -2:])), 1)
+
+    def gibbs(
+        self, theta: Tensor, temperature: float, random: Random, trajectory: int, chains: int | range | Tensor
+    ) -> Tensor:
+        """theta with both log variances drawn from exp(−U/T) given beta (at T = 0 their minimisers); new tensor.
+
+        By inversion of the gamma distribution function of one uniform each, the numbers of
+        (stream "gibbs", ``trajectory``, chain). ``temperature`` may be a tensor ``[chains]``.
+        """
+        uniform = random.uniform("gibbs", trajectory, chains, 2).cpu().numpy()
+        temperature = np.asarray(torch.as_tensor(temperature, dtype=torch.float64).cpu())
+        drawn = []
+        for column, (_, (shape, scale), count, squares) in enumerate(self._terms(theta)):
+            shape, rate = shape + count / 2, scale + squares.cpu().numpy() / 2
+            drawn.append(np.log(rate) - _log_gamma_draw(uniform[:, column], shape, temperature))
+        logs = torch.from_numpy(np.stack(drawn, 1)).to(theta)
+        return torch.cat((theta[:, :-2], logs), 1)
+
+    def initial(self, chains: int | range, random: Random) -> Tensor:
+        """Independent standard normals, log variances too."""
+        return random.normal("start", 0, 1, chains, self.dim, torch.float64)[0]
+
+
+def _log_gamma_draw(uniform: np.ndarray, shape: float, temperature: np.ndarray) -> np.ndarray:
+    """log(T g), g ~ Gamma(shape/T, rate 1), of one uniform each; log(shape) at T = 0, its limit."""
+    heat = np.where(temperature > 0, temperature, 1.0)
+    gamma = gammaincinv(shape / heat, uniform)
+    # Far in the lower tail of a small shape g underflows, and its distribution function is g^A/Γ(A + 1).
+    tail = (np.log(uniform) + gammaln(shape / heat + 1)) * heat / shape
+    log_draw = np.where(gamma > 1e-290, np.log(np.maximum(gamma, 1e-290)), tail)
+    return np.where(temperature > 0, log_draw + np.log(heat), np.log(shape))
+
+
+def _illustration(size: int, features: int) -> tuple[Tensor, Tensor]:
+    """The data set of HierarchicalRegression's docstring: inputs ``[size, features]``, targets ``[size]``."""
+    if min(size, features) < 1:
+        raise SettingError("size, features", (size, features), "must be at least 1")
+    random = Random(2020)
+    inputs = random.normal("split", 0, 1, size, features, torch.float64)[0]
+    beta = random.normal("split", 1, 1, 1, features, torch.float64)[0, 0]
+    return inputs, inputs @ beta + 0.5 * random.normal("split", 2, 1, size, 1, torch.float64)[0, :, 0]
+
+
+def _normal_energy(theta: Tensor, variance: float) -> Tensor:
+    """−log N(theta; 0, variance I), ``[chains]`` float64."""
+    squares = theta.to(torch.float64).square().sum(-1)
+    return squares / (2 * variance) + theta.shape[-1] / 2 * math.log(2 * math.pi * variance)
+
+
+def _positive(setting: str, value: float) -> float:
+    if not 0 < value < math.inf:
+        raise SettingError(setting, value, "must be a positive number")
+    return float(value)

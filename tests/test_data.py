@@ -1,0 +1,420 @@
+"""The data sets: their tensors and splits, and what happens when a file is missing, damaged, or has to be downloaded.
+
+Nothing here reaches a network: sockets and urlopen are replaced. Tests of the real files need SGMCMC_DATA.
+"""
+
+import gzip
+import hashlib
+import io
+import os
+import pickle
+import socket
+import struct
+import tarfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sgmcmc.data import NAMES, Dataset, load, sources
+from sgmcmc.errors import DataError, SettingError
+from sgmcmc.random import Random
+
+REAL = os.environ.get("SGMCMC_DATA")
+real = pytest.mark.skipif(not REAL, reason="the environment variable SGMCMC_DATA names no folder with the data sets")
+
+
+def md5(blob):
+    return hashlib.md5(blob, usedforsecurity=False).hexdigest()
+
+
+def one_sentence(error, *words):
+    text = str(error.value)
+    assert "\n" not in text and all(str(word) in text for word in words), text
+    return text
+
+
+class Answer(io.BytesIO):
+    """What a web server answers."""
+
+    def __init__(self, url, blob):
+        super().__init__(blob)
+        self.url, self.length = url, len(blob)
+
+
+@pytest.fixture
+def web(monkeypatch):
+    """The whole web: a dict url -> bytes; ``web.asked`` lists what was asked for."""
+
+    class Web(dict):
+        asked: list
+
+    pages = Web()
+    pages.asked = []
+
+    def urlopen(request, *args, **kwargs):
+        url = request.full_url if isinstance(request, urllib.request.Request) else request
+        pages.asked.append(url)
+        if url not in pages:
+            raise urllib.error.URLError("no route to host")
+        return Answer(url, pages[url])
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    return pages
+
+
+HEART = b"".join(b"%d.5 %d 3 %d\n" % (k, k % 7, 1 + k % 2) for k in range(30))
+HEART_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/statlog/heart/heart.dat"
+
+
+@pytest.fixture
+def small_heart(monkeypatch):
+    """A heart.dat of thirty rows that counts as the genuine one."""
+    monkeypatch.setitem(sources.UCI_FILES, "heart.dat", md5(HEART))
+
+
+def written(path, blob):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(blob)
+    return path
+
+
+# -------------------------------------------------------------------------------------------------- Dataset
+
+
+def test_take_normalises_whatever_the_shape_of_the_index():
+    inputs = torch.randint(0, 256, (11, 3, 4, 5), dtype=torch.uint8)
+    mean, std = torch.tensor([0.1, 0.2, 0.3]).double(), torch.tensor([0.5, 0.25, 2.0]).double()
+    data = Dataset(inputs, torch.zeros(11, dtype=torch.int64), 10, mean, std)
+    index = torch.tensor([[[3, 0], [10, 3]]])
+    taken = data.take(index)
+    wanted = (inputs[index].double() / 255 - mean[:, None, None]) / std[:, None, None]
+    assert taken.shape == (1, 2, 2, 3, 4, 5) and taken.dtype == torch.float32
+    torch.testing.assert_close(taken.double(), wanted, atol=1e-6, rtol=1e-6)
+    assert data.take(torch.tensor(3)).shape == (3, 4, 5)
+    assert torch.equal(data.take(index), data.normalise(data.inputs[index]))
+
+
+def test_to_moves_every_tensor():
+    moved = load("digits").to("meta")
+    for part in (moved.train, moved.test):
+        assert {t.device.type for t in (part.inputs, part.targets, part.mean, part.std, part._gain)} == {"meta"}
+    assert moved.train.take(torch.zeros(2, 3, dtype=torch.int64, device="meta")).shape == (2, 3, 1, 8, 8)
+
+
+def test_like_takes_the_training_sets_constants_and_refuses_another_shape():
+    digits = load("digits")
+    shifted = Dataset(digits.test.inputs, digits.test.targets, 10, torch.zeros(1), torch.ones(1), 16.0, "other")
+    index = torch.arange(5)
+    assert torch.equal(shifted.like(digits.train).take(index), digits.test.take(index))
+    colour = Dataset(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.zeros(2), 10, name="colour")
+    with pytest.raises(SettingError) as error:
+        colour.like(digits.train)
+    one_sentence(error, "data.ood=colour", "3x8x8", "1x8x8", "digits")
+
+
+# ----------------------------------------------------------------------------------- names, subsets, splits
+
+
+@pytest.mark.parametrize("name, near", [("cifar11", "cifar10"), ("MNIST", "mnist"), ("hart", "heart")])
+def test_an_unknown_name_is_answered_with_the_nearest(name, near):
+    with pytest.raises(SettingError) as error:
+        load(name)
+    one_sentence(error, f"data.name={name}", f"did you mean {near}?")
+
+
+def test_a_name_near_to_none_is_answered_with_all():
+    with pytest.raises(SettingError) as error:
+        load("zzz")
+    one_sentence(error, *NAMES)
+
+
+def test_digits_are_exact_and_split_the_same_for_ever():
+    from sklearn.datasets import load_digits
+
+    data, digits = load("digits"), load_digits()
+    assert (len(data.train), len(data.test), data.train.classes) == (1500, 297, 10)
+    assert data.train.inputs.dtype == torch.uint8 and data.train.inputs.shape[1:] == (1, 8, 8)
+    kept = Random(0).permutation("split", 0, 1, 1797)[0, :1500].sort().values
+    assert torch.equal(data.train.inputs[:, 0].double(), torch.from_numpy(digits.images)[kept])
+    assert torch.equal(data.train.targets, torch.from_numpy(digits.target)[kept])
+    # the split itself, pinned: a change would change every chain on this set
+    assert md5(data.test.inputs.numpy().tobytes()) == "5d3259594c226e06a2fcf8bad31b5748"
+    taken = data.train.take(torch.arange(1500)).double()
+    assert abs(taken.mean()) < 5e-4 and abs(taken.std() - 1) < 5e-4
+
+
+def test_smaller_training_sets_are_nested_and_the_rest_is_the_test_set():
+    rows = [{bytes(x.numpy().tobytes()) for x in load("digits", train_size=n).train.inputs} for n in (50, 200)]
+    assert rows[0] < rows[1]
+    data = load("digits", train_size=200)
+    assert (len(data.train), len(data.test)) == (200, 1597)
+    assert load("digits", train_size=1797).test is None
+
+
+@pytest.mark.parametrize("size", [0, -3, 1798, 0.5])
+def test_an_impossible_training_size_is_refused(size):
+    with pytest.raises(SettingError) as error:
+        load("digits", train_size=size)
+    one_sentence(error, f"data.train_size={size}")
+
+
+def test_regression_data_are_the_files_columns(tmp_path, small_heart):
+    written(tmp_path / "uci/heart.dat", HEART)
+    table = torch.tensor([[float(x) for x in line.split()] for line in HEART.decode().splitlines()]).double()
+    whole = load("heart", tmp_path)
+    assert whole.test is None and whole.train.inputs.dtype == torch.float64
+    assert torch.equal(whole.train.inputs, table[:, :-1])
+    assert torch.equal(whole.train.targets, table[:, -1].long() - 1) and whole.train.classes == 2
+    part = load("heart", tmp_path, train_size=20)
+    mask = torch.zeros(30, dtype=torch.bool)
+    mask[Random(0).permutation("split", 0, 1, 30)[0, :20]] = True
+    for data, chosen in ((part.train, mask), (part.test, ~mask)):
+        assert torch.equal(data.inputs, table[chosen, :-1]) and torch.equal(data.targets, table[chosen, -1].long() - 1)
+    taken = whole.train.take(torch.arange(6).view(2, 3))
+    assert taken.dtype == torch.float32 and torch.equal(taken.double(), table[:6, :-1].view(2, 3, 3))
+
+
+# ----------------------------------------------------------------------------------------- files and network
+
+
+def test_the_root_is_the_environments_or_data(tmp_path, monkeypatch, small_heart):
+    written(tmp_path / "here/uci/heart.dat", HEART)
+    monkeypatch.setenv("SGMCMC_DATA", str(tmp_path / "here"))
+    assert len(load("heart", download=False).train) == 30
+    monkeypatch.delenv("SGMCMC_DATA")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError) as error:
+        load("heart", download=False)
+    one_sentence(error, tmp_path / "data/uci")
+
+
+FILES = [
+    ("cifar10", "data_batch_1", "cifar-10-batches-py"),
+    ("mnist", "train-images-idx3-ubyte", "MNIST/raw"),
+    ("notmnist", "t10k-images-idx3-ubyte", "notMNIST"),
+    ("australian", "australian.dat", "uci"),
+    ("heart", "heart.dat", "uci"),
+]
+
+
+@pytest.mark.parametrize("name, file, folder", FILES)
+def test_a_missing_file_is_named_with_what_would_help(name, file, folder, tmp_path, web):
+    with pytest.raises(DataError) as error:
+        load(name, tmp_path, download=False)
+    one_sentence(error, name, file, tmp_path / folder, "data.root", "SGMCMC_DATA")
+    assert web.asked == [] and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name, host",
+    [
+        ("cifar10", "www.cs.toronto.edu"),
+        ("mnist", "ossci-datasets.s3.amazonaws.com"),
+        ("notmnist", "raw.githubusercontent.com"),
+        ("australian", "archive.ics.uci.edu"),
+        ("heart", "archive.ics.uci.edu"),
+    ],
+)
+def test_without_a_network_the_publisher_is_called_and_one_sentence_comes_back(
+    name, host, tmp_path, monkeypatch, capfd
+):
+    called = []
+
+    def connect(address, *args, **kwargs):
+        called.append(address)
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setenv("no_proxy", "*")
+    root = tmp_path / "new" / "folder"
+    with pytest.raises(DataError) as error:
+        load(name, root)
+    assert called[0] == (host, 443)  # https
+    one_sentence(error, name, root, "data.root", "SGMCMC_DATA", "Network is unreachable")
+    assert list(tmp_path.iterdir()) == []  # nothing written
+    assert capfd.readouterr() == ("", "")
+    assert socket.getdefaulttimeout() is None
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in FILES])
+def test_the_first_address_asked_is_the_publishers_and_secure(name, tmp_path, web):
+    with pytest.raises(DataError):
+        load(name, tmp_path)
+    assert (
+        web.asked[0]
+        == {
+            "cifar10": "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+            "mnist": "https://ossci-datasets.s3.amazonaws.com/mnist/train-images-idx3-ubyte.gz",
+            "notmnist": sources.NOTMNIST_URL + "t10k-images-idx3-ubyte.gz",
+            "australian": HEART_URL.replace("heart", "australian"),
+            "heart": HEART_URL,
+        }[name]
+    )
+
+
+def test_a_download_is_verified_kept_and_silent(tmp_path, web, small_heart, capfd):
+    web[HEART_URL] = HEART
+    assert len(load("heart", tmp_path / "data").train) == 30
+    assert capfd.readouterr() == ("", "")
+    assert [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()] == ["data/uci/heart.dat"]
+    web.clear()
+    web.asked.clear()
+    assert len(load("heart", tmp_path / "data").train) == 30 and web.asked == []
+
+
+def test_a_damaged_download_is_refused_and_not_kept(tmp_path, web, small_heart):
+    web[HEART_URL] = HEART[:-1]
+    with pytest.raises(DataError) as error:
+        load("heart", tmp_path / "data")
+    one_sentence(error, "heart.dat", "corrupted", "data.root")
+    assert list(tmp_path.iterdir()) == []
+
+
+def idx(array):
+    return struct.pack(">BBBB", 0, 0, 8, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def test_packed_idx_files_are_downloaded_and_read(tmp_path, web, monkeypatch):
+    images = np.random.default_rng(0).integers(0, 256, (6, 28, 28), dtype=np.uint8)
+    labels = np.arange(6, dtype=np.uint8)
+    for file, array in (("t10k-images-idx3-ubyte", images), ("t10k-labels-idx1-ubyte", labels)):
+        packed = gzip.compress(idx(array))
+        web[f"{sources.NOTMNIST_URL}{file}.gz"] = packed
+        monkeypatch.setitem(sources.NOTMNIST_FILES, file, (md5(idx(array)), md5(packed)))
+    data = load("notmnist", tmp_path)
+    assert data.train is None and torch.equal(data.test.inputs, torch.from_numpy(images[:, None]))
+    assert data.test.targets.tolist() == list(range(6))
+    with pytest.raises(SettingError, match="data.train_size"):
+        load("notmnist", tmp_path, train_size=3)
+
+
+def test_cifar_is_downloaded_unpacked_and_read(tmp_path, web, monkeypatch):
+    from torchvision.datasets import CIFAR10
+
+    rng, lists, pixels = np.random.default_rng(0), {}, {}
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        for file in [*sources.CIFAR10_FILES, "batches.meta"]:
+            pixels[file] = rng.integers(0, 256, (4, 3072), dtype=np.uint8)
+            entry = {"data": pixels[file], "labels": [3, 1, 4, 1], "label_names": ["a"]}
+            blob = pickle.dumps(entry, protocol=2)
+            lists[file] = md5(blob)
+            member = tarfile.TarInfo(f"cifar-10-batches-py/{file}")
+            member.size = len(blob)
+            tar.addfile(member, io.BytesIO(blob))
+    blob = archive.getvalue()
+    web[CIFAR10.url] = blob
+    monkeypatch.setattr(CIFAR10, "tgz_md5", md5(blob))
+    monkeypatch.setattr(CIFAR10, "train_list", [[f, lists[f]] for f in lists if f.startswith("data")])
+    monkeypatch.setattr(CIFAR10, "test_list", [["test_batch", lists["test_batch"]]])
+    monkeypatch.setattr(CIFAR10, "meta", CIFAR10.meta | {"md5": lists["batches.meta"]})
+    for file in sources.CIFAR10_FILES:
+        monkeypatch.setitem(sources.CIFAR10_FILES, file, lists[file])
+    data = load("cifar10", tmp_path, train_size=7)
+    assert (len(data.train), len(data.test)) == (7, 4)
+    assert torch.equal(data.test.inputs, torch.from_numpy(pixels["test_batch"]).view(4, 3, 32, 32))
+    assert data.test.targets.tolist() == [3, 1, 4, 1]
+    assert [p.name for p in tmp_path.iterdir()] == ["cifar-10-batches-py"]  # the archive is not kept
+
+
+class Bomb:
+    def __reduce__(self):
+        return (os.mkdir, ("exploded",))
+
+
+def test_a_damaged_pickle_is_named_and_never_opened(tmp_path, monkeypatch, web):
+    monkeypatch.chdir(tmp_path)
+    path = written(tmp_path / "cifar-10-batches-py/data_batch_1", pickle.dumps(Bomb()))
+    with pytest.raises(DataError) as error:
+        load("cifar10", tmp_path)
+    one_sentence(error, path, "damaged", "SGMCMC_DATA")
+    assert not Path("exploded").exists() and web.asked == []
+
+
+@pytest.mark.parametrize("file", ["t10k-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz"])
+def test_a_damaged_file_is_named_and_left_alone(file, tmp_path, web):
+    path = written(tmp_path / "notMNIST" / file, b"half a file")
+    with pytest.raises(DataError) as error:
+        load("notmnist", tmp_path)
+    one_sentence(error, path, "damaged")
+    assert path.read_bytes() == b"half a file" and web.asked == []
+
+
+def test_an_unreadable_file_is_named(tmp_path, monkeypatch):
+    (tmp_path / "uci/heart.dat").mkdir(parents=True)
+    with pytest.raises(DataError) as error:
+        load("heart", tmp_path)
+    one_sentence(error, tmp_path / "uci/heart.dat", "cannot be read", "directory")
+
+    def forbidden(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    with pytest.raises(DataError) as error:
+        load("heart", tmp_path)
+    one_sentence(error, "heart.dat", "Permission denied")
+
+
+def test_a_root_that_cannot_be_a_folder_is_an_error(tmp_path, web):
+    root = written(tmp_path / "file", b"")
+    with pytest.raises(DataError) as error:
+        load("heart", root)
+    one_sentence(error, root, "data.root")
+    assert root.exists() and web.asked == []
+
+
+def test_the_checksums_are_torchvisions():
+    from torchvision.datasets import CIFAR10, MNIST
+
+    assert sources.CIFAR10_FILES == dict(CIFAR10.train_list + CIFAR10.test_list)
+    assert {f"{file}.gz": packed for file, (_, packed) in sources.MNIST_FILES.items()} == dict(MNIST.resources)
+
+
+# ------------------------------------------------------------------------------------------------ real files
+
+
+@real
+def test_real_cifar10():
+    start = time.process_time()
+    data = load("cifar10", download=False)
+    assert time.process_time() - start < 2  # 0.6 s when calm; of the processor, not of the wall
+    assert data.train.inputs.shape == (50000, 3, 32, 32) and data.test.inputs.shape == (10000, 3, 32, 32)
+    assert data.train.targets.bincount().tolist() == [5000] * 10
+    channels = data.train.inputs[::10].double() / 255
+    torch.testing.assert_close(channels.mean((0, 2, 3)), data.train.mean, atol=0.01, rtol=0)
+    torch.testing.assert_close(channels.std((0, 2, 3)), data.train.std, atol=0.01, rtol=0)
+    small = load("cifar10", train_size=1000, download=False)
+    assert (len(small.train), len(small.test)) == (1000, 10000)
+
+
+@real
+def test_real_mnist_and_notmnist():
+    data, other = load("mnist", download=False), load("notmnist", download=False).test
+    assert data.train.inputs.shape == (60000, 1, 28, 28) and len(data.test) == 10000
+    taken = data.train.take(torch.arange(20000))
+    assert abs(taken.mean()) < 0.01 and abs(taken.std() - 1) < 0.01
+    assert other.like(data.train).inputs.shape == (10000, 1, 28, 28)
+    assert other.targets.bincount().tolist() == [1000] * 10
+
+
+@real
+def test_real_regressions():
+    australian, heart = (load(name, download=False).train for name in ("australian", "heart"))
+    assert australian.inputs.shape == (690, 14) and australian.targets.bincount().tolist() == [383, 307]
+    assert heart.inputs.shape == (270, 13) and heart.targets.bincount().tolist() == [150, 120]
+
+
+@real
+@pytest.mark.parametrize("name", ["mnist", "notmnist"])
+def test_real_packed_files_are_enough(name, tmp_path):
+    folder = "MNIST/raw" if name == "mnist" else "notMNIST"
+    (tmp_path / folder).mkdir(parents=True)
+    for path in (Path(REAL) / folder).glob("*.gz"):
+        (tmp_path / folder / path.name).symlink_to(path)
+    packed, plain = load(name, tmp_path, download=False).test, load(name, download=False).test
+    assert torch.equal(packed.inputs, plain.inputs) and torch.equal(packed.targets, plain.targets)

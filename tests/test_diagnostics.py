@@ -1,0 +1,305 @@
+"""Diagnostics against closed forms, ArviZ and scikit-learn.
+
+Statistical assertions are at five standard errors or more (false alarm 6e-7 each) of many independent chains.
+"""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from scipy.signal import lfilter
+
+from sgmcmc import diagnostics as d
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def autoregression(rng, phi, draws, *rest):
+    """Stationary x_t = phi x_{t-1} + noise, of variance 1, [draws, *rest]."""
+    noise = rng.standard_normal((draws, *rest))
+    noise[1:] *= math.sqrt(1 - phi**2)  # the first draw has variance 1 at once
+    return lfilter([1], [1, -phi], noise, axis=0)
+
+
+# --------------------------------------------------------------------------------------------- temperatures
+
+
+def test_temperatures_of_exact_draws_are_the_temperature():
+    rng, temperature, chains = np.random.default_rng(0), 0.7, 20000
+    mass = torch.tensor([0.5, 2.0, 8.0]).double()
+    momentum = torch.from_numpy(rng.standard_normal((chains, 3))) * (temperature * mass).sqrt()
+    kinetic = d.kinetic_temperature(momentum.float(), 1 / mass)
+    assert kinetic.shape == (chains,) and kinetic.dtype == torch.float64
+    assert abs(kinetic.mean() - temperature) < 5 * temperature * math.sqrt(2 / 3 / chains)
+    # U = sum k (x - c)^2/2
+    k, centre = torch.tensor([1.0, 4.0, 9.0]).double(), torch.tensor([3.0, -1.0, 0.0]).double()
+    theta = centre + torch.from_numpy(rng.standard_normal((chains, 3))) * (temperature / k).sqrt()
+    gradient = k * (theta - centre)
+    for mean in (None, centre):
+        values = d.configurational_temperature(theta, gradient, mean)
+        assert abs(values.mean() - temperature) < 5 * values.std() / math.sqrt(chains)
+    assert values.var() < d.configurational_temperature(theta, gradient).var()
+    low, high = d.temperature_interval(3, temperature)
+    inside = ((kinetic > low) & (kinetic < high)).double().mean()
+    assert abs(inside - 0.99) < 5 * math.sqrt(0.99 * 0.01 / chains)
+
+
+def test_the_interval_of_a_large_tensor_is_gaussian_and_takes_arrays():
+    low, high = d.temperature_interval([10**6, 10**8], 2.0, 0.95)
+    np.testing.assert_allclose(high - 2, 1.96 * 2 * np.sqrt(2 / np.array([1e6, 1e8])), rtol=2e-3)
+    np.testing.assert_allclose(2 - low, high - 2, rtol=1e-2)
+
+
+# --------------------------------------------------------------------------------------------- symmetric KL
+
+
+def test_bin_masses_are_the_distribution_functions_differences():
+    grid = d.Grid([-6], [6], [120])
+    masses = grid.masses(lambda x: -0.5 * x[:, 0] ** 2, 0.5 * math.log(2 * math.pi))
+    np.testing.assert_allclose(masses, np.diff(stats.norm.cdf(np.linspace(-6, 6, 121))), rtol=1e-11, atol=1e-15)
+    assert abs(grid.masses(lambda x: -0.5 * x[:, 0] ** 2 + 40).sum() - 1) < 1e-14
+    # two dimensions, unequal boxes, a normaliser: N(z1; z2^2/4, 1) N(z2; 0, 4)
+    grid = d.Grid([-5, -8], [15, 8], [100, 50])
+
+    def banana(z):
+        return -0.5 * (z[:, 0] - z[:, 1] ** 2 / 4) ** 2 - z[:, 1] ** 2 / 8 - math.log(4 * math.pi)
+
+    masses = grid.masses(banana, 0.0)
+    assert masses.shape == (100, 50)
+    inner = masses.sum(0)[1:-1]  # z1 hardly leaves [-5, 15] there
+    wanted = np.diff(stats.norm.cdf(np.linspace(-8, 8, 51), scale=2))[1:-1]
+    np.testing.assert_allclose(inner[10:-10], wanted[10:-10], rtol=1e-6)
+
+
+def test_the_double_wells_masses():
+    grid = d.Grid([-6], [6], [120])
+    masses = grid.masses(lambda x: -((x + 4) * (x + 1) * (x - 1) * (x - 3) / 14 + 0.5)[:, 0])
+    assert abs(masses[:60].sum() - 0.87122) < 1e-5
+    assert abs(masses @ (np.linspace(-6, 6, 121)[:-1] + 0.05) + 2.14796) < 1e-3
+
+
+def test_counts_put_each_draw_into_its_bin_and_lose_the_rest():
+    grid = d.Grid([0, -1], [1, 1], [10, 4])
+    x = np.random.default_rng(0).uniform(-1.5, 1.5, (5000, 2))
+    wanted, _, _ = np.histogram2d(x[:, 0], x[:, 1], [10, 4], [[0, 1], [-1, 1]])
+    bad = [[math.nan, 0], [math.inf, 0], [0.5, -math.inf], [1e300, 0]]
+    counts = grid.counts(torch.tensor(np.concatenate([x, bad])).view(4, -1, 2))
+    assert counts.dtype == torch.int64 and np.array_equal(counts, wanted)
+    edges = d.Grid([-6], [6], [120]).counts(torch.tensor([[-6.0], [6.0], [5.95]]))
+    assert edges.sum() == 2 and edges[0] == edges[-1] == 1
+
+
+def test_symmetric_kl_of_known_masses():
+    p, counts = np.array([0.5, 0.3, 0.2]), np.array([[50, 30, 20], [20, 30, 50]])
+    wanted = [0, 2 * 0.3 * math.log(2.5)]
+    np.testing.assert_allclose(d.symmetric_kl(torch.tensor(counts), p), wanted, atol=1e-15)
+    # draws outside of the grid count
+    np.testing.assert_allclose(d.symmetric_kl(counts[0], p, draws=200), 0.5 * math.log(2))
+    empty = np.array([100, 100, 0])
+    terms = [0, 0.2 * math.log(5 / 3), (0.2 - 1e-12) * math.log(0.2e12)]
+    np.testing.assert_allclose(d.symmetric_kl(empty, p), sum(terms))
+    np.testing.assert_allclose(d.symmetric_kl(empty, p, occupied_only=True), sum(terms[:2]))
+    assert d.symmetric_kl(np.zeros(3, int), p, draws=10) > 20  # a sampler that left the grid
+
+
+@pytest.mark.parametrize("occupied_only", [False, True])
+@pytest.mark.parametrize("draws", [50, 3000, 10**6])
+def test_the_floor_is_the_mean_of_independent_draws(draws, occupied_only):
+    masses = d.Grid([-6], [6], [120]).masses(lambda x: -0.5 * x[:, 0] ** 2)
+    counts = np.random.default_rng(draws).multinomial(draws, masses, size=3000)
+    values = d.symmetric_kl(counts, masses, draws, occupied_only)
+    floor = d.symmetric_kl_floor(masses, draws, occupied_only)
+    assert abs(values.mean() - floor) < 5 * values.std() / math.sqrt(3000)
+
+
+# ---------------------------------------------------------------------------------------------------- mixing
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.8, -0.4])
+def test_autocorrelations_and_time_of_autoregressions(phi):
+    draws = autoregression(np.random.default_rng(3), phi, 2000, 150, 2)
+    rho = d.autocorrelation(draws, 20)
+    assert rho.shape == (21, 2) and (rho[0] == 1).all()
+    wanted, error = phi ** np.arange(21.0), 5 * math.sqrt((1 + phi**2) / (1 - phi**2) / (2000 * 150))
+    assert np.abs(rho - wanted[:, None] * (1 - np.arange(21) / 2000)[:, None]).max() < error
+    tau = d.integrated_autocorrelation_time(torch.from_numpy(draws))
+    assert (np.abs(tau.value - (1 + phi) / (1 - phi)) < 5 * tau.error).all()
+    assert (tau.error < 0.03 * tau.value).all()
+
+
+def test_the_error_of_the_time_is_its_scatter():
+    draws = autoregression(np.random.default_rng(4), 0.7, 3000, 1, 400)
+    tau = d.integrated_autocorrelation_time(draws)
+    # sd of 400 estimates is known to 4 %; the window fluctuates
+    assert 0.7 < tau.value.std() / tau.error.mean() < 1.4
+
+
+@pytest.mark.parametrize("phi, draws, chains", [(0.9, 1000, 4), (0.9, 2000, 1), (0.5, 500, 4), (0.95, 500, 20)])
+def test_the_error_of_the_ess_is_its_scatter(phi, draws, chains):
+    size = d.ess(autoregression(np.random.default_rng(5), phi, draws, chains, 200))
+    assert 0.6 < size.value.std() / size.error.mean() < 1.6  # sd of 200 known to 5 %; formula to some 40 %
+    true = draws * chains * (1 - phi) / (1 + phi)
+    assert 0.8 < size.value.mean() / true < 1.1  # short chains read a little low
+
+
+def test_ess_and_r_hat_are_arvizs():
+    from arviz_stats.base import array_stats
+
+    x = np.random.default_rng(6).standard_normal((100, 4, 3)).cumsum(0)
+    for k in range(3):
+        assert d.ess(x).value[k] == array_stats.ess(x[:, :, k].T, method="bulk")
+        assert d.r_hat(torch.from_numpy(x))[k] == array_stats.rhat(x[:, :, k].T, method="rank")
+
+
+def test_r_hat_sees_chains_in_different_places_and_of_different_widths():
+    x = np.random.default_rng(7).standard_normal((500, 4, 3))
+    x[:, 0, 1] += 1
+    x[:, 0, 2] *= 4  # same place: only the folded statistic sees it
+    agree, place, width = d.r_hat(x)
+    assert agree < 1.01 and place > 1.05 and width > 1.05
+
+
+def test_one_chain_is_compared_with_itself():
+    x = np.random.default_rng(8).standard_normal((1000, 1, 2))
+    x[:, 0, 1] += np.linspace(0, 5, 1000)
+    steady, drifting = d.r_hat(x)
+    assert steady < 1.02 and drifting > 1.5
+    assert (np.abs(d.ess(x).value[0] - 1000) < 5 * d.ess(x).error[0]).all()
+
+
+def test_stuck_chains_have_no_ess_and_no_warning():
+    x = np.zeros((50, 3, 4))
+    x[:, :, 1] = np.arange(3)  # still, at different places
+    x[:, :, 2] = np.random.default_rng(9).standard_normal((50, 3))
+    x[:, 0, 3] = np.random.default_rng(10).standard_normal(50)  # one of three moves
+    for statistic in (d.ess(x), d.integrated_autocorrelation_time(x)):
+        assert np.isnan(statistic.value[:1]).all() and np.isnan(statistic.error[:1]).all()
+        assert np.isfinite(statistic.value[2])
+    assert np.isnan(d.ess(x).value[1]) and np.isfinite(d.ess(x).value[3])
+    r_hat = d.r_hat(x)
+    assert np.isnan(r_hat[0]) and np.isinf(r_hat[1]) and r_hat[2] < 1.5 < r_hat[3]
+    assert np.isnan(d.autocorrelation(x)[:, 0]).all()
+
+
+@pytest.mark.parametrize("draws", range(7))
+@pytest.mark.parametrize("chains", [1, 2])
+def test_few_draws_do_not_crash(draws, chains):
+    x = np.random.default_rng(11).standard_normal((draws, chains, 2))
+    size, r_hat = d.ess(x), d.r_hat(x)
+    assert size.value.shape == size.error.shape == r_hat.shape == (2,)
+    assert np.isnan(size.value).all() == (draws < 4)
+    assert d.integrated_autocorrelation_time(x).value.shape == (2,)
+
+
+def test_what_is_not_finite_has_no_ess():
+    x = np.random.default_rng(12).standard_normal((50, 2, 3))
+    x[3, 0, 0], x[4, 1, 1] = math.nan, math.inf
+    assert np.isnan(d.ess(x).value).tolist() == np.isnan(d.r_hat(x)).tolist() == [True, True, False]
+    with pytest.raises(ValueError, match=r"\[draws, chains, dim\]"):
+        d.ess(x[0])
+
+
+def test_clustered_rejections_are_told_from_independent_ones():
+    rng = np.random.default_rng(13)
+    independent = rng.random((4000, 50)) < 0.8
+    ratio, error = d.rejection_clustering(torch.from_numpy(independent), 20)
+    assert abs(ratio - 1) < 5 * error and error < 0.02
+    runs = np.repeat(rng.random((400, 50)) < 0.8, 10, axis=0)  # decisions alike for ten at a time
+    ratio, error = d.rejection_clustering(runs, 20)
+    assert abs(ratio - 10) < 1
+    spread = np.array([d.rejection_clustering(rng.random((200, 5)) < 0.5, 10) for _ in range(300)])
+    assert 0.75 < spread[:, 0].std() / spread[:, 1].mean() < 1.3
+    for nothing in (np.ones((100, 2), bool), np.zeros((100, 2), bool), np.ones((3, 2), bool)):
+        assert np.isnan(d.rejection_clustering(nothing, 20)).all()
+
+
+# ----------------------------------------------------------------------------------------------- calibration
+
+
+@pytest.fixture
+def predictions():
+    rng = np.random.default_rng(14)
+    targets = rng.integers(0, 4, 300)
+    logits = 2 * rng.standard_normal((5, 300, 4)) + 3 * (targets[:, None] == np.arange(4))
+    return torch.from_numpy(logits).softmax(-1), torch.from_numpy(targets)
+
+
+def test_calibration_against_scikit_learn(predictions):
+    from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+
+    probabilities, targets = predictions
+    values = d.metrics(probabilities, targets)
+    assert set(values) == {"accuracy", "nll", "brier", "ece", "entropy"}
+    for k, p in enumerate(probabilities):
+        assert values["accuracy"][k].item() == pytest.approx(accuracy_score(targets, p.argmax(1)))
+        assert values["nll"][k].item() == pytest.approx(log_loss(targets, p))
+        onehot = np.eye(4)[targets]
+        assert values["brier"][k].item() == pytest.approx(((p.numpy() - onehot) ** 2).sum(1).mean())
+        assert values["brier"][k].item() == pytest.approx(brier_score_loss(targets, p, scale_by_half=False))
+        assert values["entropy"][k].item() == pytest.approx(stats.entropy(p, axis=1).mean())
+    assert d.predictive_entropy(probabilities).shape == (5, 300)
+    assert all(value.shape == (5,) and value.dtype == torch.float64 for value in values.values())
+    single = d.metrics(probabilities[2].float(), targets)
+    assert all(single[key].item() == pytest.approx(values[key][2].item(), rel=1e-5) for key in values)
+
+
+@pytest.mark.parametrize("bins", [15, 4])
+def test_calibration_error_bin_by_bin(predictions, bins):
+    probabilities, targets = predictions
+    for p in probabilities:
+        confidence, predicted = p.max(1)
+        wanted = 0.0
+        for k in range(bins):
+            inside = (confidence > k / bins) & (confidence <= (k + 1) / bins)
+            if inside.any():
+                right = (predicted == targets)[inside].double().mean()
+                wanted += inside.double().mean() * (right - confidence[inside].mean()).abs()
+        assert d.ece(p, targets, bins).item() == pytest.approx(float(wanted))
+
+
+def test_certain_predictions():
+    p, targets = torch.eye(3), torch.tensor([0, 1, 0])
+    assert d.ece(p, targets).item() == pytest.approx(1 / 3)
+    assert d.brier(p, targets).item() == pytest.approx(2 / 3)
+    assert d.predictive_entropy(p).tolist() == [0, 0, 0]
+    assert d.nll(p, targets).item() == pytest.approx(-math.log(torch.finfo(torch.float32).tiny) / 3)
+    uniform = torch.full((2, 10), 0.1)
+    assert d.predictive_entropy(uniform)[0].item() == pytest.approx(math.log(10), rel=1e-6)
+
+
+def test_the_ensemble_is_the_mean_and_survives_a_checkpoint_bit_for_bit(predictions):
+    probabilities, _ = predictions
+    whole, first = d.Ensemble(300, 4), d.Ensemble(300, 4)
+    assert whole.probabilities.isnan().all()
+    for p in probabilities:
+        whole.add(p.float())
+    first.add(probabilities[0].float())
+    first.add(probabilities[1].float())
+    state = first.state()
+    first.add(probabilities[2].float())  # does not reach the checkpoint
+    second = d.Ensemble.from_state(state)
+    for p in probabilities[2:]:
+        second.add(p.float())
+    assert torch.equal(second.probabilities, whole.probabilities) and second.count == 5
+    assert all(isinstance(value, torch.Tensor) for value in state.values())
+    torch.testing.assert_close(whole.probabilities, probabilities.mean(0), atol=1e-7, rtol=0)
+    together = d.Ensemble(300, 4)
+    together.add(probabilities)  # [members, n, classes]
+    torch.testing.assert_close(together.probabilities, probabilities.mean(0))
+
+
+def test_a_member_that_diverged_is_left_out(predictions):
+    probabilities = predictions[0].clone()
+    probabilities[1, 7, 2] = math.nan
+    ensemble = d.Ensemble(300, 4)
+    ensemble.add(probabilities)
+    assert ensemble.count == 4
+    torch.testing.assert_close(ensemble.probabilities, probabilities[[0, 2, 3, 4]].mean(0))

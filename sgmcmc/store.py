@@ -303,7 +303,7 @@ class RunFolder:
         self._created = True
 
     def _record_environment(self) -> None:
-        """Note in ``status.json`` where the run goes on, if that is not where it was."""
+        """Note in ``status.json`` that the run goes on, and where, if that is not where it was."""
         here = environment(self._device)
         seen = self._status.setdefault("environments", [])
         if not seen or {**seen[-1], "from_block": 0} != {**here, "from_block": 0}:
@@ -319,7 +319,7 @@ class RunFolder:
                         "from here on it need not be the uninterrupted one bit for bit"
                     )
             seen.append({**here, "from_block": self._now["block"]})
-        self._status = {"state": "running", **self._status, "identity": self.identity}
+        self._status = {**self._status, "state": "running", "identity": self.identity}
         self._write_status()
 
     def _write_status(self) -> None:

@@ -71,7 +71,8 @@ class Record:
 def start(kernel: Kernel, potential: Potential, theta: Tensor, random: Random, chains: range | Tensor) -> State:
     """The state of chains that start at ``theta``: momentum from its law, v uniform, U evaluated."""
     chains = _indices(chains, theta)
-    noise = random.normal("start", 1, 1, chains, theta.shape[1], theta.dtype)[0]
+    # Trajectories 0, 1, … of this stream are the positions': exact draws by rejection take several.
+    noise = random.normal("start", -1, 1, chains, theta.shape[1], theta.dtype)[0]
     scale, moves = _cast(kernel.momentum_scale, theta), _moves(potential, theta)
     uniform = random.uniform("decision", 0, chains, 2)[:, 1]
     sign, log_abs = acceptance.persistent_start(uniform)

@@ -94,14 +94,16 @@ class Word:
     def trajectory(self, steps: int, backwards: bool = False) -> list[Op]:
         """The ops of a trajectory of ``steps`` steps, in order, adjacent O's merged.
 
-        ``backwards`` reads the same sequence from its end (a leading refresh stays in front: it is no
-        part of what is reversed); noises and gradient points are numbered in the order of use.
+        ``backwards`` reads the same sequence from its end. A leading refresh stays in front and by itself: it is no
+        part of what is reversed, nor of what a rejection undoes. Noises and gradient points are numbered in
+        the order of use.
         """
         share = {letter: 1 / self.letters.count(letter) for letter in set(self.letters)}
         ops: list[Op] = []
         for step in range(steps):
             for letter in self.letters:
-                if letter == "O" and ops and ops[-1].letter == "O":
+                head = self.leading_refresh and len(ops) == 1
+                if letter == "O" and ops and ops[-1].letter == "O" and not head:
                     ops[-1] = replace(ops[-1], shares=ops[-1].shares + ((step, share["O"]),))
                 else:
                     ops.append(Op(letter, ((step, share[letter]),)))

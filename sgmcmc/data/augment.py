@@ -21,14 +21,13 @@ def augment(images: Tensor, view: Tensor) -> Tensor:
     """View ``view[b]`` (int64 ``[B]``, in [0, 162)) of image b, ``[B, C, H, W]`` before normalisation: zero is black.
 
     view = 81 flip + 9 row + col: the window whose corner is at (row, col) of the image padded with four zeros all
-    round, then mirrored if flip is 1. View 40 is the image itself. Same shape and dtype, on the images' device, in
-    channels-last order.
+    round, then mirrored if flip is 1. View 40 is the image itself. Same shape and dtype, on the images' device.
     """
     height, width = images.shape[2:]
     flip, shift = view // SHIFTS**2, view % SHIFTS**2
     rows = (shift // SHIFTS)[:, None] + torch.arange(height, device=images.device)
     across = torch.arange(width, device=images.device)
     cols = (shift % SHIFTS)[:, None] + torch.where(flip[:, None] == 1, width - 1 - across, across)
-    padded = F.pad(images, [PADDING] * 4)
-    image = torch.arange(len(images), device=images.device)[:, None, None]
-    return padded[image, :, rows[:, :, None], cols[:, None, :]].permute(0, 3, 1, 2)
+    padded = F.pad(images, [PADDING] * 4).flatten(2)
+    pixel = rows[:, :, None] * (width + 2 * PADDING) + cols[:, None, :]
+    return padded.gather(2, pixel.flatten(1)[:, None].expand(-1, images.shape[1], -1)).view(images.shape)

@@ -118,7 +118,7 @@ class Minibatches:
         if not self.extra:
             return regular
         extra = random.permutation("minibatch", trajectory, chains, self.data_size, step=self.epochs)[:, :size]
-        first = random.uniform("direction", trajectory, chains, 2)[:, 1:] < 0.5
+        first = random.uniform("direction", trajectory, chains, step=1) < 0.5  # step 0 is the schedule's coin
         last_point, everywhere, nowhere = self.points - 1, bool(first.all()), not bool(first.any())
 
         def batches(point: int) -> Tensor:

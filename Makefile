@@ -1,0 +1,47 @@
+# The targets are listed by `make help`. A Python of your choice: make PYTHON3=/path/to/python3.12 run
+
+.DEFAULT_GOAL := help
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+# True of a Python that can make the environment, and of the environment's own
+FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+
+.PHONY: help install run test test-quick clean
+
+help: ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+install: $(INSTALLED) ## make .venv and install the package in it (the other targets do that, too)
+
+run: $(INSTALLED) ## sample a ResNet-20 on handwritten digits with exact acceptance, about 3 minutes
+	$(PYTHON) run.py experiment=digits
+
+test: $(INSTALLED) ## run the linter and all tests
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m pytest
+
+test-quick: $(INSTALLED) ## run the tests but those that take more than a few seconds each
+	$(PYTHON) -m pytest -m "not slow"
+
+clean: ## remove caches and build leftovers; .venv, data and results stay
+	rm -rf build dist outputs multirun .pytest_cache .hypothesis .ruff_cache
+	find . -path ./$(VENV) -prune -o -type d \( -name __pycache__ -o -name '*.egg-info' \) -exec rm -rf {} +
+
+# Again only when what is to be installed has changed; the stamp comes last, so that a broken-off installation goes on.
+$(INSTALLED): pyproject.toml constraints.txt
+	@if ! $(PYTHON) -c '$(FITS)' 2>/dev/null; then \
+	  found=; \
+	  for python in $(PYTHON3) python3 python3.11 python3.12 python3.13; do \
+	    if "$$python" -c '$(FITS)' 2>/dev/null; then found=$$python; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo "make: no Python 3.11, 3.12 or 3.13 with its venv module was found (python3: $$(python3 -V 2>/dev/null || echo none)):" \
+	      "install one (on Debian and Ubuntu with python3-venv), or name it with make PYTHON3=/path/to/python3.12" >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "$$found -m venv --clear $(VENV)"; \
+	  "$$found" -m venv --clear $(VENV) || exit 1; \
+	fi
+	$(PYTHON) -m pip install --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@

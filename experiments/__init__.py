@@ -1,0 +1,1 @@
+"""From the configuration groups in conf/ to runs, and from runs to the papers' tables."""

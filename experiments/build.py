@@ -1,0 +1,356 @@
+"""From a resolved configuration to the library's pieces: target, kernel, plan, where chains start.
+
+The one place where a learning rate becomes a step size, h = √(ℓ/N), an epoch a number of steps, and names become
+classes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from experiments.config import sampler_row
+from sgmcmc.chain import Plan
+from sgmcmc.data import Data, load
+from sgmcmc.errors import SettingError
+from sgmcmc.kernel import Friction, Kernel, make_kernel
+from sgmcmc.models import build as build_network
+from sgmcmc.potentials import Potential, analytic, regression
+from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.random import Random
+from sgmcmc.schedules import Schedule
+from sgmcmc.warm_start import sgd
+from sgmcmc.words import Word
+
+TOYS = {
+    "double_well": analytic.DoubleWell,
+    "banana": analytic.Banana,
+    "mixture": analytic.Mixture,
+    "gaussian": analytic.Gaussian,
+    "gaussian_pairs": analytic.GaussianPairs,
+    "quartic": analytic.Quartic,
+    "hierarchical_regression": regression.HierarchicalRegression,
+}
+LOG_EVERY = 10  # cycles a row of targets whose chains run together; networks have a row a cycle
+
+
+@dataclass
+class Pieces:
+    """What ``sgmcmc.run`` is called with."""
+
+    potential: Potential
+    kernel: Kernel
+    plan: Plan
+    random: Random
+    chains: int
+    initial: Callable[[], Tensor]
+    predictions: dict = field(default_factory=dict)
+
+
+def build(config: dict) -> Pieces:
+    """The pieces of a run. Reads (or downloads) its data; writes nothing else.
+
+    Raises SettingError and DataError.
+    """
+    device, dtype = find_device(config["device"]), getattr(torch, config["dtype"])
+    data = load_data(config)
+    potential = build_potential(config, data, device, dtype)
+    kernel = build_kernel(config, potential, dtype)
+    plan = build_plan(config, potential, kernel)
+    random = Random(config["seed"], device)
+    initial = starts(config, potential, kernel, random, device, dtype)
+    return Pieces(potential, kernel, plan, random, config["chains"], initial, _predictions(config, data, potential))
+
+
+def find_device(name: str) -> torch.device:
+    """The torch device of ``auto``, ``cpu``, ``cuda`` or ``cuda:1``."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        found = torch.cuda.device_count()
+        raise SettingError("device", name, f"this machine has {found or 'no'} CUDA devices; use device=cpu or auto")
+    return device
+
+
+def load_data(config: dict) -> Data:
+    """The training and the test set, on the CPU; both None for targets without data."""
+    settings = config["data"]
+    if settings["name"] == "none":
+        return Data(None, None)
+    return load(settings["name"], settings["root"], settings["train_size"])
+
+
+def build_potential(config: dict, data: Data, device: torch.device, dtype: torch.dtype) -> Potential:
+    """The target that ``model`` names."""
+    settings = {key: value for key, value in config["model"].items() if key != "name"}
+    name = config["model"]["name"]
+    try:
+        if "_target_" in settings:
+            return _own(config, settings, data, device, dtype)
+        if name in TOYS:
+            return TOYS[name](**{key: value for key, value in settings.items() if value is not None})
+        if name == "logistic":
+            return regression.LogisticRegression(data.train.to(device), test=data.test, **settings)
+        prior = settings.pop("prior_variance", None) or settings.pop("prior")
+        flat_norms = settings.pop("flat_norms", False)
+        return _network(config, build_network(name, data.train, **settings), data, device, dtype, prior, flat_norms)
+    except SettingError as error:
+        # A target names its own arguments; the command line calls them model.….
+        if error.setting in config["model"]:
+            error = SettingError(f"model.{error.setting}", error.value, error.mend)
+        raise error from None
+
+
+def _network(config, module, data, device, dtype, prior="fan_in", flat_norms=False) -> NetworkPotential:
+    return NetworkPotential(
+        module,
+        data.train,
+        prior=prior,
+        flat_norms=flat_norms,
+        test=data.test,
+        augmentation=config["augmentation"] or "none",
+        views=config["views"] or 1,
+        seed=config["seed"],
+        device=device,
+        dtype=dtype,
+    )
+
+
+def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
+    """A target of one's own: a class with the three methods of a target, or a ``torch.nn.Module`` to logits.
+
+    The constructor gets the keyword arguments of ``model.…`` and, by name, those of ``data`` (the training set),
+    ``test``, ``device``, ``dtype`` and ``seed`` that it takes.
+    """
+    target = settings.pop("_target_")
+    where = f"{target} cannot be used"
+    package, _, name = target.rpartition(".")
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        make = getattr(importlib.import_module(package), name)
+        offered = {"data": data.train, "test": data.test, "device": device, "dtype": dtype, "seed": config["seed"]}
+        taken = inspect.signature(make).parameters
+        own = make(**{key: value for key, value in offered.items() if key in taken} | settings)
+    except SettingError:
+        raise
+    except Exception as error:
+        why = f"{where} ({type(error).__name__}: {error}); it is looked for in the current folder too"
+        raise SettingError("model._target_", target, why) from error
+    if isinstance(own, torch.nn.Module) and not hasattr(own, "potential"):
+        if data.train is None:
+            raise SettingError("data", "none", f"{target} is a network, and needs data, such as data=digits")
+        return _network(config, own, data, device, dtype)
+    missing = [name for name in ("potential", "gradient", "initial", "dim", "data_size") if not hasattr(own, name)]
+    if missing:
+        raise SettingError("model._target_", target, f"{where}: a target has {', '.join(missing)}, too")
+    return own
+
+
+def step_size(config: dict, size: int) -> float | list[float]:
+    """h, from ``step_size`` or as √(ℓ/N)."""
+    if config["step_size"] is not None:
+        return config["step_size"]
+    rate = config["lr"]
+    if not size:
+        raise SettingError("lr", rate, "the target has no data, so it takes step_size (lr = N step_size^2)")
+    return [math.sqrt(one / size) for one in rate] if isinstance(rate, list) else math.sqrt(rate / size)
+
+
+def batches_an_epoch(config: dict, potential: Potential, gradient: str) -> int:
+    """Gradients an epoch: N/B of minibatches, 1 of the full gradient. Raises SettingError where B does not divide N."""
+    size, batch = potential.data_size, config["batch_size"]
+    if not size:
+        setting = "epochs" if config["epochs"] else "epochs_per_cycle"
+        raise SettingError(setting, config[setting], "the target has no data: give cycles and steps_per_cycle")
+    if gradient != "minibatch":
+        return 1
+    if batch is None:
+        raise SettingError("batch_size", "null", f"give the size of a minibatch: a divisor of {size}")
+    if size % batch:
+        divisors = [number for number in range(1, size + 1) if size % number == 0]
+        near = sorted(sorted(divisors, key=lambda number: abs(number - batch))[:2])
+        mend = f"does not divide the {size} data, so no number of steps is an epoch; {near[0]} or {near[-1]} does"
+        raise SettingError("batch_size", batch, f"{mend}, or give cycles and steps_per_cycle")
+    return size // batch
+
+
+def steps_a_cycle(config: dict, potential: Potential, word: Word, gradient: str) -> int:
+    """L: ``steps_per_cycle``, or so many steps that the minibatches of a cycle are ``epochs_per_cycle`` epochs.
+
+    Where ``ends=exact`` takes the gradient at both ends from all data, the minibatches are those between (10 epochs
+    of 400 are 4,001 steps of OBABO, as in the GGMC paper's code); else one gradient a step is counted.
+    """
+    if config["steps_per_cycle"] is not None:
+        return config["steps_per_cycle"]
+    minibatches = config["epochs_per_cycle"] * batches_an_epoch(config, potential, gradient)
+    first, more = word.gradient_points(1), word.gradient_points(2) - word.gradient_points(1)
+    exact_ends = gradient == "minibatch" and config["sampler"]["ends"] == "exact"
+    # first + (L - 1) more gradients in L steps, two of them exact; or `more` of them a step.
+    steps, left = divmod(minibatches + 2 - first + more if exact_ends else minibatches, max(more, 1))
+    if left:
+        mend = f"is no whole number of steps of the word {word.letters}; give steps_per_cycle"
+        raise SettingError("epochs_per_cycle", config["epochs_per_cycle"], mend)
+    return steps
+
+
+def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kernel:
+    """The kernel; ``make_kernel`` refuses what cannot be."""
+    sampler, schedule = config["sampler"], config["schedule"]
+    word, h = Word(sampler["word"]), step_size(config, potential.data_size)
+    gradient = sampler["gradient"]
+    if gradient is None:
+        gradient = "full" if getattr(potential, "together", True) else "minibatch"
+    friction = Friction.of(
+        h,
+        "E" in word.letters,
+        friction=config["friction"],
+        momentum_decay=config["momentum_decay"],
+        beta=sampler["beta"],
+        b=sampler["b"],
+    )
+    mass = config["mass"]
+    if mass in (None, "estimate"):
+        mass = 1.0
+    elif isinstance(mass, list):
+        if len(mass) != potential.dim:
+            raise SettingError(
+                "mass", f"[{len(mass)} numbers]", f"must be a number or {potential.dim}, one a coordinate"
+            )
+        mass = torch.tensor(mass, dtype=torch.float64)
+    return make_kernel(
+        sampler_row(sampler),
+        potential,
+        h,
+        steps=steps_a_cycle(config, potential, word, gradient),
+        friction=friction,
+        word=word.letters,
+        temperature=config["temperature"],
+        mass=mass,
+        refresh=sampler["refresh"],
+        alpha=sampler["alpha"],
+        acceptance=sampler["acceptance"],
+        delta=sampler["delta"],
+        gradient=gradient,
+        ends=sampler["ends"] or "minibatch",
+        minibatches=sampler["minibatches"] or "independent",
+        batch_size=config["batch_size"],
+        schedule=Schedule(**{key: value for key, value in schedule.items() if value is not None}),
+        dtype=dtype,
+    )
+
+
+def build_plan(config: dict, potential: Potential, kernel: Kernel) -> Plan:
+    """How long, what is kept, what is measured."""
+    size, epochs = potential.data_size, config["epochs_per_cycle"]
+    if epochs is None:
+        batch = (config["batch_size"] or size) if kernel.gradient == "minibatch" else size
+        epochs = kernel.steps * batch / size if size and kernel.gradient != "none" else 0.0
+    return Plan(
+        cycles=count_cycles(config, potential, kernel),
+        burn_in=config["burn_in"],
+        thin=config["thin"],
+        keep=config["keep"],
+        log_every=config["log_every"] or (LOG_EVERY if getattr(potential, "together", True) else 1),
+        save_every=config["save_every"] or (None if getattr(potential, "together", True) else 1),
+        tune=config["tune"]["target"],
+        estimate_mass=config["mass"] == "estimate",
+        trace=config["trace"],
+        trace_cycles=tuple(config["trace_cycles"] or ()),
+        epochs_per_cycle=float(epochs),
+    )
+
+
+def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:
+    """``cycles``, or ``epochs`` in cycles."""
+    if config["cycles"] is not None:
+        return config["cycles"]
+    if config["epochs_per_cycle"] is not None:
+        return config["epochs"] // config["epochs_per_cycle"]
+    steps = config["epochs"] * batches_an_epoch(config, potential, kernel.gradient)
+    if steps % kernel.steps:
+        mend = f"is {steps} steps, not a whole number of cycles of steps_per_cycle={kernel.steps}"
+        raise SettingError("epochs", config["epochs"], mend)
+    return steps // kernel.steps
+
+
+def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, device, dtype) -> Callable[[], Tensor]:
+    """A function that gives the starting positions ``[chains, dim]``; ``init`` is checked now."""
+    init, chains = config["init"], config["chains"]
+    if init == "exact" and not hasattr(potential, "exact"):
+        raise SettingError("init", init, "the target cannot be drawn from exactly; leave init out, or use he or sgd")
+    if init == "sgd" and not potential.data_size:
+        raise SettingError("init", init, "the target has no data to descend on")
+    stored = None
+    if init not in (None, "he", "sgd", "exact"):
+        stored = _stored(init, potential)
+
+    def initial() -> Tensor:
+        if stored is not None:
+            theta = stored.expand(chains, -1) if len(stored) == 1 else stored
+        elif init == "exact":
+            theta = potential.exact(chains, random, kernel.temperature)
+        else:
+            theta = potential.initial(chains, random)
+        theta = theta.to(device=device, dtype=dtype)
+        if init == "sgd":
+            rows = [range(chains)] if getattr(potential, "together", True) else [range(i, i + 1) for i in range(chains)]
+            warm = config["warm_start"]
+            theta = torch.cat([sgd(potential, theta[r.start : r.stop], random=random, chains=r, **warm) for r in rows])
+        return theta.contiguous()
+
+    if stored is not None and len(stored) not in (1, chains):
+        raise SettingError("init", init, f"holds {len(stored)} positions for {chains} chains")
+    return initial
+
+
+def _stored(path: str, potential: Potential) -> Tensor:
+    """Positions ``[chains or 1, dim]`` from a file: a tensor, or a network's state dict."""
+    if not Path(path).is_file():
+        raise SettingError("init", path, "must be he, sgd, exact, or a file of parameters that is there")
+    try:
+        if path.endswith(".safetensors"):
+            from safetensors.torch import load_file
+
+            stored = load_file(path)
+        else:
+            stored = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise SettingError("init", path, f"cannot be read as a tensor or a state dict ({why})") from error
+    if isinstance(stored, dict):
+        if not hasattr(potential, "from_state_dict"):
+            raise SettingError("init", path, "is a state dict, and the target is no network")
+        return potential.from_state_dict(stored)
+    stored = stored.reshape(-1, stored.shape[-1])
+    if stored.shape[1] != potential.dim:
+        raise SettingError(
+            "init", path, f"holds positions of {stored.shape[1]} coordinates, the target has {potential.dim}"
+        )
+    return stored
+
+
+def _predictions(config: dict, data: Data, potential: Potential) -> dict:
+    """The sets that chains predict: ``test`` with its labels, ``ood`` without."""
+    if not hasattr(potential, "predict") or data.train is None:
+        return {}
+    features = data.train.inputs.ndim == 2
+    sets = {}
+    if data.test is not None:
+        test = data.test.to(find_device(config["device"]))
+        sets["test"] = (test.inputs if features else test, test.targets)
+    if config["data"]["ood"] is not None:
+        other = load(config["data"]["ood"], config["data"]["root"]).test
+        sets["ood"] = (other.like(data.train).to(find_device(config["device"])), None)
+    return sets

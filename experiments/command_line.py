@@ -1,0 +1,161 @@
+"""The command line: Hydra's words to a resolved configuration and a run, mistakes to one sentence and a status."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import traceback
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from experiments import config as schema
+from sgmcmc.errors import DataError, SettingError, StoreError
+
+DONE, MISTAKE, DIVERGED, INTERRUPTED = 0, 2, 3, 75
+_WORST = (DONE, DIVERGED, MISTAKE, INTERRUPTED)  # of a sweep's statuses the last of these is the process'
+
+_MISTAKES = (SettingError, DataError, StoreError, HydraException, OmegaConfBaseException)
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run the words of the command line (``sys.argv`` by default); returns the exit status.
+
+    0 done, 2 a mistake (one sentence on standard error; a traceback too with ``debug=true``), 3 diverged, 75
+    interrupted after a checkpoint. With ``-m`` every job is run, and the worst status returned.
+    """
+    words = list(sys.argv[1:] if words is None else words)
+    debug = any(re.fullmatch(r"\+*debug=(true|yes|on|1)", word.lower()) for word in words)
+    statuses: list[int] = []
+
+    def job(cfg) -> None:
+        said = list(HydraConfig.get().overrides.task)
+        statuses.append(INTERRUPTED if INTERRUPTED in statuses else guarded(lambda: _run(cfg, said), debug))
+
+    def everything() -> int:
+        _check_flags(words)
+        os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's own report of a mistake is a dozen lines
+        before = sys.argv
+        # Hydra writes a sweep's own file; what a sweep leaves is its runs' folders.
+        with tempfile.TemporaryDirectory() as scratch:
+            sweep = [f"hydra.sweep.dir={scratch}"] if {"-m", "--multirun"} & set(words) else []
+            sys.argv = [sys.argv[0], *schema.words_for(words), *sweep]
+            try:
+                hydra.main(version_base="1.3", config_path=str(schema.CONF), config_name="config")(job)()
+            finally:
+                sys.argv = before
+        return max(statuses, key=_WORST.index, default=DONE)
+
+    return guarded(everything, debug)
+
+
+def _run(cfg, said: list[str]) -> int:
+    config = schema.resolve(cfg, said)
+    for word in schema.unused(config, said):
+        print(f"{word} is not used by {config['sampler']['name']} on {config['model']['name']}", file=sys.stderr)
+    from experiments.run import run  # imports torch, which takes seconds
+
+    return run(config)
+
+
+def guarded(work, debug: bool = False) -> int:
+    """The status that ``work()`` returns, or 2 with one sentence on standard error where it finds a mistake."""
+    try:
+        return work()
+    except _MISTAKES as error:
+        if debug:
+            traceback.print_exc()
+        print(sentence(error), file=sys.stderr)
+        return MISTAKE
+    except SystemExit as stop:  # Hydra's --help, --cfg and --info end so
+        return stop.code if isinstance(stop.code, int) else DONE
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return INTERRUPTED
+
+
+def sentence(error: Exception) -> str:
+    """A mistake as one sentence: the setting, the value that was given, what would do."""
+    if isinstance(error, MissingConfigException):
+        return _no_such_option(error)
+    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
+    text = " ".join(str(error).split())
+    unknown = re.search(r"Could not (?:override|append to config\. .*?) ?'?([\w.@/]+?)'?\.(?: |$)", text)
+    if unknown and unknown.group(1) not in ("data", "model"):
+        return _no_such_key(unknown.group(1), getattr(cause, "parent_node", None))
+    key = getattr(cause, "full_key", None)
+    if isinstance(cause, OmegaConfBaseException) and key:
+        value = re.search(rf"Error merging override \+*{re.escape(key)}=(.*)$", text)
+        if key in schema.GROUPS:
+            group, option = key, str(getattr(cause, "value", "")) or text.rpartition("=")[2]
+            return _no_such_option_of(group, option)
+        kind = _kind(str(cause))
+        shown = value.group(1) if value else _value(str(cause))
+        return f"{key}={shown}: must be {kind}" if kind else f"{key}={shown}: {_first(str(cause))}"
+    if isinstance(error, OverrideParseException):
+        return f"{error.override}: is not KEY=VALUE (brackets, quotes and spaces in a value need quotes in a shell)"
+    several = re.search(r"Ambiguous value for argument '([^=]+)=(.*?)' ", text)
+    if several:
+        key, value = several.groups()
+        return f"{key}={value}: give one value, a list {key}=[{value}], or -m for a run with each of them"
+    return _first(text) if isinstance(error, HydraException | OmegaConfBaseException) else text
+
+
+def _no_such_option(error: MissingConfigException) -> str:
+    name = error.missing_cfg_file or ""
+    name = name[0] if isinstance(name, list | tuple) else name
+    group, _, option = name.rpartition("/")
+    if group not in schema.GROUPS:
+        return _first(" ".join(str(error).split()))
+    return _no_such_option_of(group, option)
+
+
+def _no_such_option_of(group: str, option: str) -> str:
+    known = schema.options(group)
+    return (
+        f"{group}={option}: {schema.nearest(option, known, 'there is none of that name;')} known are {', '.join(known)}"
+    )
+
+
+def _no_such_key(key: str, node) -> str:
+    group, known = key.rpartition(".")[0], schema.settings()
+    if group == "model" and OmegaConf.is_dict(node):
+        known = [f"model.{name}" for name in node]
+    return f"{key}: there is no such setting here; {schema.nearest(key, known, 'see python run.py --help')}"
+
+
+def _kind(text: str) -> str | None:
+    kinds = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "ListConfig": "a list"}
+    kinds |= {"not a valid bool": "true or false", "not a list": "a list"}
+    return next((kind for sign, kind in kinds.items() if sign in text), None)
+
+
+def _value(text: str) -> str:
+    found = re.search(r"[Vv]alue '(.*?)'", text)
+    return found.group(1) if found else ""
+
+
+def _first(text: str) -> str:
+    return text.strip().splitlines()[0]
+
+
+def _check_flags(words: list[str]) -> None:
+    """Hydra's flags, with a sentence for those it does not know."""
+    parser = get_args_parser()
+
+    def refuse(message: str):
+        raise HydraException(f"{message}: see python run.py --help")
+
+    parser.error = refuse
+    parser.parse_args(words)
+
+
+def show(config: dict) -> str:
+    """The resolved configuration as YAML."""
+    return OmegaConf.to_yaml(OmegaConf.create(config))

@@ -1,0 +1,774 @@
+"""What a run is: the typed schema of its settings, how a composed configuration becomes a plain dict, its identity.
+
+A configuration goes one way: words of the command line → Hydra's composition of ``conf/`` (checked against
+the dataclasses below) → ``resolve`` → a plain dict of numbers, strings and lists, from which one chain follows.
+Values win in this order, the last most: the schema, the groups (data, model, sampler, schedule), the experiment,
+the experiment's block ``quick:`` or ``smoke:`` that ``scale=`` names, the command line. A later way of saying the
+same thing (``step_size`` after ``lr``) puts the earlier one aside.
+
+Nothing here imports torch: mistakes and ``--help`` are quick.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from sgmcmc.errors import SettingError
+from sgmcmc.samplers import Sampler, lookup
+from sgmcmc.schedules import Schedule
+from sgmcmc.words import Word
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+GROUPS = ("data", "model", "sampler", "schedule", "experiment", "scale")
+
+PAPER_FRICTION = 14.2854713425451  # γ of all chains of the GGMC paper: β = .98 at ℓ = .1 and N = 50,000
+VIEWS = 162  # two flips of 9 × 9 crops
+WARM_START = {"epochs": 3, "lr": 0.1, "momentum": 0.5, "batch_size": 100, "weight_decay": 0.0}
+
+
+# The schema. A setting typed ``Any`` is cast by ``resolve``, which knows how to say what is wrong with it.
+
+
+@dataclass
+class DataSettings:
+    name: str = "none"
+    root: str | None = None
+    train_size: Any = None
+    ood: str | None = None
+
+
+@dataclass
+class SamplerSettings:
+    name: str = "ggmc"
+    word: str | None = None
+    refresh: str | None = None
+    alpha: Any = None
+    acceptance: str | None = None
+    delta: Any = None
+    gradient: str | None = None
+    ends: str | None = None
+    minibatches: str | None = None
+    beta: Any = None
+    b: Any = None
+
+
+@dataclass
+class ScheduleSettings:
+    name: str = "constant"
+    direction: str | None = None
+    every: Any = None
+    factor: Any = None
+
+
+@dataclass
+class TuneSettings:
+    target: Any = None
+
+
+@dataclass
+class WarmStartSettings:
+    epochs: Any = None
+    lr: Any = None
+    momentum: Any = None
+    batch_size: Any = None
+    weight_decay: Any = None
+
+
+@dataclass
+class Settings:
+    """Every setting of a run; ``model`` has its own dataclass for each model, in ``MODELS``."""
+
+    name: str | None = None
+    output: str | None = None
+    seed: Any = 0
+    device: str = "auto"
+    dtype: str = "float32"
+    chains: Any = None
+    data: DataSettings = field(default_factory=DataSettings)
+    model: Any = None
+    sampler: SamplerSettings = field(default_factory=SamplerSettings)
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
+    scale: str = "paper"
+    lr: Any = None
+    step_size: Any = None
+    momentum_decay: Any = None
+    friction: Any = None
+    epochs: Any = None
+    epochs_per_cycle: Any = None
+    cycles: Any = None
+    steps_per_cycle: Any = None
+    burn_in: Any = 0
+    thin: Any = 1
+    keep: Any = "all"
+    log_every: Any = None
+    save_every: Any = None
+    temperature: Any = 1.0
+    batch_size: Any = None
+    init: str | None = None
+    warm_start: WarmStartSettings = field(default_factory=WarmStartSettings)
+    mass: Any = None
+    tune: TuneSettings = field(default_factory=TuneSettings)
+    augmentation: str | None = None
+    views: Any = None
+    trace: Any = None
+    trace_cycles: Any = None
+    progress: bool | None = None
+    debug: bool = False
+    quick: dict[str, Any] = field(default_factory=dict)
+    smoke: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Resnet20:
+    name: str = "resnet20"
+    norm: str = "frn"
+    conv_bias: bool = False
+    prior: str = "cin"
+    pad: str = "torch"
+    width: int = 16
+    flat_norms: bool = False
+
+
+@dataclass
+class Mlp:
+    name: str = "mlp"
+    hidden: list[int] = field(default_factory=lambda: [500, 256])
+    prior_variance: float = 2000.0
+
+
+@dataclass
+class Logistic:
+    name: str = "logistic"
+    prior_variance: float = 100.0
+    standardise: bool = True
+
+
+@dataclass
+class DoubleWell:
+    name: str = "double_well"
+    noise: float = 0.0
+
+
+@dataclass
+class Banana:
+    name: str = "banana"
+    noise: float = 0.0
+
+
+@dataclass
+class Mixture:
+    name: str = "mixture"
+    noise: float = 0.0
+
+
+@dataclass
+class Gaussian:
+    name: str = "gaussian"
+    dim: int | None = None
+    covariance: Any = 1.0
+    mean: Any = 0.0
+    noise: float = 0.0
+
+
+@dataclass
+class GaussianPairs:
+    name: str = "gaussian_pairs"
+    pairs: int = 1
+    start: list[float] | None = None
+    noise: float = 0.0
+
+
+@dataclass
+class Quartic:
+    name: str = "quartic"
+    dim: int = 1
+    cubic: float = 1.0
+    linear: float = 0.0
+    noise: float = 0.0
+
+
+@dataclass
+class HierarchicalRegression:
+    name: str = "hierarchical_regression"
+    size: int = 100
+    features: int = 10
+    tau_prior: list[float] = field(default_factory=lambda: [2.0, 1.0])
+    sigma_prior: list[float] = field(default_factory=lambda: [2.0, 1.0])
+
+
+MODELS = {
+    model().name: model
+    for model in (
+        Resnet20,
+        Mlp,
+        Logistic,
+        DoubleWell,
+        Banana,
+        Mixture,
+        Gaussian,
+        GaussianPairs,
+        Quartic,
+        HierarchicalRegression,
+    )
+}
+NETWORKS = ("resnet20", "mlp")
+OWN_DATA = ("hierarchical_regression",)  # targets that bring their data, under data=none
+
+CHOICES = {
+    "dtype": ("float32", "float64"),
+    "sampler.refresh": ("full", "keep", "partial"),
+    "sampler.acceptance": ("monitor", "metropolis", "persistent_uniform"),
+    "sampler.gradient": ("full", "minibatch"),
+    "sampler.ends": ("exact", "minibatch"),
+    "sampler.minibatches": ("independent", "shuffled"),
+    "schedule.direction": ("forward", "random"),
+    "augmentation": ("none", "averaged", "random"),
+    "data.ood": ("notmnist",),
+    "model.norm": ("frn", "bn", "gn", "none"),
+    "model.prior": ("cin", "fan_in", "unit"),
+    "model.pad": ("torch", "keras"),
+}
+
+# Ways of saying one thing: exactly or at most one of each is left in a resolved configuration.
+STEP = ("lr", "step_size")
+FRICTION = ("momentum_decay", "friction", "sampler.beta", "sampler.b")
+LENGTH = ("epochs", "cycles")
+CYCLE = ("epochs_per_cycle", "steps_per_cycle")
+WAYS = (STEP, FRICTION, LENGTH, CYCLE)
+
+# What a chain's law does not depend on. Its length is not part of its identity either (a longer run continues a
+# shorter one): no schedule depends on the whole length.
+NOT_IDENTITY = ("name", "output", "device", "scale", "trace", "trace_cycles", "progress", "debug", *LENGTH)
+
+
+def register() -> None:
+    """Put the schema where Hydra finds it; harmless when repeated."""
+    store = ConfigStore.instance()
+    store.store(name="schema", node=Settings)
+    for name, model in MODELS.items():
+        # A plain dict: an experiment's settings of its own model must not clash with one chosen instead.
+        store.store(group="model/schema", name=name, node=asdict(model()))
+
+
+register()
+
+
+def options(group: str) -> list[str]:
+    """The names that ``group=`` can take: the files of ``conf/<group>``."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def settings() -> list[str]:
+    """The dotted names of every setting of every model, and of the groups."""
+    names = list(GROUPS) + _dotted(Settings)
+    for model in MODELS.values():
+        names += [f"model.{name}" for name in _dotted(model)]
+    return list(dict.fromkeys(names))
+
+
+def _dotted(schema) -> list[str]:
+    names = []
+    for one in fields(schema):
+        inner = one.default_factory() if callable(one.default_factory) else None
+        if is_dataclass(inner):
+            names += [f"{one.name}.{name}" for name in _dotted(type(inner))]
+        elif one.name not in ("quick", "smoke", "model"):
+            names.append(one.name)
+    return names
+
+
+def nearest(name: str, known, otherwise: str) -> str:
+    """``did you mean …?``, or ``otherwise`` where nothing known comes near."""
+    near = difflib.get_close_matches(str(name), list(known), 1)
+    return f"did you mean {near[0]}?" if near else otherwise
+
+
+def words_for(words: list[str]) -> list[str]:
+    """The words with what they leave unsaid about a model of one's own: ``model._target_=package.Class``
+    chooses ``model=custom``, whose keyword arguments are free (``model.width=3``)."""
+    if not any(word.startswith("model._target_=") for word in words):
+        return list(words)
+    free = [f"++{word}" if word.startswith("model.") else word for word in words]
+    chosen = any(word.startswith("model=") for word in words)
+    return free if chosen else ["model=custom", *free]
+
+
+def compose(words: list[str] = ()) -> dict:
+    """The resolved configuration of a command line, ``compose(["sampler=ggmc", "lr=1e-4"])``.
+
+    Raises SettingError, or Hydra's and OmegaConf's own errors, of which ``experiments.command_line.sentence``
+    makes one sentence.
+    """
+    words = words_for(list(words))
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return resolve(hydra_compose("config", words), words)
+
+
+def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
+    """The plain dict of one run: blocks applied, numbers cast, defaults of the model and the sampler filled in.
+
+    ``words`` are the words of the command line that ``cfg`` was composed from; their values win over the
+    experiment's block. A setting that the sampler or the target has no use for becomes None (``unused`` lists
+    those that were asked for). Raises SettingError.
+    """
+    config = OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else json.loads(json.dumps(cfg))
+    said = _said(words)
+    for key, default in _flatten(OmegaConf.to_container(OmegaConf.structured(Settings))).items():
+        # A default is what null, and a setting that was taken out with ~, stand for.
+        if _get(config, key) is None:
+            _set(config, key, default)
+    blocks = {scale: config.pop(scale, None) or {} for scale in ("quick", "smoke")}
+    _apply(config, blocks.get(config["scale"], {}), said)
+    for ways in WAYS:
+        _put_aside(config, ways, said)
+    _drop_other_models(config, said)
+    _check_keys(config)
+    _cast(config)
+    return _filled(config, said)
+
+
+def unused(config: dict, words: list[str]) -> list[str]:
+    """The words that set what the resolved ``config`` has no use for."""
+    return [
+        word
+        for key, word in _said(words).items()
+        if key in settings() and key not in GROUPS and _get(config, key) is None
+        if word.partition("=")[2] not in ("null", "")
+    ]
+
+
+def identity(config: dict) -> str:
+    """Twelve hexadecimal digits of a resolved configuration and of the library's ``LAW``.
+
+    Two runs with the same identity are the same chain, of whatever length. Null settings do not count, so a new
+    setting that starts as null leaves every old run its name.
+    """
+    from sgmcmc import LAW
+
+    science = {key: value for key, value in config.items() if key not in NOT_IDENTITY}
+    science["data"] = {key: value for key, value in config["data"].items() if key != "root"}
+    text = json.dumps({"law": LAW, **_without_nulls(science)}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def folder(config: dict) -> Path:
+    """Where the run is kept: ``output``, else ``results/runs/<name>/<identity>``."""
+    return Path(config["output"] or Path("results", "runs", config["name"], identity(config)))
+
+
+# Layers: block over experiment, command line over block.
+
+
+def _said(words) -> dict[str, str]:
+    """The dotted settings that the words give a value, with their words."""
+    said = {}
+    for word in words:
+        key = word.lstrip("+~").partition("=")[0].partition("@")[0]
+        said[key] = word
+    return said
+
+
+def _apply(config: dict, block: dict, said) -> None:
+    """Put the values of ``block`` into ``config``, but for those that the command line gives, in whatever way."""
+    flat = {key: value for key, value in _flatten(block).items() if not _covered(key, said)}
+    for key, value in flat.items():
+        _set(config, key, value)
+    for ways in WAYS:
+        _put_aside(config, ways, flat)
+
+
+def _covered(key: str, said) -> bool:
+    parts = key.split(".")
+    same = next((ways for ways in WAYS if key in ways), ())
+    return any(name in said for name in (*(".".join(parts[:size]) for size in range(1, len(parts) + 1)), *same))
+
+
+def _put_aside(config: dict, ways, latest) -> None:
+    """Where the latest layer says one thing in one way, what earlier layers said in others is gone."""
+    given = [way for way in ways if way in latest and _get(config, way) is not None]
+    if given:
+        for way in ways:
+            if way not in latest:
+                _set(config, way, None)
+
+
+def _drop_other_models(config: dict, said) -> None:
+    """Where the command line chooses another model, what the experiment says of its own is gone."""
+    model = config["model"]
+    if "model" in said and isinstance(model, dict) and model.get("name") in MODELS:
+        mine = _dotted(MODELS[model["name"]])
+        config["model"] = {key: one for key, one in model.items() if key in mine or f"model.{key}" in said}
+
+
+def _flatten(tree: dict, prefix: str = "") -> dict[str, Any]:
+    flat = {}
+    for key, value in tree.items():
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _get(config: dict, key: str):
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, dict) else None
+    return config
+
+
+def _set(config: dict, key: str, value) -> None:
+    *path, last = key.split(".")
+    for part in path:
+        if not isinstance(config.get(part), dict):
+            config[part] = {}
+        config = config[part]
+    config[last] = value
+
+
+def _without_nulls(value):
+    if isinstance(value, dict):
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+# Types and ranges.
+
+
+def _check_keys(config: dict) -> None:
+    """Refuse what no schema knows (a key that was added with ``+``, or by an experiment's block)."""
+    known = set(_dotted(Settings))
+    model = config.get("model") or {}
+    if not isinstance(model, dict):
+        raise SettingError("model", model, "must be one of " + ", ".join(options("model")))
+    if model.get("_target_") == "???":
+        raise SettingError("model._target_", "null", "model=custom needs a class: model._target_=mypackage.MyModel")
+    if model.get("_target_") is None and model.get("name") not in MODELS:
+        raise SettingError("model.name", model.get("name"), nearest(model.get("name"), MODELS, "choose it with model="))
+    free = model.get("_target_") is not None
+    mine = [] if free else [f"model.{name}" for name in _dotted(MODELS[model["name"]])]
+    for key, value in _flatten({key: value for key, value in config.items() if not (key == "model" and free)}).items():
+        if key not in known and key not in mine:
+            raise SettingError(key, value, nearest(key, [*known, *mine], "there is no such setting; see --help"))
+
+
+def number(setting: str, value, low: float = -math.inf, high: float = math.inf, need: str = "a number") -> float:
+    """``value`` as a float in (low, high), or SettingError."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SettingError(setting, value, f"must be {need}")
+    if not (math.isfinite(value) and low < value < high):
+        raise SettingError(setting, value, f"must be {need}")
+    return float(value)
+
+
+def count(setting: str, value, least: int = 1) -> int:
+    """``value`` as a whole number (5e6 is one) not below ``least``, or SettingError."""
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not whole or value != int(value) or value < least:
+        raise SettingError(setting, value, f"must be a whole number, at least {least}")
+    return int(value)
+
+
+def numbers(setting: str, value, need: str, **limits) -> float | list[float]:
+    """A number, or a list of them, one a chain."""
+    if isinstance(value, list):
+        if not value:
+            raise SettingError(setting, value, f"must be {need}, or a list of them, one a chain")
+        return [number(setting, one, need=need, **limits) for one in value]
+    return number(setting, value, need=need, **limits)
+
+
+def _positive(setting, value):
+    return numbers(setting, value, "a positive number", low=0)
+
+
+def _not_negative(setting, value):
+    return numbers(setting, value, "a number that is not negative", low=-1e-300)
+
+
+def _keep(setting, value):
+    return value if value in ("all", "none") else count(setting, value)
+
+
+def _cycle_list(setting, value):
+    return [count(setting, one, 0) for one in (value if isinstance(value, list) else [value])]
+
+
+def _mass(setting, value):
+    need = "a positive number, a list of them (one a coordinate), or estimate"
+    return value if value == "estimate" else numbers(setting, value, need, low=0)
+
+
+def _trace(setting, value):
+    return count(setting, int(value)) if value else None
+
+
+_CASTS = {
+    "seed": lambda setting, value: count(setting, value, 0),
+    "chains": count,
+    "data.train_size": count,
+    "lr": _positive,
+    "step_size": _positive,
+    "momentum_decay": lambda setting, value: numbers(
+        setting, value, "a momentum decay a whole step, from 0 to 1", low=-1e-300, high=1 + 1e-15
+    ),
+    "friction": lambda setting, value: value if value == math.inf else _not_negative(setting, value),
+    "sampler.beta": _not_negative,
+    "sampler.b": _not_negative,
+    "sampler.alpha": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
+    "sampler.delta": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
+    "schedule.every": count,
+    "schedule.factor": lambda setting, value: number(setting, value, 0, need="a positive number"),
+    "epochs": count,
+    "epochs_per_cycle": count,
+    "cycles": count,
+    "steps_per_cycle": count,
+    "burn_in": lambda setting, value: count(setting, value, 0),
+    "thin": count,
+    "keep": _keep,
+    "log_every": count,
+    "save_every": count,
+    "temperature": lambda setting, value: number(setting, value, -1e-300, need="a number that is not negative"),
+    "batch_size": count,
+    "warm_start.epochs": count,
+    "warm_start.lr": lambda setting, value: number(setting, value, 0, need="a positive number"),
+    "warm_start.momentum": lambda setting, value: number(setting, value, -1e-300, 1, "from 0 to below 1"),
+    "warm_start.batch_size": count,
+    "warm_start.weight_decay": lambda setting, value: number(setting, value, -1e-300, need="a number not below 0"),
+    "mass": _mass,
+    "tune.target": lambda setting, value: number(setting, value, 0, 1, "an acceptance between 0 and 1"),
+    "views": count,
+    "trace": _trace,
+    "trace_cycles": _cycle_list,
+}
+
+
+def _cast(config: dict) -> None:
+    for key, cast in _CASTS.items():
+        value = _get(config, key)
+        if value is not None:
+            _set(config, key, cast(key, value))
+    for key, known in CHOICES.items():
+        value = _get(config, key)
+        if value is not None and value not in known and (config["model"].get("_target_") is None or "model" not in key):
+            raise SettingError(key, value, f"must be one of {', '.join(known)}")
+    model = config["model"]
+    if model.get("_target_") is None:
+        config["model"] = _typed(MODELS[model["name"]], model)
+    device = config["device"]
+    if device not in ("auto", "cpu", "cuda") and not (device.startswith("cuda:") and device[5:].isdigit()):
+        raise SettingError("device", device, "must be auto, cpu, cuda or cuda:1")
+
+
+def _typed(model, values: dict) -> dict:
+    """The settings of a model, cast to the types of its dataclass."""
+    typed = OmegaConf.structured(model)
+    for key, value in values.items():
+        try:
+            typed[key] = value
+        except OmegaConfBaseException as error:
+            kinds = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "list": "a list"}
+            kind = next((kind for sign, kind in kinds.items() if sign in str(error)), "of another type")
+            raise SettingError(f"model.{key}", value, f"must be {kind}") from error
+    return OmegaConf.to_container(typed)
+
+
+# What is left unsaid.
+
+
+def sampler_row(sampler: dict) -> Sampler:
+    """The row of the samplers' table, or of ``sampler=custom`` (kept momentum where the word refreshes it)."""
+    if sampler["name"] != "custom":
+        return lookup(sampler["name"])
+    if sampler["word"] is None:
+        raise SettingError("sampler.word", "null", "sampler=custom needs a word, such as sampler.word=BABAB")
+    letters = set(sampler["word"])
+    refresh = "keep" if letters & set("OE") else "full"
+    return Sampler(sampler["word"], refresh, "monitor", "either" if letters & set("BE") else "none", "custom")
+
+
+def _filled(config: dict, said) -> dict:
+    del config["scale"]
+    row, model, sampler = sampler_row(config["sampler"]), config["model"], config["sampler"]
+    target, data = model["name"], config["data"]["name"]
+    network, free = target in NETWORKS, model.get("_target_") is not None
+    if free:
+        target = model["_target_"].rpartition(".")[2]
+    if network and data == "none":
+        raise SettingError("data", "none", f"{target} needs data: one of {', '.join(options('data'))}")
+    word = Word(sampler["word"] or row.word)
+    _fill_sampler(sampler, row, word, network, free)
+    _fill_friction(config, row, word, network)
+    without_data = data == "none" and not free and target not in OWN_DATA
+    _fill_step(config, target, without_data)
+    _fill_length(config, row, target, without_data, said)
+    if sampler["gradient"] not in ("minibatch", None) or without_data:
+        config["batch_size"] = None
+    if without_data:
+        sampler["minibatches"] = None
+    _fill_schedule(config["schedule"])
+    _fill_data(config, network, said)
+    _fill_start(config, network, said)
+    _check_exact(config, word)
+    config["chains"] = _chains(config)
+    config["name"] = config["name"] or "-".join([target, *([data] if data != "none" else []), sampler["name"]])
+    return config
+
+
+def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: bool) -> None:
+    sampler["word"] = word.letters
+    sampler["refresh"] = sampler["refresh"] or row.refresh
+    sampler["acceptance"] = sampler["acceptance"] or row.acceptance
+    if not set(word.letters) & set("BE"):
+        sampler["gradient"] = "none"
+    elif sampler["gradient"] is None:
+        sampler["gradient"] = row.gradient
+        if row.gradient in ("either", "none"):
+            # Of a target of one's own only the engine knows whether it is a network.
+            sampler["gradient"] = None if free else "minibatch" if network else "full"
+    stochastic = sampler["gradient"] in ("minibatch", None)
+    for key, default in (("ends", "minibatch"), ("minibatches", "independent")):
+        sampler[key] = (sampler[key] or default) if stochastic else None
+    for key, used, default in (
+        ("alpha", sampler["refresh"] == "partial", 0.9),
+        ("delta", sampler["acceptance"] == "persistent_uniform", 0.05),
+    ):
+        sampler[key] = None if not used else default if sampler[key] is None else sampler[key]
+
+
+def _fill_friction(config: dict, row: Sampler, word: Word, network: bool) -> None:
+    given = _given(config, FRICTION)
+    if not set(word.letters) & set("OE"):
+        for way in FRICTION:
+            _set(config, way, None)
+    elif len(given) > 1:
+        raise SettingError(given[0], _get(config, given[0]), f"give one way of saying friction, not {given[1]} as well")
+    elif not given and row.friction != "infinite":
+        if network:
+            config["friction"] = PAPER_FRICTION
+        elif row.friction == "amagold" or config["sampler"]["name"] == "sghmc":
+            config["sampler"]["beta"] = 0.25  # AMAGOLD's experiments on toys and regressions
+        else:
+            config["friction"] = 1.0
+
+
+def _fill_step(config: dict, target: str, without_data: bool) -> None:
+    given = _given(config, STEP)
+    if len(given) == 2:
+        raise SettingError("lr", config["lr"], f"give lr or step_size (here {config['step_size']}), not both")
+    if not given:
+        raise SettingError("lr", "null", "give a learning rate (lr=1e-4) or a step size (step_size=0.01), one of them")
+    if config["lr"] is not None and without_data:
+        raise SettingError("lr", config["lr"], f"{target} has no data, so it takes step_size (lr = N step_size^2)")
+
+
+def _fill_length(config: dict, row: Sampler, target: str, without_data: bool, said) -> None:
+    if row.steps is not None and config["sampler"]["name"] != "custom":
+        for way in CYCLE:
+            if way in said and (way, config[way]) != ("steps_per_cycle", row.steps):
+                raise SettingError(way, config[way], f"a cycle of {config['sampler']['name']} has {row.steps} step")
+        config["steps_per_cycle"], config["epochs_per_cycle"] = row.steps, None
+    for ways in (LENGTH, CYCLE):
+        if len(_given(config, ways)) == 2:
+            raise SettingError(ways[0], config[ways[0]], f"give {ways[0]} or {ways[1]}, not both")
+    for way in ("epochs", "epochs_per_cycle"):
+        if config[way] is not None and without_data:
+            if way in said:
+                raise SettingError(way, config[way], f"{target} has no data: give cycles and steps_per_cycle")
+            config[way] = None
+    if not _given(config, CYCLE):
+        config.update({"epochs_per_cycle": 10} if target == "resnet20" else {"steps_per_cycle": 10})
+    if not _given(config, LENGTH):
+        # The papers' lengths: 3000 epochs of a network; 1000 cycles are what a toy needs to show anything.
+        config.update({"epochs": 3000} if config["epochs_per_cycle"] and target == "resnet20" else {"cycles": 1000})
+    if config["epochs"] and config["epochs_per_cycle"] and config["epochs"] % config["epochs_per_cycle"]:
+        multiple = f"must be a multiple of epochs_per_cycle={config['epochs_per_cycle']}"
+        raise SettingError("epochs", config["epochs"], multiple)
+
+
+def _fill_schedule(schedule: dict) -> None:
+    default = Schedule(schedule["name"])
+    schedule["direction"] = schedule["direction"] or default.direction
+    for key in ("every", "factor"):
+        value = getattr(default, key) if schedule[key] is None else schedule[key]
+        schedule[key] = value if schedule["name"] == "stairs" else None
+
+
+def _fill_data(config: dict, network: bool, said) -> None:
+    images = network and config["data"]["name"] in ("cifar10", "mnist", "digits")
+    if not images:
+        if config["augmentation"] not in (None, "none") and "augmentation" in said:
+            raise SettingError("augmentation", config["augmentation"], "is for networks on images")
+        config["augmentation"] = config["views"] = None
+        return
+    config["augmentation"] = config["augmentation"] or "none"
+    if config["augmentation"] != "averaged":
+        config["views"] = None
+        return
+    config["views"] = config["views"] or 8
+    if config["views"] > VIEWS:
+        raise SettingError("views", config["views"], f"an image has {VIEWS} flips and crops")
+
+
+def _fill_start(config: dict, network: bool, said) -> None:
+    config["init"] = config["init"] or ("he" if network else None)
+    if config["init"] in ("he", "sgd") and not network and config["model"].get("_target_") is None:
+        if "init" in said:
+            mend = "is for networks; other targets start dispersed, or at init=exact"
+            raise SettingError("init", config["init"], mend)
+        config["init"] = None
+    warm = config["warm_start"]
+    for key, default in WARM_START.items():
+        warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]
+    if config["tune"]["target"] is not None and not config["burn_in"]:
+        raise SettingError("tune.target", config["tune"]["target"], "tunes during the burn-in: give burn_in, in cycles")
+    if config["trace"] is None:
+        config["trace_cycles"] = None
+
+
+def _check_exact(config: dict, word: Word) -> None:
+    """Refuse to correct what has no exact acceptance probability, before any data are read.
+
+    ``sgmcmc.kernel.make_kernel`` has the last word; this asks what the settings alone can tell.
+    """
+    if config["sampler"]["acceptance"] == "monitor":
+        return
+    random_direction = config["schedule"]["direction"] == "random"
+    schedule = Schedule(config["schedule"]["name"])
+    reason = None
+    if "E" in word.letters:
+        reason = "the letter E (Euler-Maruyama) has no backward trajectory (GGMC paper, theorem 1)"
+    elif not random_direction and (word.one_sided or schedule.one_sided):
+        reason = f"{word.one_sided or schedule.one_sided} (schedule.direction=random mends that)"
+    elif config["model"].get("norm") == "bn":
+        reason = "batch normalisation makes U depend on how the data are split into batches (model.norm=frn does not)"
+    elif config["augmentation"] == "random":
+        reason = "random augmentation makes U random (augmentation=averaged fixes the views)"
+    if reason:
+        raise SettingError(
+            "sampler.acceptance",
+            config["sampler"]["acceptance"],
+            f"there is no exact acceptance probability: {reason}; use sampler.acceptance=monitor",
+        )
+
+
+def _chains(config: dict) -> int:
+    """How many chains: ``chains``, or the length of the lists."""
+    lists = {key: len(_get(config, key)) for key in (*STEP, *FRICTION) if isinstance(_get(config, key), list)}
+    chains = config["chains"] or max(lists.values(), default=1)
+    for key, length in lists.items():
+        if length != chains:
+            raise SettingError(key, _get(config, key), f"has {length} values for {chains} chains; give one a chain")
+    return chains
+
+
+def _given(config: dict, ways) -> list[str]:
+    return [way for way in ways if _get(config, way) is not None]

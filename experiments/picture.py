@@ -1,0 +1,96 @@
+"""The picture that a run leaves beside its metrics: energies, acceptance, how fast the potential decorrelates."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+BLUE, ORANGE, GREEN, GREY, BLACK = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#777777",
+    "#000000",
+)  # Okabe and Ito: colour-blind safe
+NAME = "picture.png"
+
+
+def draw(folder: str | Path, title: str, acceptance: str = "acceptance") -> Path:
+    """Write ``picture.png`` into a run folder from its ``metrics.csv``; returns its path.
+
+    Four panels: the potential (a datum, where there are data), the energy error of trajectories and its two parts,
+    the acceptance probability, each over cycles, and the autocorrelation of the potential between rows.
+    ``acceptance`` is what the acceptance is called (that of a chain that is not corrected says so).
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = pd.read_csv(Path(folder) / "metrics.csv")
+    figure, panels = pyplot.subplots(2, 2, figsize=(10, 6), layout="constrained")
+    panels = panels.flatten()
+    _potential(panels[0], rows)
+    _energies(panels[1], rows)
+    _acceptance(panels[2], rows, acceptance)
+    _decorrelation(panels[3], rows)
+    for panel in panels:
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(title, fontsize=11)
+    path = Path(folder) / NAME
+    part = path.with_name(f".{NAME}.part")
+    try:
+        figure.savefig(part, dpi=150, format="png")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+        pyplot.close(figure)
+    return path
+
+
+def _potential(panel, rows: pd.DataFrame) -> None:
+    data = (rows.potential != rows.potential_per_datum).any()
+    panel.plot(rows.cycle, rows.potential_per_datum if data else rows.potential, color=BLUE, linewidth=1)
+    panel.set(title="potential" + (" a datum" if data else ""), xlabel="cycle", ylabel="U / N" if data else "U")
+
+
+def _energies(panel, rows: pd.DataFrame) -> None:
+    parts = rows[["delta_potential", "delta_kinetic"]].replace([np.inf, -np.inf], np.nan)
+    panel.plot(rows.cycle, parts.delta_potential, color=BLUE, linewidth=0.8, label="ΔU")
+    panel.plot(rows.cycle, parts.delta_kinetic, color=ORANGE, linewidth=0.8, label="ΣΔK")
+    panel.plot(rows.cycle, parts.sum(axis=1, skipna=False), color=BLACK, linewidth=1.2, label="sum = -T log MH")
+    panel.axhline(0, color=GREY, linewidth=0.5)
+    panel.set(title="energies of a trajectory", xlabel="cycle")
+    panel.legend(frameon=False, fontsize=8, ncols=3)
+
+
+def _acceptance(panel, rows: pd.DataFrame, acceptance: str) -> None:
+    window = max(1, len(rows) // 20)
+    smooth = rows.accept_prob.rolling(window, min_periods=1, center=True).mean()
+    panel.plot(rows.cycle, rows.accept_prob, ".", color=BLUE, markersize=3, alpha=0.4)
+    panel.plot(rows.cycle, smooth, color=BLUE, linewidth=1.5)
+    panel.set(xlabel="cycle", ylabel="mean of min(1, MH)", ylim=(-0.02, 1.02))
+    panel.set_title("\n".join(textwrap.wrap(acceptance, 60)))
+
+
+def _decorrelation(panel, rows: pd.DataFrame) -> None:
+    half = rows.potential[len(rows) // 2 :].to_numpy()  # the second half: the first is on its way
+    half = half[np.isfinite(half)]
+    panel.set(
+        title="decorrelation of the potential", xlabel="lag in cycles", ylabel="autocorrelation", ylim=(-0.5, 1.05)
+    )
+    panel.axhline(0, color=GREY, linewidth=0.5)
+    if len(half) < 4 or not half.std() > 0:
+        panel.text(0.5, 0.5, "too few rows, or it never moved", ha="center", transform=panel.transAxes, color=GREY)
+        return
+    lags = range(max(2, len(half) // 3))
+    centred = half - half.mean()
+    correlation = [float(centred[: len(half) - lag] @ centred[lag:]) / float(centred @ centred) for lag in lags]
+    apart = float(np.median(np.diff(rows.cycle))) if len(rows) > 1 else 1.0
+    panel.plot(np.array(lags) * apart, correlation, color=GREEN, linewidth=1.5)
+    bound = 2 / np.sqrt(len(half))
+    panel.axhspan(-bound, bound, color=GREY, alpha=0.15, linewidth=0)
+    panel.text(0.98, 0.92, "second half of the run", ha="right", transform=panel.transAxes, color=GREY, fontsize=8)

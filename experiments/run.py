@@ -1,0 +1,282 @@
+"""One run: a resolved configuration in, a run folder, its summary and its picture out."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import torch
+
+import sgmcmc
+from experiments import picture
+from experiments.build import Pieces, build
+from experiments.command_line import DIVERGED, DONE, INTERRUPTED, show
+from experiments.config import folder, identity
+from sgmcmc import chain as engine
+from sgmcmc import diagnostics
+from sgmcmc.errors import StoreError
+
+STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
+ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
+READ_AT_MOST = 1 << 26  # numbers of draws that a summary reads; beyond, it looks at the potential alone
+COLUMNS = (
+    ("cycle", "cycle", "{:.0f}"),
+    ("epoch", "epoch", "{:.4g}"),
+    ("potential_per_datum", "U/N", "{:.5f}"),
+    ("log_accept", "log MH", "{:.2f}"),
+    ("accept_prob", "acceptance", "{:.3f}"),
+    ("kinetic_temperature", "kinetic T", "{:.4f}"),
+    ("configurational_temperature", "config. T", "{:.4f}"),
+    ("test_accuracy", "test acc.", "{:.4f}"),
+    ("seconds", "seconds", "{:.1f}"),
+)
+
+
+def run(config: dict) -> int:
+    """Run ``config`` to its end, from its last block where there is one; returns the exit status.
+
+    0 done (or done before), 3 diverged, 75 interrupted by a signal after a checkpoint. Raises SettingError,
+    DataError and StoreError, which the command line prints as one sentence.
+    """
+    path = folder(config)
+    finished = _finished(config, path)
+    if finished is not None:
+        return finished
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)  # more collapse where processes share the cores; parallelism is processes
+    pieces = build(config)
+    store = sgmcmc.RunFolder(
+        path,
+        {"hash": identity(config), "law": sgmcmc.LAW},
+        show(config),
+        keep=config["keep"],
+        device=pieces.random.device,
+        warn=lambda text: print(text, file=sys.stderr),
+    )
+    with store:
+        say = Voice(config, pieces, path)
+        result = sgmcmc.run(
+            pieces.kernel,
+            pieces.potential,
+            pieces.plan,
+            pieces.random,
+            pieces.chains,
+            say.starting(pieces.initial),
+            pieces.predictions,
+            store,
+            say.report,
+        )
+        say.end()
+        lines = say.summary(result)
+        store.status(state=result.status, cycles=result.cycles, seconds=round(result.seconds, 3), summary=lines)
+        for line in lines:
+            print(line)
+            store.log(line)
+    if (path / "metrics.csv").exists():
+        try:
+            drawn = picture.draw(path, f"{config['name']}: {lines[0]}", say.acceptance)
+        except OSError as error:
+            raise StoreError(f"{path / picture.NAME} cannot be written: {error.strerror or error}") from error
+        print(f"{path}: metrics.csv, samples, {drawn.name}")
+    return STATUS[result.status]
+
+
+def _finished(config: dict, path: Path) -> int | None:
+    """The status of a run that is over, told; None where there is something to run."""
+    try:
+        status = json.loads((path / "status.json").read_text())
+        mine = status["identity"]["hash"] == identity(config)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    wanted = config["cycles"]
+    if wanted is None and config["epochs_per_cycle"] is not None:
+        wanted = config["epochs"] // config["epochs_per_cycle"]
+    if not mine or wanted is None:
+        return None
+    if status.get("state") == engine.DIVERGED:
+        print(f"diverged after {status.get('cycles')} cycles; the run lies in {path}")
+        return DIVERGED
+    if status.get("state") != engine.DONE or status.get("cycles", 0) < wanted:
+        return None
+    print(f"done: {status['cycles']} cycles; the run lies in {path}")
+    for line in status.get("summary", ()):
+        print(line)
+    return DONE
+
+
+class Voice:
+    """What a run says: its plan, a row now and then, a bar on a terminal, its summary."""
+
+    def __init__(self, config: dict, pieces: Pieces, path: Path):
+        self.config, self.pieces, self.path = config, pieces, path
+        kernel = pieces.kernel
+        self.acceptance = "acceptance"
+        if kernel.inexact:
+            self.acceptance = f"not exact: {kernel.inexact}"
+        elif kernel.acceptance == "monitor":
+            self.acceptance = "acceptance (not at the target)"
+        self.bar, self.shown, self.header = None, 0.0, False
+        self.first: tuple[int, float] | None = None
+        for line in self.plan():
+            print(line, flush=True)
+
+    def plan(self) -> list[str]:
+        """What is going to be run, what it costs, and what its acceptance probability is worth."""
+        kernel, plan, potential = self.pieces.kernel, self.pieces.plan, self.pieces.potential
+        target = self.config["model"].get("_target_") or self.config["model"]["name"]
+        data = f" on {potential.data_size} data" if potential.data_size else ""
+        chains = f"{self.pieces.chains} chain" + "s" * (self.pieces.chains > 1)
+        gradients = kernel.points * plan.cycles
+        kind = {"minibatch": "minibatch gradients", "full": "full gradients", "none": "evaluations of U"}[
+            kernel.gradient
+        ]
+        coordinates = f"{potential.dim:,} coordinate" + "s" * (potential.dim > 1)
+        lines = [
+            f"{self.config['sampler']['name']} ({kernel.word.letters}) on {target}{data}, {coordinates}: {chains} of "
+            f"{plan.cycles} cycles of {kernel.steps} steps, {max(gradients, plan.cycles):,} {kind} each"
+        ]
+        if kernel.impossible:
+            lines.append(f"log MH is -inf: {kernel.impossible}")
+        elif kernel.inexact:
+            lines.append(f"the acceptance probability is not exact: {kernel.inexact}")
+        elif kernel.acceptance == "monitor":
+            lines.append("the acceptance probability is exact, and is monitored: the chain is not corrected")
+        else:
+            lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
+        return lines
+
+    def starting(self, initial):
+        """``initial``, announced where it takes its time."""
+
+        def announced():
+            if self.config["init"] == "sgd":
+                print(f"warm start: {self.config['warm_start']['epochs']} epochs of SGD", flush=True)
+            return initial()
+
+        return announced
+
+    def report(self, chain, row: dict | None) -> None:
+        """Called after each cycle: estimate, bar, and a row now and then."""
+        plan = self.pieces.plan
+        if self.first is None:
+            self.first = (chain.cycle, time.perf_counter())
+            self._open_bar(chain.cycle)
+        elif chain.cycle == self.first[0] + 1:
+            seconds = (time.perf_counter() - self.first[1]) * (plan.cycles - chain.cycle)
+            if seconds > 5:
+                self._print(f"about {_duration(seconds)} to go")
+        if self.bar is not None:
+            self.bar.update(chain.cycle - self.bar.n)
+        if row and (chain.cycle >= self.shown or chain.cycle == plan.cycles):
+            self.shown = chain.cycle + plan.cycles / ROWS_SHOWN
+            self._row(row)
+
+    def _open_bar(self, cycle: int) -> None:
+        wanted = self.config["progress"]
+        if wanted is None:
+            wanted = sys.stderr.isatty()
+        if wanted:
+            from tqdm import tqdm
+
+            self.bar = tqdm(total=self.pieces.plan.cycles, initial=cycle, unit="cycle", leave=False)
+
+    def _row(self, row: dict) -> None:
+        columns = [column for column in COLUMNS if column[0] in row and not (column[0] == "epoch" and not row["epoch"])]
+        heads = [head if self.pieces.potential.data_size or head != "U/N" else "U" for _, head, _ in columns]
+        if not self.header:
+            self.header = True
+            if self.acceptance != "acceptance":
+                self._print(f"acceptance = {self.acceptance}")
+            self._print(" ".join(f"{head:>11}" for head in heads))
+        self._print(" ".join(f"{shape.format(row[name]):>11}" for name, _, shape in columns))
+
+    def _print(self, line: str) -> None:
+        if self.bar is not None:
+            self.bar.write(line, file=sys.stdout)
+        else:
+            print(line, flush=True)
+
+    def end(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def summary(self, result) -> list[str]:
+        """What came out: moves, log MH, effective sample size, R-hat, and a plain word where a chain is stuck."""
+        kernel, rate = result.kernel, result.accepted / max(result.proposed, 1)
+        moved = f"{result.accepted:,} of {result.proposed:,} trajectories accepted ({rate:.3g})"
+        if kernel.acceptance == "monitor":
+            moved = f"{result.accepted:,} of {result.proposed:,} trajectories finite, and taken (not corrected)"
+        lines = [f"{result.status} after {result.cycles} cycles in {_duration(result.seconds)}: {moved}"]
+        if not result.cycles:
+            return lines
+        try:
+            metrics = sgmcmc.load_metrics(self.path)
+        except StoreError:
+            return lines
+        lines += self._energy_line(metrics, kernel)
+        if result.status == engine.DIVERGED:
+            last = metrics["cycle"][-1] if len(metrics["cycle"]) else 0
+            lines.append(
+                f"diverged: no chain is finite after step {int(last) * kernel.steps}; a smaller step size may do"
+            )
+            return lines
+        if kernel.acceptance != "monitor" and not kernel.impossible and rate < 0.01:
+            lines.append("the chain is exact but stuck: hardly a trajectory is accepted; take a smaller step size")
+        return lines + self._mixing_lines(metrics, result)
+
+    def _energy_line(self, metrics, kernel) -> list[str]:
+        values = metrics["log_accept"][len(metrics["log_accept"]) // 2 :]
+        values = values[abs(values) < math.inf]
+        if kernel.impossible or not len(values):
+            return []
+        mean = float(values.mean())
+        warning = " (positive: not converged, or something is wrong)" if mean > 0.5 else ""
+        return [f"mean log MH of the second half {mean:.3g}{warning}"]
+
+    def _mixing_lines(self, metrics, result) -> list[str]:
+        """Effective sample size, a second and a gradient, and R-hat: of draws where they are few enough to read."""
+        draws, of = self._draws(metrics, result)
+        if draws is None:
+            return []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            size, r_hat = diagnostics.ess(draws), diagnostics.r_hat(draws)
+        worst = int(torch.as_tensor(size.value).nan_to_num(nan=math.inf).argmin())
+        value, error = float(size.value[worst]), float(size.error[worst])
+        if not math.isfinite(value):
+            return []
+        share = draws.shape[1] / self.pieces.chains if of != "the potential" else 1.0
+        rates = f"{value / share / max(result.seconds, 1e-9):.3g} a second"
+        rates += f", {value / share / max(result.gradients * self.pieces.chains, 1):.3g} a gradient"
+        lines = [f"effective sample size of {of} {value / share:.4g} ± {error / share:.2g}: {rates}"]
+        worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0).max())
+        if worst_r_hat:
+            chains = "chains from dispersed starts" if draws.shape[1] > 1 else "halves of the one chain"
+            lines.append(f"R-hat {worst_r_hat:.4g} over {chains}" + " (above 1.01: not mixed)" * (worst_r_hat > 1.01))
+        return lines
+
+    def _draws(self, metrics, result):
+        """``[draws, chains, dim]`` to look at: at most 64 chains and 16 coordinates, else the potential's rows."""
+        plan, numbers = self.pieces.plan, self.pieces.chains * self.pieces.potential.dim
+        kept = (result.cycles - plan.burn_in) // plan.thin
+        if plan.keep != "none" and 8 <= kept and kept * numbers <= READ_AT_MOST and numbers < 100_000:
+            draws = sgmcmc.load_samples(self.path)[:, :64, :16].double()
+            return draws, "the slowest coordinate"
+        potential = metrics["potential"][metrics["cycle"] > plan.burn_in]
+        potential = torch.as_tensor(potential[len(potential) // 2 :])
+        if len(potential) < 8 or not bool(potential.isfinite().all()):
+            return None, ""
+        return potential[:, None, None], "the potential"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.3g} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.3g} min"
+    return f"{seconds / 3600:.3g} h" if seconds < 172800 else f"{seconds / 86400:.3g} days"

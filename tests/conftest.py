@@ -1,0 +1,162 @@
+"""What the tests of the engine share: targets with exact draws, scripted random numbers, the identities of an exact chain.
+
+A statistical test here starts many independent chains at exact draws of its target, so it needs no burn-in and its
+standard errors are those of independent numbers. A z-score of means over 10^5 chains passes ``LIMIT`` by chance
+with probability 4e-8, and no test makes more than 250 comparisons: false alarms stay below 1e-5 a test. Seeds are
+fixed only so that a failure can be looked at; any other would do.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from sgmcmc.errors import SettingError
+from sgmcmc.kernel import Kernel
+from sgmcmc.potentials.analytic import Quartic
+from sgmcmc.random import Random
+from sgmcmc.trajectory import State, run_trajectory, start
+
+torch.set_num_threads(1)  # these tensors are small: threads would cost more than they give
+
+LIMIT = 5.5
+CHAINS = 100_000
+
+
+# ---- targets
+
+
+class FourParts(Quartic):
+    """U = x⁴/4 + x³/3 + x²/2 in every coordinate, as a sum over four data that are unlike and not symmetric.
+
+    A batch's estimate is (4/B) Σ_batch of the data's slopes. ``exact`` draws are the quartic's.
+    """
+
+    data_size = 4
+    quartic = torch.tensor([0.10, 0.50, 0.30, 0.10], dtype=torch.float64)
+    cubics = torch.tensor([1.50, -0.90, 0.10, 0.30], dtype=torch.float64)
+    square = torch.tensor([0.20, -0.30, 0.90, 0.20], dtype=torch.float64)
+    linears = torch.tensor([0.60, 0.20, -1.00, 0.20], dtype=torch.float64)
+
+    def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
+        if batch is None:
+            return self._slope(theta)
+        q, c, s, b = (part.to(theta)[batch].mean(1, keepdim=True) for part in (self.quartic, self.cubics, self.square, self.linears))
+        return 4 * (((q * theta + c) * theta + s) * theta + b)
+
+
+# ---- random numbers that a test chooses
+
+
+class Scripted(Random):
+    """Random numbers from tables; what has no table comes from ``seed`` as ever.
+
+    ``noise`` ``[draws, chains, dim]`` are the normals of the trajectory (0: its refresh); ``points`` ``[points,
+    chains, …]`` the gradient noises or the minibatches; ``decision`` the uniform of the decision: 0 accepts, infinity
+    rejects; ``backwards`` the way of a trajectory whose direction is random.
+    """
+
+    def __init__(self, seed=0, noise=None, points=None, decision=None, backwards=None):
+        super().__init__(seed)
+        self.noise, self.points, self.decision, self.backwards = noise, points, decision, backwards
+
+    def normal(self, stream, trajectory, steps, chains, dim, dtype=torch.float32):
+        table = {"noise": self.noise, "minibatch": self.points}.get(stream)
+        if table is None:
+            return super().normal(stream, trajectory, steps, chains, dim, dtype)
+        return table[steps.start : steps.stop, chains].to(dtype)
+
+    def integers(self, stream, trajectory, steps, chains, size, high):
+        if stream == "minibatch" and self.points is not None:
+            return self.points[steps.start : steps.stop, chains]
+        return super().integers(stream, trajectory, steps, chains, size, high)
+
+    def uniform(self, stream, trajectory, chains, size=1, step=0):
+        if stream == "decision" and trajectory > 0 and self.decision is not None:
+            return torch.full((len(chains), size), self.decision, dtype=torch.float64)
+        if stream == "direction" and self.backwards is not None:
+            return torch.full((len(chains), size), 0.25 if self.backwards else 0.75, dtype=torch.float64)
+        return super().uniform(stream, trajectory, chains, size, step)
+
+
+# ---- the identities of an exact chain
+
+
+def exact_state(kernel: Kernel, target, random: Random, chains: int, dtype=torch.float64) -> State:
+    """Chains at independent draws of the kernel's target."""
+    theta = target.exact(chains, random, kernel.temperature).to(dtype)
+    return start(kernel, target, theta, random, range(chains))
+
+
+def z_score(values: Tensor) -> float:
+    """The mean of independent values in units of its standard error."""
+    error = float(values.std()) / math.sqrt(len(values))
+    return float(values.mean()) / error if error else 0.0
+
+
+def moments(state: State, kernel: Kernel) -> dict[str, Tensor]:
+    """f(θ, m), each the mean over coordinates, ``[chains]`` float64; m in units of √M."""
+    theta, m = state.theta.double(), state.momentum.double() / kernel.mass**0.5
+    values = {"θ": theta, "θ²": theta**2, "θ³": theta**3, "m": m, "m²": m**2, "θm": theta * m}
+    return {name: value.mean(-1) for name, value in values.items()}
+
+
+def both_outcomes(kernel: Kernel, target, state: State, seed: int, index: int, dtype=torch.float64):
+    """(accepted state, rejected state, record) of one and the same proposal."""
+    chains = range(len(state.theta))
+    accepted, record = run_trajectory(kernel, target, state, Scripted(seed, decision=0.0), index, chains)
+    rejected, _ = run_trajectory(kernel, target, state, Scripted(seed, decision=math.inf), index, chains)
+    return accepted, rejected, record
+
+
+def one_decision(kernel: Kernel, target, *, chains=CHAINS, seed=1, before=0) -> tuple[dict[str, float], float]:
+    """z-scores of the identities of one trajectory from exact draws, and the mean acceptance.
+
+    ``E[p s] = 0`` and ``E[p (f(end) − f(θ_0, −m_0))] = 0`` with p = min(1, MH), s the sign of log MH and (θ_0,
+    −m_0) what a rejection leaves. ``before`` trajectories with their decisions come first.
+    """
+    random = Random(seed)
+    state = exact_state(kernel, target, random, chains)
+    for index in range(before):
+        state, _ = run_trajectory(kernel, target, state, random, index, range(chains))
+    end, back, record = both_outcomes(kernel, target, state, seed, before)
+    p = record.accept_prob
+    scores = {"sign": z_score(p * record.log_accept.sign())}
+    after, origin = moments(end, kernel), moments(back, kernel)
+    scores |= {name: z_score(p * (after[name] - origin[name])) for name in after}
+    return scores, float(p.mean())
+
+
+def invariance(kernel: Kernel, target, *, chains=CHAINS, seed=1, decisions=20) -> tuple[dict[str, float], float]:
+    """z-scores of moments after so many decisions from exact draws, against those that the chains began with."""
+    random = Random(seed)
+    state = exact_state(kernel, target, random, chains)
+    begun, accepted = moments(state, kernel), 0.0
+    begun["θ⁴"] = (state.theta**4).mean(-1)
+    for index in range(decisions):
+        state, record = run_trajectory(kernel, target, state, random, index, range(chains))
+        accepted += float(record.accept_prob.mean()) / decisions
+    ended = moments(state, kernel)
+    ended["θ⁴"] = (state.theta**4).mean(-1)
+    scores = {name: z_score(ended[name] - begun[name]) for name in ended}
+    if kernel.acceptance == "persistent_uniform":
+        # |v| alone stays uniform when it is handled wrongly: its covariance with the rest does not stay 0.
+        size = state.log_abs.exp() - 0.5
+        scores |= {f"|v| {name}": z_score(size * (ended[name] - ended[name].mean())) for name in ("θ²", "m²")}
+        scores["|v|"] = z_score(size)
+    return scores, accepted
+
+
+def worst(scores: dict[str, float]) -> float:
+    return max(abs(score) for score in scores.values())
+
+
+def refusal(call, error=SettingError) -> str:
+    """What the call is refused with; empty where it is not."""
+    try:
+        call()
+    except error as refused:
+        return str(refused)
+    return ""

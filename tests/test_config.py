@@ -1,0 +1,383 @@
+"""What a command line's words become: which value wins, what is filled in, what is refused, what a run is called."""
+
+import math
+
+import pytest
+from hydra.errors import HydraException
+
+from experiments import config as schema
+from experiments.command_line import sentence
+from experiments.config import CONF, compose, folder, identity, options, resolve, unused
+from sgmcmc.errors import SettingError
+from sgmcmc.samplers import SAMPLERS
+
+TOYS = ["double_well", "banana", "mixture", "gaussian", "gaussian_pairs", "quartic"]
+DATA = {"resnet20": "cifar10", "mlp": "mnist", "logistic": "australian", "hierarchical_regression": "none"}
+
+
+@pytest.fixture
+def composing():
+    return lambda *words: compose([word for part in words for word in part.split()])
+
+
+def step(model):
+    return "step_size=0.01" if model in TOYS or model == "custom" else "lr=1e-4"
+
+
+def a_word(sampler):
+    return "sampler.word=BABAB" if sampler == "custom" else ""
+
+
+# ---- everything composes
+
+
+def test_the_groups_are_the_contract():
+    assert set(options("model")) == {*TOYS, *DATA, "custom"}
+    assert set(options("data")) == {"cifar10", "mnist", "digits", "australian", "heart", "none"}
+    assert set(options("sampler")) == {*SAMPLERS, "custom"}
+    assert set(options("schedule")) == {"constant", "cosine", "palindromic_cosine", "stairs"}
+    assert set(options("scale")) == {"paper", "quick", "smoke"}
+    assert {"digits", "garriga2021", "wenzel2020"} <= set(options("experiment"))
+
+
+@pytest.mark.parametrize("model", [*TOYS, *DATA, "custom"])
+def test_every_model_with_every_sampler(composing, model):
+    own = "model._target_=package.Model model.width=3" if model == "custom" else f"model={model}"
+    for sampler in options("sampler"):
+        config = composing(own, f"sampler={sampler}", step(model), a_word(sampler))
+        assert config["data"]["name"] == DATA.get(model, "none")
+        assert config["sampler"]["name"] == sampler
+        row = schema.sampler_row(config["sampler"])
+        assert (config["sampler"]["word"], config["sampler"]["acceptance"]) == (row.word, row.acceptance)
+        assert (config["steps_per_cycle"] == 1) == (row.steps == 1)
+        assert len(identity(config)) == 12
+
+
+@pytest.mark.parametrize("scale", ["paper", "quick", "smoke"])
+@pytest.mark.parametrize("experiment", options("experiment"))
+def test_every_experiment_with_every_sampler_at_every_scale(composing, experiment, scale):
+    for sampler in options("sampler"):
+        try:
+            config = composing(f"experiment={experiment} scale={scale} sampler={sampler}", a_word(sampler))
+        except SettingError as refused:
+            # An experiment that corrects its chain says why it cannot with a word that has no way back.
+            assert refused.setting == "sampler.acceptance" and sampler == "sghmc"
+        else:
+            assert config["name"] == experiment and config["sampler"]["name"] == sampler
+    assert composing(f"experiment={experiment} scale={scale}")
+
+
+@pytest.mark.parametrize("experiment", options("experiment"))
+def test_every_experiment_with_every_model(composing, experiment):
+    for model in [*TOYS, *DATA]:
+        words = f"experiment={experiment} model={model} {step(model)}"
+        if model in ("resnet20", "mlp"):
+            config = composing(words)
+        else:  # what the experiment says of its own model, its data and its start gives way
+            config = composing(words)
+            assert config["init"] is None and config["augmentation"] is None
+        assert set(config["model"]) == set(schema._dotted(schema.MODELS[model]))
+        assert config["name"] == experiment
+
+
+# ---- which value wins
+
+
+@pytest.fixture
+def layers(tmp_path, monkeypatch):
+    """An experiment of the test's own in a copy of conf/."""
+    for path in CONF.rglob("*.yaml"):
+        copy = tmp_path / path.relative_to(CONF)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(path.read_text())
+    (tmp_path / "experiment" / "layers.yaml").write_text(
+        """# @package _global_
+defaults:
+  - override /model: logistic
+  - override /data: heart
+  - override /sampler: amagold
+model: {prior_variance: 7}
+step_size: 0.01
+cycles: 50
+batch_size: 9
+seed: 4
+quick:
+  seed: 5
+  lr: 3
+  epochs: 30
+  epochs_per_cycle: 1
+  model: {prior_variance: 8}
+  sampler.b: 0.5
+smoke: {cycles: 2}
+"""
+    )
+    monkeypatch.setattr(schema, "CONF", tmp_path)
+    return lambda words: compose(["experiment=layers", *words.split()])
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        # the experiment over the groups and over the schema
+        ("", {"batch_size": 9, "seed": 4, "step_size": 0.01, "lr": None, "cycles": 50}),
+        ("", {"data.name": "heart", "sampler.name": "amagold", "sampler.beta": 0.25, "model.prior_variance": 7}),
+        # the command line over the experiment, its groups too
+        ("batch_size=8 model.prior_variance=2", {"batch_size": 8, "model.prior_variance": 2}),
+        ("data=australian", {"data.name": "australian", "batch_size": 9}),
+        ("sampler=hmc", {"sampler.name": "hmc", "batch_size": None, "sampler.beta": None}),
+        ("lr=1", {"lr": 1, "step_size": None}),
+        ("friction=2", {"friction": 2, "sampler.beta": None}),
+        # the block over the experiment, whole families at once
+        ("scale=smoke", {"cycles": 2, "step_size": 0.01}),
+        ("scale=quick", {"seed": 5, "model.prior_variance": 8, "lr": 3, "step_size": None}),
+        ("scale=quick", {"epochs": 30, "cycles": None, "sampler.b": 0.5, "sampler.beta": None}),
+        # the command line over the block
+        ("scale=quick seed=6 model.prior_variance=9", {"seed": 6, "model.prior_variance": 9, "lr": 3}),
+        ("scale=quick step_size=1", {"step_size": 1, "lr": None}),
+        ("scale=quick cycles=3", {"cycles": 3, "epochs": None, "epochs_per_cycle": 1}),
+        ("scale=quick momentum_decay=.9", {"momentum_decay": 0.9, "sampler.b": None}),
+        ("scale=quick quick.seed=7", {"seed": 7}),
+    ],
+)
+def test_which_value_wins(layers, words, expected):
+    config = layers(words)
+    assert {key: schema._get(config, key) for key in expected} == expected
+
+
+def test_a_natural_data_set_gives_way(composing):
+    assert composing("model=logistic data=heart step_size=1")["batch_size"] == 16
+    assert composing("model=mlp data=digits lr=1")["batch_size"] == 100
+    assert composing("model=resnet20 data=digits batch_size=50 lr=1")["batch_size"] == 50
+
+
+# ---- what is filled in
+
+
+def test_the_papers_command(composing):
+    config = composing("sampler=ggmc lr=1e-4")
+    expected = {
+        "model.name": "resnet20", "model.norm": "frn", "model.flat_norms": False, "data.name": "cifar10",
+        "batch_size": 125, "temperature": 1, "epochs": 3000, "epochs_per_cycle": 10, "augmentation": "none",
+        "friction": 14.2854713425451, "sampler.word": "OBABO", "sampler.refresh": "keep",
+        "sampler.acceptance": "monitor", "sampler.gradient": "minibatch", "init": "he", "chains": 1,
+    }  # fmt: skip
+    assert {key: schema._get(config, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        ("model=banana sampler=ggmc", {"friction": 1, "sampler.beta": None}),
+        ("model=banana sampler=amagold", {"friction": None, "sampler.beta": 0.25}),
+        ("model=banana sampler=sghmc", {"friction": None, "sampler.beta": 0.25}),
+        ("model=banana sampler=sgld", {"friction": None, "sampler.beta": None}),
+        ("model=banana sampler=hmc friction=3", {"friction": None}),
+        ("model=logistic sampler=l2mc", {"sampler.beta": 0.25}),
+        ("model=mlp sampler=amagold", {"friction": schema.PAPER_FRICTION, "sampler.beta": None}),
+        ("model=mlp sampler=amagold sampler.b=.01", {"friction": None, "sampler.b": 0.01}),
+        ("model=banana sampler=custom sampler.word=BAB", {"sampler.refresh": "full", "friction": None}),
+        ("model=banana sampler=custom sampler.word=OBABO", {"sampler.refresh": "keep", "friction": 1}),
+        ("model=banana sampler=hmc", {"sampler.gradient": "full", "sampler.ends": None}),
+        ("model=mlp sampler=hmc", {"sampler.gradient": "minibatch", "sampler.ends": "minibatch"}),
+        ("model=banana sampler=persistent_langevin", {"sampler.alpha": 0.9, "sampler.delta": None}),
+        ("model=banana sampler=nonreversible_langevin", {"sampler.alpha": 0.9, "sampler.delta": 0.05}),
+        ("model=banana cycles=5e6", {"cycles": 5_000_000, "steps_per_cycle": 10}),
+        ("model=resnet20 augmentation=averaged", {"views": 8}),
+        ("model=resnet20 views=9", {"views": None}),
+        ("model=resnet20 init=sgd", {"warm_start.epochs": 3}),
+        ("model=resnet20 warm_start.epochs=5", {"warm_start.epochs": None}),
+        ("model=banana trace=true trace_cycles=[0,9]", {"trace": 1, "trace_cycles": [0, 9]}),
+        ("model=banana seed=null ~temperature", {"seed": 0, "temperature": 1}),
+        ("schedule=stairs model=banana", {"schedule.every": 15, "schedule.factor": 0.1}),
+    ],
+)
+def test_what_is_filled_in(composing, words, expected):
+    config = composing(words, "step_size=0.1")
+    assert {key: schema._get(config, key) for key in expected} == expected
+
+
+def test_the_frictions_of_the_presets_are_beta_98_at_lr_point_1(composing):
+    for experiment, size in (("digits", 1500), ("garriga2021", 50_000)):
+        gamma = composing(f"experiment={experiment}")["friction"]
+        assert gamma == pytest.approx(-math.sqrt(size / 0.1) * math.log(0.98), rel=1e-14)
+
+
+def test_lists_are_one_a_chain(composing):
+    config = composing("model=banana step_size=[.1,.2,.3] friction=[1,2,3]")
+    assert config["chains"] == 3 and config["step_size"] == [0.1, 0.2, 0.3]
+    with pytest.raises(SettingError, match="has 2 values for 3 chains"):
+        composing("model=banana step_size=[.1,.2] chains=3")
+
+
+def test_what_is_asked_for_and_not_used_is_told(composing):
+    words = ["model=banana", "sampler=hmc", "step_size=.1", "friction=3", "batch_size=5", "scale=quick", "init=null"]
+    assert unused(composing(*words), words) == ["friction=3", "batch_size=5"]
+
+
+# ---- what is refused
+
+MISTAKES = {
+    "lr=1 sampler=gmc": "sampler=gmc: did you mean ggmc?",
+    "lr=1 sampler.name=gmc": "sampler=gmc: did you mean ggmc?",
+    "lr=1 model=resnt20": "model=resnt20: did you mean resnet20?",
+    "experiment=digit": "experiment=digit: did you mean digits?",
+    "lrr=1": "lrr: there is no such setting here; did you mean lr?",
+    "lr=1 +foo=1": "foo=1: there is no such setting",
+    "lr=1 samplr=ggmc": "did you mean sampler?",
+    "lr=1 sampler.aceptance=metropolis": "did you mean sampler.acceptance?",
+    "model=banana step_size=1 model.nose=1": "model.nose: there is no such setting here; did you mean model.noise?",
+    "": "lr=null: give a learning rate (lr=1e-4) or a step size",
+    "lr=1 step_size=1": "lr=1.0: give lr or step_size (here 1.0), not both",
+    "lr=abc": "lr=abc: must be a positive number",
+    "lr=0": "lr=0: must be a positive number",
+    "lr=-1": "lr=-1: must be a positive number",
+    "lr=nan": "lr=nan: must be a positive number",
+    "lr=inf": "lr=inf: must be a positive number",
+    "lr=true": "lr=True: must be a positive number",
+    "lr=[]": "lr=[]: must be a positive number, or a list of them, one a chain",
+    "model=banana lr=1": "lr=1.0: banana has no data, so it takes step_size",
+    "model=banana step_size=1 epochs=2": "epochs=2: banana has no data: give cycles and steps_per_cycle",
+    "model=banana step_size=1 sampler=langevin steps_per_cycle=2": "steps_per_cycle=2: a cycle of langevin has 1 step",
+    "model=resnet20 data=none lr=1": "data=none: resnet20 needs data",
+    "lr=1 epochs=15": "epochs=15: must be a multiple of epochs_per_cycle=10",
+    "lr=1 epochs=20 cycles=2": "epochs=20: give epochs or cycles, not both",
+    "lr=1 friction=1 sampler.b=1": "friction=1.0: give one way of saying friction, not sampler.b as well",
+    "lr=1 friction=-1": "friction=-1: must be a number that is not negative",
+    "lr=1 momentum_decay=1.5": "momentum_decay=1.5: must be a momentum decay",
+    "lr=1 batch_size=2.5": "batch_size=2.5: must be a whole number, at least 1",
+    "lr=1 chains=0": "chains=0: must be a whole number, at least 1",
+    "lr=1 seed=x": "seed=x: must be a whole number, at least 0",
+    "lr=1 temperature=-1": "temperature=-1: must be a number that is not negative",
+    "lr=1 device=tpu": "device=tpu: must be auto, cpu, cuda or cuda:1",
+    "lr=1 dtype=float16": "dtype=float16: must be one of float32, float64",
+    "lr=1 model.norm=batch": "model.norm=batch: must be one of frn, bn, gn, none",
+    "lr=1 model.width=abc": "model.width=abc: must be a whole number",
+    "lr=1 progress=maybe": "progress=maybe: must be true or false",
+    "lr=1 sampler.word=OBQBO": "sampler.word=OBQBO: must be made of the letters",
+    "lr=1 sampler=custom": "sampler.word=null: sampler=custom needs a word",
+    "step_size=1 model=custom": "model._target_=null: model=custom needs a class",
+    "lr=1 sampler.acceptance=metropolis sampler=sghmc": "the letter E (Euler-Maruyama) has no backward trajectory",
+    "lr=1 sampler.acceptance=metropolis sampler.word=OBA": "the word OBA does not read the same backwards",
+    "lr=1 sampler.acceptance=metropolis schedule=cosine": "the cosine schedule does not read the same backwards",
+    "lr=1 sampler.acceptance=metropolis model.norm=bn": "batch normalisation makes U depend",
+    "lr=1 sampler.acceptance=metropolis augmentation=random": "random augmentation makes U random",
+    "lr=1 augmentation=averaged views=163": "views=163: an image has 162 flips and crops",
+    "model=banana step_size=1 augmentation=random": "augmentation=random: is for networks on images",
+    "model=banana step_size=1 init=sgd": "init=sgd: is for networks",
+    "model=banana step_size=1 tune.target=.8": "tune.target=0.8: tunes during the burn-in: give burn_in",
+    "lr==3": "lr==3: is not KEY=VALUE",
+    "lr": "lr: is not KEY=VALUE",
+    "lr=1,2": "lr=1,2: give one value, a list lr=[1,2], or -m",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_mistakes_are_one_sentence(words):
+    with pytest.raises((SettingError, HydraException)) as caught:
+        compose(words.split())
+    said = sentence(caught.value)
+    assert MISTAKES[words] in said and "\n" not in said
+
+
+def test_a_random_direction_mends_what_is_one_sided(composing):
+    metropolis = "lr=1 sampler.acceptance=metropolis schedule.direction=random"
+    assert composing(metropolis, "schedule=cosine")
+    assert composing(metropolis, "sampler.word=BAO")
+
+
+def test_the_choices_are_the_librarys():
+    from sgmcmc import acceptance, momentum
+    from sgmcmc.data.augment import VIEWS
+    from sgmcmc.data.minibatches import LAWS
+    from sgmcmc.models.resnet import NORMS, PADS
+    from sgmcmc.potentials.network import AUGMENTATIONS, PRIORS
+
+    library = {
+        "sampler.refresh": momentum.REFRESHES, "sampler.acceptance": acceptance.ACCEPTANCES,
+        "sampler.minibatches": LAWS, "augmentation": AUGMENTATIONS, "model.norm": NORMS, "model.pad": PADS,
+        "model.prior": PRIORS,
+    }  # fmt: skip
+    assert {key: set(schema.CHOICES[key]) for key in library} == {key: set(value) for key, value in library.items()}
+    assert schema.VIEWS == VIEWS
+
+
+# ---- what a run is called
+
+PINNED = {
+    "lr=1e-4": "",
+    "experiment=digits": "",
+    "experiment=garriga2021": "",
+    "experiment=wenzel2020": "",
+    "model=mlp sampler=amagold sampler.b=.01 lr=.0005 steps_per_cycle=10 cycles=100": "",
+    "model=logistic data=heart sampler=amagold step_size=1e-3 batch_size=16 chains=100 cycles=3000": "",
+    "model=gaussian_pairs model.pairs=10 sampler=nonreversible_langevin step_size=.08 sampler.alpha=.94": "",
+    "model=double_well sampler=amagold step_size=.25 chains=200 cycles=700 burn_in=200 model.noise=1": "",
+    "model=banana sampler=hmc step_size=[.05,.1,.15] steps_per_cycle=10": "",
+    "model=hierarchical_regression sampler=ovrvo step_size=.05 friction=2 dtype=float64": "",
+}
+
+
+@pytest.mark.parametrize("words", PINNED)
+def test_the_identities_of_ten_runs_are_pinned(composing, words):
+    """A change of these orphans users' runs: it belongs to a change of ``sgmcmc.LAW``, or a new setting was no null."""
+    assert identity(composing(words)) == PINNED[words]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "output=/elsewhere", "name=other", "device=cpu", "data.root=/elsewhere", "progress=false", "debug=true",
+        "trace=10", "trace=1 trace_cycles=[3]", "epochs=6000", "cycles=7", "lr=0.0001", "temperature=1",
+        "friction=14.2854713425451", "scale=quick", "batch_size=125.0",
+    ],
+)  # fmt: skip
+def test_what_is_not_part_of_an_identity(composing, words):
+    assert identity(composing("lr=1e-4", words)) == identity(composing("lr=1e-4"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["seed=1", "dtype=float64", "temperature=.5", "batch_size=250", "epochs_per_cycle=5", "sampler.ends=exact",
+     "friction=14.3", "model.prior=unit", "data.train_size=5000", "schedule=stairs", "burn_in=1", "thin=2",
+     "chains=2", "augmentation=averaged", "init=sgd", "sampler.acceptance=metropolis"],
+)  # fmt: skip
+def test_what_is_part_of_an_identity(composing, words):
+    assert identity(composing("lr=1e-4", words)) != identity(composing("lr=1e-4"))
+
+
+def test_null_settings_do_not_count_and_the_law_does(composing, monkeypatch):
+    import sgmcmc
+
+    config = composing("lr=1e-4")
+    before = identity(config)
+    assert identity({**config, "a_setting_of_the_future": None}) == before
+    assert identity(dict(reversed(config.items()))) == before
+    monkeypatch.setattr(sgmcmc, "LAW", sgmcmc.LAW + 1)
+    assert identity(config) != before
+
+
+def test_resolving_a_resolved_configuration_changes_nothing(composing):
+    for words in PINNED:
+        config = composing(words)
+        assert resolve(config) == config
+
+
+def test_where_a_run_lies(composing):
+    config = composing("model=banana step_size=1")
+    assert str(folder(config)) == f"results/runs/banana-ggmc/{identity(config)}"
+    assert str(folder({**config, "output": "/there"})) == "/there"
+
+
+# ---- help
+
+
+def test_the_help_explains_every_option_and_every_setting():
+    text = (CONF / "hydra" / "help" / "teach.yaml").read_text()
+    words = set(text.replace(",", " ").replace("=", " ").replace("[", " ").replace("|", " ").replace(";", " ").split())
+    for group in schema.GROUPS:
+        missing = set(options(group)) - words
+        assert not missing, (group, missing)
+    silent = {"sampler.name", "data.name", "model.name", "schedule.name"}
+    missing = [name for name in schema.settings() if name not in words and name not in silent]
+    assert not missing
+    assert text.count("python run.py") >= 4 + 3

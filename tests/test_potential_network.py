@@ -1,0 +1,377 @@
+"""U of a network's weights: what it is, that its gradient is its own, that no batch split shows, what is inexact."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.func import functional_call
+
+from sgmcmc.data import Dataset, load
+from sgmcmc.data.augment import VIEWS, augment
+from sgmcmc.errors import SettingError
+from sgmcmc.models import MLP, ResNet
+from sgmcmc.potentials.network import NetworkPotential, prior_std
+from sgmcmc.random import Random
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits", train_size=60).train
+
+
+def tiny(norm="frn", **settings):
+    return ResNet(depth=8, width=4, norm=norm, in_channels=1, **settings)
+
+
+def make(data, model=None, dtype=torch.float64, **settings):
+    return NetworkPotential(model or tiny(), data, dtype=dtype, **settings)
+
+
+def start(potential, seed=3):
+    """A start with no parameter at its special value (scales 1, shifts 0)."""
+    theta = potential.initial(1, Random(seed))
+    return theta + 0.1 * Random(seed).normal("start", 7, 1, 1, potential.dim, theta.dtype)[0]
+
+
+def brute_force(potential, model, theta, views=None, prior="cin", flat_norms=False):
+    """U written with torch.distributions, one image at a time, from the state dict."""
+    state = potential.state_dict(theta)
+    data, total = potential.train, 0.0
+    for i in range(len(data)):
+        shown = [data.inputs[i : i + 1]]
+        if views is not None:
+            shown = [augment(shown[0], view.view(1).long()) for view in views[i]]
+        for image in shown:
+            logits = functional_call(model, state, (data.normalise(image).double(),))
+            total -= torch.distributions.Categorical(logits=logits).log_prob(data.targets[i]).item() / len(shown)
+    for name, std in prior_std(model, prior, flat_norms).items():
+        if math.isfinite(std):
+            normal = torch.distributions.Normal(0.0, torch.tensor(std, dtype=torch.float64))
+            total -= normal.log_prob(state[name].double()).sum().item()
+    return total
+
+
+def test_potential_is_the_negative_log_joint(digits):
+    for model, prior in [(tiny(), "cin"), (tiny("gn", conv_bias=True), "fan_in"), (MLP(64, [5]), 2000.0)]:
+        potential = make(digits, model, prior=prior)
+        theta = start(potential)
+        wanted = brute_force(potential, model, theta, prior=prior)
+        value = potential.potential(theta)
+        assert value.shape == (1,) and value.dtype == torch.float64
+        assert value.item() == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("augmentation", ["none", "averaged"])
+def test_gradient_is_the_finite_difference_of_the_potential(digits, augmentation):
+    """With the prior: its share of the gradient is large here, so a U or a gradient without it fails."""
+    potential = make(digits, tiny(conv_bias=True), prior="cin", augmentation=augmentation, views=2)
+    theta = start(potential)
+    gradient = potential.gradient(theta)
+    generator = torch.Generator().manual_seed(0)
+    for direction in [*torch.randn(6, potential.dim, generator=generator, dtype=torch.float64), theta[0], gradient[0]]:
+        step = 1e-5 * direction / direction.norm()
+        change = (potential.potential(theta + step) - potential.potential(theta - step)).item() / 2
+        assert change == pytest.approx((gradient[0] @ step).item(), rel=1e-5, abs=1e-8)
+
+
+def test_each_tensor_has_its_gradient(digits):
+    potential = make(digits, prior="unit")
+    theta = start(potential)
+    gradient = potential.gradient(theta)
+    for name, where in potential.blocks:
+        step = torch.zeros_like(theta)
+        step[0, where] = 1e-6 * gradient[0, where] / gradient[0, where].norm()
+        change = (potential.potential(theta + step) - potential.potential(theta - step)).item() / 2e-6
+        assert change == pytest.approx(gradient[0, where].norm().item(), rel=1e-5), name
+
+
+@pytest.mark.parametrize("augmentation", ["none", "averaged"])
+def test_no_batch_split_shows_and_the_same_number_twice(digits, augmentation):
+    potential = make(digits, augmentation=augmentation, views=3)
+    theta = start(potential)
+    whole, slope = potential.potential_and_gradient(theta)
+    assert torch.equal(whole, potential.potential(theta)) and torch.equal(whole, potential.potential(theta))
+    for split in (1, 7, 60, 61):
+        potential.evaluation_batch = split
+        assert potential.potential(theta).item() == pytest.approx(whole.item(), abs=1e-10)
+        again, other = potential.potential_and_gradient(theta)
+        assert again.item() == pytest.approx(whole.item(), abs=1e-10)
+        torch.testing.assert_close(other, slope, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("augmentation", ["none", "averaged"])
+def test_minibatches_average_to_the_full_gradient_and_potential(digits, augmentation):
+    potential = make(digits, augmentation=augmentation, views=2)
+    theta = start(potential)
+    indices = Random(5).permutation("minibatch", 0, 1, potential.data_size * potential.views)
+    parts = [potential.gradient(theta, batch) for batch in indices.split(10, 1)]
+    torch.testing.assert_close(torch.stack(parts).mean(0), potential.gradient(theta), rtol=1e-9, atol=1e-9)
+    estimates = [potential.estimate(theta, batch) for batch in indices.split(10, 1)]
+    torch.testing.assert_close(torch.stack(estimates).mean(0), potential.potential(theta), rtol=1e-12, atol=1e-9)
+    assert (parts[0] - parts[1]).abs().max() > 1e-3
+
+
+def test_averaged_views_against_brute_force(digits):
+    model = tiny()
+    potential = make(digits, model, augmentation="averaged", views=3, seed=4)
+    theta, frozen = start(potential), potential._frozen
+    assert frozen.shape == (60, 3) and int(frozen.max()) < VIEWS
+    assert all(len(set(row)) == 3 for row in frozen.tolist())
+    assert potential.views == 3 and potential.inexact is None
+    assert potential.potential(theta).item() == pytest.approx(brute_force(potential, model, theta, frozen), rel=1e-12)
+    view, image = 2, 17  # one index of a minibatch: the N-fold gradient of that view of that image
+    alone = potential.estimate(theta, torch.tensor([[image * 3 + view]])) - potential._prior(theta)
+    shown = digits.normalise(augment(digits.inputs[image][None], frozen[image, view].view(1).long())).double()
+    logits = functional_call(model, potential.state_dict(theta), (shown,))
+    assert alone.item() == pytest.approx(60 * F.cross_entropy(logits, digits.targets[image][None]).item(), rel=1e-12)
+
+
+def test_frozen_views_are_the_seeds_and_more_contain_the_fewer(digits):
+    tables = [make(digits, augmentation="averaged", views=k, seed=s)._frozen for k, s in [(2, 1), (5, 1), (2, 2)]]
+    assert torch.equal(tables[0], tables[1][:, :2]) and not torch.equal(tables[0], tables[2])
+    every = make(digits, augmentation="averaged", views=VIEWS)._frozen
+    assert torch.equal(every.long().sort(1).values, torch.arange(VIEWS).expand(60, -1))
+
+
+def test_random_augmentation_is_flagged_and_a_function_of_its_counter(digits):
+    potential = make(digits, augmentation="random")
+    assert "augmentation" in potential.inexact and potential.views == VIEWS
+    theta = start(potential)
+    first = potential.potential(theta)
+    assert torch.equal(first, potential.potential(theta))
+    potential.counter += 1
+    assert abs(potential.potential(theta).item() - first.item()) > 1e-3
+    last = torch.tensor([[60 * VIEWS - 1]])
+    assert potential.gradient(theta, last).isfinite().all()
+    identity = torch.arange(60)[None] * VIEWS + 40
+    plain = make(digits, model=potential.model)
+    torch.testing.assert_close(plain.estimate(theta, torch.arange(60)[None]), plain.potential(theta))
+    torch.testing.assert_close(potential.estimate(theta, identity), plain.potential(theta))
+
+
+def test_batch_norm_is_flagged_and_its_potential_depends_on_the_split(digits):
+    potential = make(digits, tiny("bn"), flat_norms=True)
+    assert "batch normalisation" in potential.inexact
+    assert make(digits).inexact is None
+    theta = start(potential)
+    assert potential.evaluation_batch == 125
+    whole = potential.potential(theta)
+    assert torch.equal(whole, potential.potential(theta))
+    potential.evaluation_batch = 20
+    assert abs(potential.potential(theta).item() - whole.item()) > 1e-3
+
+
+def test_batch_norm_predictions_are_a_function_of_theta_alone(digits):
+    potential = make(digits, tiny("bn"))
+    first, other = start(potential, 1), start(potential, 2)
+    once = potential.predict(first, digits)
+    potential.gradient(other, torch.arange(20)[None])
+    potential.potential(other)
+    assert torch.equal(potential.predict(first, digits), once)
+    after = potential.predict(other, digits)
+    potential.predict(first, digits)
+    fresh = make(digits, tiny("bn"))
+    assert torch.equal(fresh.predict(other, digits), after)
+    assert torch.equal(fresh.predict(first, digits), once)
+    parts = [potential.predict(first, digits.take(rows)) for rows in torch.arange(60).split(7)]
+    torch.testing.assert_close(torch.cat(parts, 1), once)  # not of the batch that is predicted
+
+
+def test_priors():
+    model = ResNet(norm="bn", conv_bias=True)
+    cin, fan = prior_std(model, "cin"), prior_std(model, "fan_in")
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 4:
+            inside, area = parameter.shape[1], parameter.shape[2] * parameter.shape[3]
+            assert cin[name] == pytest.approx(math.sqrt(2 / inside))
+            assert fan[name] == pytest.approx(math.sqrt(2 / (inside * area)))
+    assert cin["linear.weight"] == fan["linear.weight"] == pytest.approx(math.sqrt(2 / 64))
+    assert cin["linear.bias"] == cin["conv.bias"] == cin["norm.0.weight"] == 1
+    assert set(prior_std(model, "unit").values()) == {1.0}
+    assert set(prior_std(MLP(), 2000).values()) == {math.sqrt(2000)}
+    flat = [name for name, std in prior_std(model, "cin", flat_norms=True).items() if math.isinf(std)]
+    assert sum(dict(model.named_parameters())[name].numel() for name in flat) == 1_568
+    frn = prior_std(ResNet(norm="frn"), "cin")
+    assert {frn[name] for name in frn if name.split(".")[-1] in ("gamma", "beta", "tau")} == {1.0}
+    for bad in ("he", 0.0, -1, math.inf):
+        with pytest.raises(SettingError, match="prior"):
+            prior_std(model, bad)
+
+
+def test_flat_norms_leave_no_trace_in_the_potential(digits):
+    model = tiny("gn")
+    potential = make(digits, model, flat_norms=True)
+    theta = start(potential)
+    assert potential.potential(theta).item() == pytest.approx(
+        brute_force(potential, model, theta, flat_norms=True), rel=1e-12
+    )
+
+
+def test_prior_differences_are_exact_in_float32(digits):
+    """Prior energies near 1e9 whose difference is 1: summed in float32 it would be lost."""
+    potential = make(digits, MLP(64, [50]), torch.float32, prior=2.0)
+    theta = torch.full((1, potential.dim), 1000.0)
+    moved = theta.clone()
+    moved[0, 0] += 2e-3
+    difference = (potential._prior(moved) - potential._prior(theta)).item()
+    assert difference == pytest.approx((moved.double().square() - theta.double().square()).sum().item() / 4, rel=1e-6)
+
+
+def test_potential_keeps_full_precision_when_the_process_does_not(digits):
+    potential = make(digits, MLP(64, [100, 100]), torch.float32)
+    theta = start(potential)
+    wanted, before = potential.potential(theta), torch.get_float32_matmul_precision()
+    predicted = potential.predict(theta, digits)
+    try:
+        torch.set_float32_matmul_precision("medium")
+        assert torch.equal(potential.potential(theta), wanted)
+        assert torch.equal(potential.potential_and_gradient(theta)[0], wanted)
+        assert torch.equal(potential.predict(theta, digits), predicted)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_float32_potential_is_near_the_float64_one(digits):
+    model = tiny()
+    exact = make(digits, model)
+    theta = start(exact)
+    value, slope = exact.potential_and_gradient(theta)
+    rough = make(digits, model, torch.float32)
+    single, gradient = rough.potential_and_gradient(theta.float())
+    assert single.dtype == torch.float64 and gradient.dtype == torch.float32
+    assert abs(single.item() - value.item()) < 1e-2
+    torch.testing.assert_close(gradient.double(), slope, rtol=1e-3, atol=1e-2)
+    nll = rough._nll(torch.arange(60)).double().sum().item()  # each datum's in float32, their sum not
+    assert rough._likelihood(backward=False).item() == pytest.approx(nll, abs=1e-9)
+
+
+def test_parameters_and_their_gradients_are_views_of_one_vector(digits):
+    potential = make(digits)
+    theta = start(potential)
+    places = [(p.data_ptr(), p.grad.data_ptr()) for p in potential.model.parameters()]
+    first = potential.gradient(theta, torch.arange(10)[None])
+    second = potential.gradient(2 * theta, torch.arange(10, 20)[None])
+    assert [(p.data_ptr(), p.grad.data_ptr()) for p in potential.model.parameters()] == places
+    inside = range(potential._slope.data_ptr(), potential._slope.data_ptr() + 8 * potential.dim)
+    assert all(grad in inside for _, grad in places)
+    assert not torch.equal(first, second)  # what was handed out stays what it was
+    assert torch.equal(first, potential.gradient(theta, torch.arange(10)[None]))
+
+
+def test_blocks_and_state_dict(digits):
+    model = tiny()
+    given = {name: p.detach().clone() for name, p in model.named_parameters()}
+    potential = make(digits, model, torch.float32)
+    theta = potential.from_state_dict(given)
+    assert theta.shape == (1, potential.dim)
+    back = potential.state_dict(theta)
+    assert list(back) == list(given) == [name for name, _ in potential.blocks]
+    assert all(torch.equal(back[name], given[name]) and back[name].is_contiguous() for name in given)
+    covered = torch.cat([torch.arange(potential.dim)[where] for _, where in potential.blocks])
+    assert torch.equal(covered, torch.arange(potential.dim))
+    for name, where in potential.blocks:
+        assert theta[0, where].sum().item() == pytest.approx(given[name].sum().item(), abs=1e-4)
+    with pytest.raises(SettingError, match="missing"):
+        potential.from_state_dict({})
+    with pytest.raises(SettingError, match="in the model"):
+        potential.from_state_dict({**given, "linear.bias": torch.zeros(3)})
+
+
+def test_initial_is_hes(digits):
+    potential = NetworkPotential(ResNet(in_channels=1), digits)
+    theta = potential.initial(3, Random(1))
+    assert theta.shape == (3, potential.dim) and theta.dtype == torch.float32
+    assert torch.equal(potential.initial(range(1, 3), Random(1)), theta[1:])
+    assert not torch.equal(theta[0], theta[1])
+    for name, where in potential.blocks:
+        part, shape = theta[:, where], dict(potential.model.named_parameters())[name].shape
+        if len(shape) > 1:  # 5 standard errors of a standard deviation: false alarm 6e-7 each
+            std = math.sqrt(2 / shape[1:].numel())
+            assert part.std().item() == pytest.approx(std, rel=5 / math.sqrt(2 * part.numel()))
+        elif name == "linear.bias":
+            assert part.abs().max() < 10**-0.5 and part.unique().numel() == 30
+        else:
+            assert torch.equal(part, torch.full_like(part, float("gamma" in name)))
+
+
+def test_from_prior_has_the_priors_width(digits):
+    potential = make(digits, ResNet(norm="bn", in_channels=1), prior="cin", flat_norms=True)
+    theta = potential.from_prior(2, Random(2))
+    proper = potential.std.isfinite()
+    z = (theta / potential.std)[:, proper]
+    assert (z.square().mean() - 1).abs() < 5 * math.sqrt(2 / z.numel())
+    assert set(theta[:, ~proper].unique().tolist()) == {0.0, 1.0}
+
+
+def test_any_module_will_do(digits):
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(64, 8), nn.LazyLinear(10)
+            self.norm, self.dropout = nn.LayerNorm(8), nn.Dropout(0.5)
+            self.power = nn.Parameter(torch.tensor(1.5))
+            self.frozen = nn.Parameter(torch.ones(8), requires_grad=False)
+
+        def forward(self, x):
+            return self.last(self.dropout(self.norm(self.first(x.flatten(1))).tanh() * self.power * self.frozen))
+
+    model = Odd()
+    potential = make(digits, model)
+    assert potential.dim == 65 * 8 + 90 + 16 + 1 and potential.inexact is None
+    theta = start(potential)
+    value, gradient = potential.potential_and_gradient(theta)
+    assert torch.equal(value, potential.potential(theta))  # no dropout
+    assert value.item() == pytest.approx(brute_force(potential, model, theta), rel=1e-12)
+    step = 1e-5 * gradient / gradient.norm()
+    change = (potential.potential(theta + step) - potential.potential(theta - step)).item() / 2e-5
+    assert change == pytest.approx(gradient.norm().item(), rel=1e-6)
+
+
+def test_rows_of_features_and_tied_weights():
+    rows = Dataset(torch.randn(30, 5, dtype=torch.float64), torch.arange(30) % 2, 2)
+    layer = nn.Linear(5, 5)
+    model = nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(5, 2))
+    potential = make(rows, model)
+    assert potential.dim == 30 + 12
+    theta = start(potential)
+    assert potential.potential(theta).item() == pytest.approx(
+        potential.estimate(theta, torch.arange(30)[None]).item(), rel=1e-12
+    )
+
+
+def test_predict(digits):
+    model = tiny()
+    potential = make(digits, model, torch.float32, evaluation_batch=13)
+    theta = start(potential)
+    probabilities = potential.predict(theta, digits)
+    assert probabilities.shape == (1, 60, 10) and probabilities.dtype == torch.float64
+    torch.testing.assert_close(probabilities.sum(2), torch.ones(1, 60, dtype=torch.float64))
+    nll = -probabilities[0, torch.arange(60), digits.targets].log().sum()
+    assert (nll + potential._prior(theta)).item() == pytest.approx(potential.potential(theta).item(), abs=1e-3)
+    torch.testing.assert_close(potential.predict(theta, digits.take(torch.arange(60))), probabilities)
+    # other data are normalised as the training data are, whatever they say
+    other = Dataset(digits.inputs, digits.targets, 10, digits.mean + 1, digits.std, digits.scale)
+    assert torch.equal(potential.predict(theta, other), probabilities)
+
+
+def test_refusals(digits):
+    rows = Dataset(torch.zeros(4, 3, dtype=torch.float64), torch.zeros(4, dtype=torch.int64), 2)
+    for call, words in [
+        (lambda: make(digits, augmentation="flips"), "averaged"),
+        (lambda: make(rows, MLP(3, [2], 2), augmentation="random"), "images"),
+        (lambda: make(digits, augmentation="averaged", views=0), "1 to 162"),
+        (lambda: make(digits, augmentation="averaged", views=163), "1 to 162"),
+        (lambda: make(digits, evaluation_batch=0), "at least 1"),
+        (lambda: make(digits, MLP(63)), "inputs of shape"),
+        (lambda: make(digits, MLP(64, classes=9)), r"logits \[2, 10\]"),
+        (lambda: make(digits, nn.Sequential(nn.Flatten(), nn.AdaptiveAvgPool1d(10))), "no parameters"),
+    ]:
+        with pytest.raises(SettingError, match=words):
+            call()
+    potential = make(digits)
+    for theta in (torch.zeros(2, potential.dim), torch.zeros(potential.dim), torch.zeros(1, 3)):
+        with pytest.raises(ValueError, match="one chain at a time"):
+            potential.potential(theta)

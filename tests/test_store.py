@@ -1,0 +1,602 @@
+"""What a run keeps must survive kills, power cuts, full disks and broken files, and say what was lost."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+from sgmcmc import store
+from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.store import RunFolder, load_metrics, load_samples, load_trace, read_status
+
+NEVER = 10**9
+IDENTITY = {"hash": "abc", "law": 1, "sampler": {"name": "ggmc"}, "lr": 0.1}
+BLOCKS = 4
+HERE = store.environment("cpu")
+
+
+@pytest.fixture(autouse=True)
+def small_files(monkeypatch):
+    """Five draws of 3 chains in 2 dimensions (float32) fill a sample file; nothing waits for the disk."""
+    monkeypatch.setattr(store, "os", FaultyOS(NEVER, Killed()))
+    monkeypatch.setattr(store, "SAMPLE_BYTES", 5 * 3 * 2 * 4)
+    monkeypatch.setattr(store, "environment", lambda device: HERE)
+
+
+def draw(index: int) -> torch.Tensor:
+    return torch.arange(6.0).view(1, 3, 2) / 7 + index
+
+
+def block(state: dict | None) -> dict:
+    """One block of a stand-in for a chain: two draws, a row and two traced steps, from the state alone."""
+    at = state["cycle"] if state else 0
+    position = state["position"] if state else torch.zeros(3, 2)
+    row = {"cycle": at + 2, "potential": 1 / (at + 3), "log_accept": float("-inf"), "accepted": at % 4 == 0}
+    return {
+        "rows": [row],
+        "draws": torch.cat((draw(at), draw(at + 1))),
+        "state": {"cycle": at + 2, "position": position + 1 / 3, "sign": [1, -1.5, "x", None, (2, 2**70)]},
+        "trace_rows": [{"step": step, "energy": step / 3} for step in (at, at + 1)],
+    }
+
+
+def run(path, blocks=BLOCKS, told=None, **settings) -> RunFolder:
+    """Continue the run up to so many blocks; the folder is closed also after an error."""
+    with RunFolder(path, IDENTITY, "lr: 0.1\n", warn=(told if told is not None else []).append, **settings) as folder:
+        state = folder.load()
+        while (state["cycle"] if state else 0) < 2 * blocks:
+            new = block(state)
+            folder.commit(**new)
+            state = new["state"]
+        folder.status(state="done")
+    return folder
+
+
+def content(path) -> dict[str, bytes]:
+    """Everything a run leaves but times."""
+    files = {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    return {name: data for name, data in files.items() if name not in (".lock", "status.json", "log.txt")}
+
+
+@pytest.fixture
+def whole(tmp_path) -> dict[str, bytes]:
+    run(tmp_path / "whole")
+    return content(tmp_path / "whole")
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: no handler of errors sees it."""
+
+
+class FaultyOS:
+    """The ``os`` module, of which the k-th call that changes the disk fails.
+
+    ``power_cut`` also takes back what was written and not flushed, before the error is raised.
+    """
+
+    def __init__(self, fail_at: int, error: BaseException, power_cut: bool = False):
+        self.left, self.error, self.power_cut = fail_at, error, power_cut
+        self.dirty: dict[Path, int] = {}  # files with unflushed bytes, and their length before those
+
+    def __getattr__(self, name):
+        call = getattr(os, name)
+        if name not in ("write", "fsync", "replace", "unlink", "ftruncate", "mkdir", "makedirs", "open", "rmdir"):
+            return call
+
+        def counted(*words, **more):
+            if name == "open" and not words[1] & os.O_CREAT:
+                return call(*words, **more)
+            self.left -= 1
+            if self.left == 0:
+                if name == "write":  # half of it arrives
+                    os.write(words[0], words[1][: len(words[1]) // 2])
+                if self.power_cut:
+                    for path, length in self.dirty.items():
+                        if path.exists():
+                            os.truncate(path, min(length, path.stat().st_size))
+                raise self.error
+            if name == "replace" and Path(words[0]) in self.dirty:
+                self.dirty[Path(words[1])] = self.dirty.pop(Path(words[0]))
+            if name in ("write", "fsync"):
+                path = Path(os.readlink(f"/proc/self/fd/{words[0]}"))
+                if name == "write":
+                    self.dirty.setdefault(path, path.stat().st_size)
+                else:
+                    self.dirty.pop(path, None)
+            return None if name == "fsync" else call(*words, **more)
+
+        return counted
+
+
+def test_nothing_is_written_before_the_first_block(tmp_path):
+    with RunFolder(tmp_path / "a" / "b", IDENTITY, "lr: 0.1\n") as folder:
+        assert folder.load() is None
+    assert not (tmp_path / "a").exists()
+
+
+def test_commit_and_load(tmp_path):
+    told = []
+    run(tmp_path / "run", told=told)
+    with RunFolder(tmp_path / "run", IDENTITY, "lr: 0.1\n", warn=told.append) as folder:
+        state = folder.load()
+    last = block({"cycle": 2 * BLOCKS - 2, "position": torch.zeros(3, 2)})["state"]
+    position, expected = torch.zeros(3, 2), last.pop("position")
+    for _ in range(BLOCKS):
+        position = position + 1 / 3
+    assert torch.equal(state.pop("position"), position) and expected.shape == (3, 2)
+    assert state == last and not told
+    assert torch.equal(load_samples(tmp_path / "run"), torch.cat([draw(k) for k in range(2 * BLOCKS)]))
+    metrics, trace = load_metrics(tmp_path / "run"), load_trace(tmp_path / "run")
+    assert list(metrics) == ["cycle", "potential", "log_accept", "accepted"]
+    assert metrics["cycle"].dtype == numpy.int64 and metrics["cycle"].tolist() == list(range(2, 2 * BLOCKS + 1, 2))
+    assert metrics["potential"].tolist() == [1 / (at + 3) for at in range(0, 2 * BLOCKS, 2)]
+    assert numpy.all(metrics["log_accept"] == -numpy.inf) and metrics["accepted"].tolist() == [1, 0, 1, 0]
+    assert trace["energy"].tolist() == [step / 3 for step in range(2 * BLOCKS)]
+    assert (tmp_path / "run" / "config.yaml").read_text() == "lr: 0.1\n"
+    status = read_status(tmp_path / "run")
+    assert status["state"] == "done" and status["identity"] == IDENTITY and len(status["environments"]) == 1
+    assert status["environments"][0]["torch"] == torch.__version__
+
+
+def test_full_sample_files_do_not_depend_on_the_blocks(tmp_path, whole):
+    """Draws of many small blocks are merged into files of five; the last file of each checkpoint stays."""
+    assert sorted(name for name in whole if name.startswith("samples")) == [
+        f"samples/{stop:08d}.safetensors" for stop in (5, 6, 8)
+    ]
+    with RunFolder(tmp_path / "one", IDENTITY, "lr: 0.1\n") as folder:
+        folder.commit([], torch.cat([draw(k) for k in range(8)]), {})
+    one = content(tmp_path / "one")
+    for stop in (5, 8):
+        assert one[f"samples/{stop:08d}.safetensors"] == whole[f"samples/{stop:08d}.safetensors"]
+    assert torch.equal(load_samples(tmp_path / "one"), load_samples(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("failure", ["killed", "power cut", "disk full"])
+def test_failure_at_every_call_and_continued(tmp_path, monkeypatch, whole, failure):
+    """For every k: three attempts that each fail at their k-th change to the disk (so that recovery is
+    interrupted too), then one that does not; the end is that of the undisturbed run."""
+    undisturbed = FaultyOS(NEVER, Killed())
+    monkeypatch.setattr(store, "os", undisturbed)
+    run(tmp_path / "undisturbed")
+    calls = NEVER - undisturbed.left
+    assert calls > 80
+    error = OSError(errno.ENOSPC, "No space left on device") if failure == "disk full" else Killed()
+    for fail_at in range(1, calls + 1):
+        path, told, failures = tmp_path / f"run{fail_at}", [], 0
+        for _ in range(3):
+            monkeypatch.setattr(store, "os", FaultyOS(fail_at, error, power_cut=failure == "power cut"))
+            try:
+                run(path, told=told)
+            except Killed:
+                failures += 1
+            except StoreError as full:
+                failures += 1
+                assert str(path) in str(full) and "no space is left on the disk" in str(full)
+                assert not list(tmp_path.rglob("*.part"))
+                assert not path.exists() or read_status(path)["identity"] == IDENTITY
+        assert failures or failure == "disk full"  # tidying up may fail without harm
+        monkeypatch.setattr(store, "os", FaultyOS(NEVER, error))
+        run(path, told=told)
+        assert content(path) == whole, fail_at
+        assert not told
+
+
+def test_load_takes_the_newest_block_and_cuts_off_what_follows(tmp_path, monkeypatch):
+    for blocks in range(1, 4):
+        run(tmp_path / "run", blocks)
+        with RunFolder(tmp_path / "run", IDENTITY) as folder:
+            state = folder.load()
+            assert state["cycle"] == 2 * blocks
+            with pytest.raises(Killed), monkeypatch.context() as patch:
+                patch.setattr(store, "_pack", lambda content: (_ for _ in ()).throw(Killed()))
+                folder.commit(**block(state))
+        assert len(load_metrics(tmp_path / "run")["cycle"]) == blocks + 1
+        with RunFolder(tmp_path / "run", IDENTITY) as folder:
+            folder.load()
+        assert len(load_metrics(tmp_path / "run")["cycle"]) == blocks
+        assert len(load_samples(tmp_path / "run")) == 2 * blocks
+
+
+def test_interrupted_commit_in_one_process(tmp_path, monkeypatch, whole):
+    """As with control-C in a notebook: the same object goes on."""
+    with RunFolder(tmp_path / "run", IDENTITY, "lr: 0.1\n") as folder:
+        state = None
+        for _ in range(BLOCKS):
+            new = block(state)
+            with pytest.raises(Killed), monkeypatch.context() as patch:
+                patch.setattr(store, "_pack", lambda content: (_ for _ in ()).throw(Killed()))
+                folder.commit(**{**new, "rows": new["rows"] * 3})
+            folder.commit(**new)
+            state = new["state"]
+    assert content(tmp_path / "run") == whole
+
+
+def test_a_failed_block_can_be_written_again(tmp_path, monkeypatch, whole):
+    """Within one process: everything before it is intact, and the same call succeeds when there is room."""
+    for fail_at in range(1, 40):
+        with RunFolder(tmp_path / str(fail_at), IDENTITY, "lr: 0.1\n") as folder:
+            state = None
+            for _ in range(BLOCKS):
+                new = block(state)
+                monkeypatch.setattr(store, "os", FaultyOS(fail_at, OSError(errno.EDQUOT, "Disk quota exceeded")))
+                earlier = content(folder.path) if folder.path.exists() and state else {}
+                try:
+                    folder.commit(**new)
+                except StoreError:
+                    now = content(folder.path) if folder.path.exists() else {}
+                    assert {name: now.get(name) for name in earlier} == earlier
+                    monkeypatch.setattr(store, "os", FaultyOS(NEVER, Killed()))
+                    folder.commit(**new)
+                state = new["state"]
+        monkeypatch.setattr(store, "os", FaultyOS(NEVER, Killed()))
+        assert torch.equal(load_samples(folder.path), torch.cat([draw(k) for k in range(2 * BLOCKS)]))
+        assert content(folder.path)["metrics.csv"] == whole["metrics.csv"]
+        run(folder.path)
+        assert {**whole, **content(folder.path)} == content(folder.path)
+
+
+def test_killed_by_sigkill(tmp_path):
+    """A process that commits as fast as it can, killed by the system, is continued with nothing lost."""
+    program = (
+        "import sys, torch; from sgmcmc.store import RunFolder\n"
+        "folder = RunFolder(sys.argv[1]); state = folder.load() or {'cycle': 0}\n"
+        "while True:\n"
+        "    at = state['cycle']; state = {'cycle': at + 1}\n"
+        "    folder.commit([{'cycle': at}], torch.full((1, 2, 3), float(at)), state); print(at, flush=True)\n"
+    )
+    path = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE, text=True)
+    seen = [int(process.stdout.readline()) for _ in range(20)]
+    process.send_signal(signal.SIGKILL)
+    seen += [int(line) for line in process.stdout.read().split()]
+    assert process.wait() == -signal.SIGKILL
+    with RunFolder(path) as folder:
+        cycles = folder.load()["cycle"]
+    assert cycles in (len(seen), len(seen) + 1)
+    assert load_samples(path)[:, 0, 0].tolist() == load_metrics(path)["cycle"].tolist() == list(range(cycles))
+
+
+def damage(path: Path, how: str) -> None:
+    data = path.read_bytes()
+    if how == "missing":
+        path.unlink()
+    elif how == "zero":
+        path.write_bytes(b"")
+    elif how == "truncated":
+        path.write_bytes(data[:-5])
+    else:
+        at = {"flipped": len(data) - 10, "flipped head": 60}[how]
+        path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+
+
+HOWS = ["zero", "truncated", "flipped", "flipped head", "missing"]
+
+
+def newest_checkpoint(path: Path) -> Path:
+    return max(path.glob("checkpoint-*.pt"), key=lambda file: store._read_checkpoint(file)["record"]["block"])
+
+
+@pytest.mark.parametrize("how", HOWS[:4])
+def test_damaged_newest_checkpoint(tmp_path, whole, how):
+    run(tmp_path / "run")
+    damage(newest_checkpoint(tmp_path / "run"), how)
+    told = []
+    with RunFolder(tmp_path / "run", IDENTITY, warn=told.append) as folder:
+        assert folder.load()["cycle"] == 2 * BLOCKS - 2
+    assert len(told) == 1 and "checkpoint-0.pt is damaged: continuing from block 3" in told[0]
+    run(tmp_path / "run")
+    assert content(tmp_path / "run") == whole
+    assert told[0] in (tmp_path / "run" / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_damaged_newest_samples(tmp_path, whole, how):
+    run(tmp_path / "run")
+    damage(tmp_path / "run" / "samples" / "00000008.safetensors", how)
+    with pytest.raises(StoreError, match="missing" if how == "missing" else "00000008.safetensors is damaged"):
+        if how == "missing":  # the draws that the earlier copy holds are those of the run three draws ago
+            assert len(load_samples(tmp_path / "run")) == 6
+            raise StoreError("missing")
+        load_samples(tmp_path / "run")
+    told = []
+    run(tmp_path / "run", told=told)
+    assert content(tmp_path / "run") == whole
+    assert len(told) == 1 and "continuing from block 3" in told[0]
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "trace.csv"])
+@pytest.mark.parametrize("how", ["truncated", "flipped"])
+def test_damaged_end_of_a_table(tmp_path, whole, name, how):
+    run(tmp_path / "run")
+    path = tmp_path / "run" / name
+    if how == "truncated":
+        damage(path, how)
+    else:
+        path.write_bytes(path.read_bytes()[:-3] + b"7" + path.read_bytes()[-2:])
+    told = []
+    run(tmp_path / "run", told=told)
+    assert content(tmp_path / "run") == whole
+    assert len(told) == 1 and f"{name} is damaged: continuing from block 3" in told[0]
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "samples/00000005.safetensors"])
+@pytest.mark.parametrize("how", HOWS)
+def test_damage_that_no_checkpoint_precedes(tmp_path, whole, name, how):
+    """What both checkpoints need is gone: the run starts from nothing, says so, and throws nothing away."""
+    run(tmp_path / "run")
+    if name == "metrics.csv" and how in ("truncated", "flipped"):
+        path = tmp_path / "run" / name  # in the rows of the first block
+        path.write_bytes(path.read_bytes()[:45] + (b"" if how == "truncated" else b"x" + path.read_bytes()[46:]))
+    else:
+        damage(tmp_path / "run" / name, how)
+    left = content(tmp_path / "run")
+    told = []
+    run(tmp_path / "run", told=told)
+    now = content(tmp_path / "run")
+    assert {key: data for key, data in now.items() if not key.startswith("damaged-1/")} == whole
+    assert {key for key in left if key != "config.yaml"} == {
+        key.removeprefix("damaged-1/") for key in now if key.startswith("damaged-1/")
+    }
+    assert len(told) == 1 and "starts from nothing" in told[0] and f"{name} is" in told[0]
+
+
+def test_killed_while_setting_aside(tmp_path, monkeypatch):
+    for fail_at in range(1, 20):
+        path = tmp_path / str(fail_at)
+        run(path)
+        damage(path / "samples" / "00000005.safetensors", "flipped")
+        left = {name: data for name, data in content(path).items() if name != "config.yaml"}
+        monkeypatch.setattr(store, "os", FaultyOS(fail_at, Killed()))
+        try:
+            run(path)
+        except Killed:
+            monkeypatch.setattr(store, "os", FaultyOS(NEVER, Killed()))
+            run(path)
+        aside = {name.split("/", 1)[1]: data for name, data in content(path).items() if name.startswith("damaged")}
+        assert aside == left
+
+
+def test_the_checkpoint_before_keeps_its_samples(tmp_path):
+    """Also when a block without draws stands between."""
+    with RunFolder(tmp_path / "run") as folder:
+        for cycle, draws in enumerate((draw(0), None, draw(1))):
+            folder.commit([], draws, {"cycle": cycle})
+    damage(tmp_path / "run" / "checkpoint-1.pt", "zero")
+    told = []
+    with RunFolder(tmp_path / "run", warn=told.append) as folder:
+        assert folder.load() == {"cycle": 1}
+    assert torch.equal(load_samples(tmp_path / "run"), draw(0)) and "continuing from block 2" in told[0]
+
+
+def test_samples_of_another_run_are_noticed(tmp_path):
+    run(tmp_path / "run")
+    with RunFolder(tmp_path / "other") as folder:
+        folder.commit([], torch.cat([draw(k + 1) for k in range(8)]), {})
+    name = "samples/00000008.safetensors"
+    (tmp_path / "run" / name).write_bytes((tmp_path / "other" / name).read_bytes())
+    told = []
+    run(tmp_path / "run", told=told)
+    assert f"{name} is not the one that was written" in told[0]
+
+
+def test_both_checkpoints_damaged(tmp_path, whole):
+    run(tmp_path / "run")
+    for slot in store._SLOTS:
+        damage(tmp_path / "run" / slot, "truncated")
+    told = []
+    run(tmp_path / "run", told=told)
+    assert {name: data for name, data in content(tmp_path / "run").items() if "damaged" not in name} == whole
+    assert "checkpoint-0.pt is damaged and checkpoint-1.pt is damaged" in told[0]
+
+
+def test_a_checkpoint_is_data(tmp_path):
+    """A checkpoint with a right checksum that holds code is not run."""
+    run(tmp_path / "run")
+    slot = newest_checkpoint(tmp_path / "run")
+    slot.write_bytes(store._pack({**store._read_checkpoint(slot), "state": print}))
+    told = []
+    with RunFolder(tmp_path / "run", IDENTITY, warn=told.append) as folder:
+        assert folder.load()["cycle"] == 2 * BLOCKS - 2
+    assert "checkpoint-0.pt is damaged" in told[0]
+    with RunFolder(tmp_path / "other", IDENTITY) as folder, pytest.raises(TypeError, match="not function"):
+        folder.commit([], None, {"code": draw})
+
+
+def test_another_format_is_refused(tmp_path, monkeypatch):
+    run(tmp_path / "run")
+    monkeypatch.setattr(store, "_FORMAT", 2)
+    with pytest.raises(StoreError, match="another version"):
+        RunFolder(tmp_path / "run", IDENTITY).load()
+
+
+def test_another_identity(tmp_path):
+    run(tmp_path / "run")
+    before = content(tmp_path / "run")
+    for other, words in [
+        ({**IDENTITY, "hash": "abd", "sampler": {"name": "hmc"}}, r"sampler.name is ggmc there and hmc here"),
+        ({**IDENTITY, "law": 2}, r"law is 1 there and 2 here"),
+        (None, "made by a command"),
+    ]:
+        with pytest.raises(StoreError, match=words):
+            RunFolder(tmp_path / "run", other).load()
+        with pytest.raises(StoreError, match=words):
+            RunFolder(tmp_path / "run", other, "lr: 1\n").status(state="running")
+    (tmp_path / "run" / "status.json").write_bytes(b"")  # then the checkpoint tells
+    with pytest.raises(StoreError, match="law is 1 there"):
+        RunFolder(tmp_path / "run", {**IDENTITY, "law": 2}).load()
+    assert content(tmp_path / "run") == before
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    for act in (lambda folder: folder.load(), lambda folder: folder.open()):
+        with pytest.raises(StoreError, match="something else than a run"):
+            act(RunFolder(tmp_path, IDENTITY))
+        with pytest.raises(StoreError):
+            act(RunFolder(tmp_path / "thesis.txt", IDENTITY))
+    with pytest.raises(StoreError, match="Not a directory"):
+        RunFolder(tmp_path / "thesis.txt" / "run", IDENTITY).open()
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_one_process_at_a_time(tmp_path):
+    first = RunFolder(tmp_path / "run", IDENTITY)
+    first.commit(**block(None))
+    for act in (lambda folder: folder.load(), lambda folder: folder.open()):
+        with pytest.raises(StoreError, match=f"being written by process {os.getpid()}"):
+            act(RunFolder(tmp_path / "run", IDENTITY))
+    first.close()
+    with RunFolder(tmp_path / "run", IDENTITY) as second:
+        assert second.load()["cycle"] == 2
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    def flock(number):
+        def fail(*_):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(store.fcntl, "flock", fail)
+
+    flock(errno.ENOLCK)
+    told = []
+    run(tmp_path / "run", told=told)
+    assert len(load_samples(tmp_path / "run")) == 2 * BLOCKS and "has no locks" in told[0]
+    flock(errno.EIO)
+    with pytest.raises(StoreError, match="Input/output error"):
+        RunFolder(tmp_path / "run", IDENTITY).load()
+
+
+def test_blocks_that_were_not_loaded_are_not_overwritten(tmp_path):
+    late = RunFolder(tmp_path / "run", IDENTITY)
+    assert late.load() is None
+    run(tmp_path / "run")
+    before = content(tmp_path / "run")
+    with late, pytest.raises(StoreError, match="did not load"):
+        late.commit(**block(None))
+    before["config.yaml"] = b""
+    assert content(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(("number", "words"), [(errno.EROFS, "read-only"), (errno.EACCES, "no permission")])
+def test_a_disk_that_cannot_be_written(tmp_path, monkeypatch, number, words):
+    for fail_at in range(1, 8):
+        monkeypatch.setattr(store, "os", FaultyOS(fail_at, OSError(number, "", str(tmp_path))))
+        with pytest.raises(StoreError, match=words) as told:
+            RunFolder(tmp_path / "a" / "run", IDENTITY).commit(**block(None))
+        assert len(str(told.value).splitlines()) == 1
+        assert not (tmp_path / "a").exists() or (tmp_path / "a" / "run" / "status.json").exists()
+
+
+@pytest.mark.parametrize("keep", [1, 3, 5, 7])
+def test_keep_the_last(tmp_path, keep):
+    run(tmp_path / "few", keep=keep)
+    with RunFolder(tmp_path / "one", IDENTITY, keep=keep) as folder:
+        folder.commit([], torch.cat([draw(k) for k in range(2 * BLOCKS)]), {})
+    expected = torch.cat([draw(k) for k in range(2 * BLOCKS)])[-keep:]
+    assert torch.equal(load_samples(tmp_path / "few"), expected)
+    assert torch.equal(load_samples(tmp_path / "one"), expected)
+    assert len(list((tmp_path / "few" / "samples").iterdir())) <= 3
+
+
+def test_keep_none_and_nonsense(tmp_path):
+    run(tmp_path / "run", keep="none")
+    with pytest.raises(StoreError, match="holds no draws"):
+        load_samples(tmp_path / "run")
+    for keep in (0, -1, 2.5, "some"):
+        with pytest.raises(SettingError, match="keep="):
+            RunFolder(tmp_path / "run", keep=keep)
+
+
+def test_samples_of_several_folders(tmp_path):
+    run(tmp_path / "a"), run(tmp_path / "b"), run(tmp_path / "short", blocks=2)
+    with RunFolder(tmp_path / "wide") as folder:
+        folder.commit([], torch.zeros(2 * BLOCKS, 3, 5), {})
+    joined = load_samples([tmp_path / "a", str(tmp_path / "b")])
+    assert joined.shape == (2 * BLOCKS, 6, 2)
+    assert torch.equal(joined[:, :3], joined[:, 3:])
+    for other in ("short", "wide"):
+        with pytest.raises(StoreError, match="only equal ones can be joined"):
+            load_samples([tmp_path / "a", tmp_path / other])
+    with pytest.raises(StoreError, match="not a run folder"):
+        load_samples(tmp_path / "none")
+    with pytest.raises(StoreError, match="no run folder"):
+        load_samples([])
+    with RunFolder(tmp_path / "a", IDENTITY) as folder:
+        state = folder.load()
+        with pytest.raises(StoreError, match="holds draws of"):
+            folder.commit([], torch.zeros(1, 3, 5), state)
+    (tmp_path / "a" / "samples" / "00000005.safetensors").unlink()
+    with pytest.raises(StoreError, match="draws 0 to 5 are missing"):
+        load_samples(tmp_path / "a")
+
+
+def test_columns_and_cells(tmp_path):
+    odd = [0.1 + 0.2, 5e-324, -0.0, float("nan"), 1e300, numpy.float32(0.1), torch.tensor(1 / 3)]
+    with RunFolder(tmp_path / "run") as folder:
+        folder.commit([{"x": x, "n": k, "why": 'a, "b"\nc', "maybe": k or None} for k, x in enumerate(odd)], None, {})
+        with pytest.raises(StoreError, match="other columns"):
+            folder.commit([{"x": 1.0}], None, {})
+        folder.commit([{"maybe": 1, "why": "", "n": 7, "x": True}], None, {})
+    with (tmp_path / "run" / "metrics.csv").open("a") as file:
+        file.write("0.5,8")  # a line that is still being written
+    metrics = load_metrics(tmp_path / "run")
+    expected = numpy.array([float(x) for x in odd] + [1.0])
+    assert metrics["x"].tobytes() == expected.tobytes()
+    assert metrics["n"].tolist() == list(range(8)) and metrics["why"].tolist() == ['a, "b"\nc'] * 7 + [""]
+    assert numpy.isnan(metrics["maybe"][0]) and metrics["maybe"][1] == 1
+    (tmp_path / "run" / "metrics.csv").write_text("a,b\n1\n")
+    with pytest.raises(StoreError, match="metrics.csv is damaged"):
+        load_metrics(tmp_path / "run")
+    with pytest.raises(StoreError, match="No such file"):
+        load_trace(tmp_path / "run")
+
+
+def test_state_is_cut_loose_from_larger_tensors(tmp_path):
+    large = torch.zeros(1000, 1000)
+    with RunFolder(tmp_path / "run") as folder:
+        folder.commit([], None, {"one": large[3, :2], "turned": torch.arange(6).view(2, 3).T})
+        assert (tmp_path / "run" / "checkpoint-1.pt").stat().st_size < 10_000
+        state = folder.load()
+    assert torch.equal(state["turned"], torch.arange(6).view(2, 3).T) and state["one"].shape == (2,)
+
+
+def test_status_and_other_conditions(tmp_path, monkeypatch):
+    run(tmp_path / "run", blocks=2)
+    monkeypatch.setattr(store, "environment", lambda device: {**HERE, "threads": 77, "host": "elsewhere"})
+    told = []
+    run(tmp_path / "run", told=told)
+    assert len(told) == 1 and f"threads was {HERE['threads']} and is 77" in told[0] and "host" not in told[0]
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    assert [seen["from_block"] for seen in status["environments"]] == [0, 2]
+    with RunFolder(tmp_path / "run", IDENTITY) as folder:
+        folder.load()
+        assert read_status(tmp_path / "run")["state"] == "done"
+        folder.log("hello")
+        assert read_status(tmp_path / "run")["state"] == "running"
+        folder.status(state="interrupted", cycle=8)
+        folder.status(state="done")
+    assert read_status(tmp_path / "run")["cycle"] == 8
+    assert (tmp_path / "run" / "log.txt").read_text().endswith(" hello\n")
+    (tmp_path / "run" / "status.json").write_text("[")
+    with pytest.raises(StoreError, match="damaged"):
+        read_status(tmp_path / "run")
+
+
+def test_reading_while_a_file_is_replaced(tmp_path, monkeypatch):
+    """The listing is taken again when a running chain has removed a file that was in it."""
+    run(tmp_path / "run")
+    names, stale = store._sample_names, [["00000007.safetensors"]]
+    monkeypatch.setattr(store, "_sample_names", lambda folder: stale.pop() if stale else names(folder))
+    assert len(load_samples(tmp_path / "run")) == 2 * BLOCKS
+
+
+def test_environment():
+    assert HERE["device"] == "cpu" and HERE["threads"] >= 1 and HERE["processor"]
+    assert HERE["git_commit"] is None or len(HERE["git_commit"].removesuffix("+changes")) == 40

@@ -124,6 +124,8 @@ def _network(config, module, data, device, dtype, prior="fan_in", flat_norms=Fal
         seed=config["seed"],
         device=device,
         dtype=dtype,
+        # With batch normalisation U depends on the split: that of the minibatches, as the authors ran it.
+        evaluation_batch=config["batch_size"] if config["model"].get("norm") == "bn" else None,
     )
 
 

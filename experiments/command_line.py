@@ -82,6 +82,8 @@ def guarded(work, debug: bool = False) -> int:
 
 def sentence(error: Exception) -> str:
     """A mistake as one sentence: the setting, the value that was given, what would do."""
+    if not isinstance(error, HydraException | OmegaConfBaseException):
+        return " ".join(str(error).split())
     if isinstance(error, MissingConfigException):
         return _no_such_option(error)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
@@ -104,7 +106,7 @@ def sentence(error: Exception) -> str:
     if several:
         key, value = several.groups()
         return f"{key}={value}: give one value, a list {key}=[{value}], or -m for a run with each of them"
-    return _first(text) if isinstance(error, HydraException | OmegaConfBaseException) else text
+    return _first(text)
 
 
 def _no_such_option(error: MissingConfigException) -> str:

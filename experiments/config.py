@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -325,7 +326,7 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
     """
     config = OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else json.loads(json.dumps(cfg))
     said = _said(words)
-    for key, default in _flatten(OmegaConf.to_container(OmegaConf.structured(Settings))).items():
+    for key, default in _defaults().items():
         # A default is what null, and a setting that was taken out with ~, stand for.
         if _get(config, key) is None:
             _set(config, key, default)
@@ -337,6 +338,11 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
     _check_keys(config)
     _cast(config)
     return _filled(config, said)
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    return _flatten(OmegaConf.to_container(OmegaConf.structured(Settings)))
 
 
 def unused(config: dict, words: list[str]) -> list[str]:
@@ -357,10 +363,15 @@ def identity(config: dict) -> str:
     """
     from sgmcmc import LAW
 
+    text = json.dumps({"law": LAW, **scientific(config)}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def scientific(config: dict) -> dict:
+    """The settings of a resolved configuration that its chain depends on, without nulls."""
     science = {key: value for key, value in config.items() if key not in NOT_IDENTITY}
     science["data"] = {key: value for key, value in config["data"].items() if key != "root"}
-    text = json.dumps({"law": LAW, **_without_nulls(science)}, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return _without_nulls(science)
 
 
 def folder(config: dict) -> Path:
@@ -573,7 +584,7 @@ def _typed(model, values: dict) -> dict:
     typed = OmegaConf.structured(model)
     for key, value in values.items():
         try:
-            typed[key] = value
+            typed[key] = typed[key] if value is None else value
         except OmegaConfBaseException as error:
             kinds = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "list": "a list"}
             kind = next((kind for sign, kind in kinds.items() if sign in str(error)), "of another type")

@@ -16,7 +16,7 @@ import sgmcmc
 from experiments import picture
 from experiments.build import Pieces, build
 from experiments.command_line import DIVERGED, DONE, INTERRUPTED, show
-from experiments.config import folder, identity
+from experiments.config import folder, identity, scientific
 from sgmcmc import chain as engine
 from sgmcmc import diagnostics
 from sgmcmc.errors import StoreError
@@ -49,10 +49,12 @@ def run(config: dict) -> int:
         return finished
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # more collapse where processes share the cores; parallelism is processes
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)  # more chains in more processes are worth more than more threads, and never collapse
     pieces = build(config)
     store = sgmcmc.RunFolder(
         path,
-        {"hash": identity(config), "law": sgmcmc.LAW},
+        {"hash": identity(config), "law": sgmcmc.LAW, "settings": scientific(config)},
         show(config),
         keep=config["keep"],
         device=pieces.random.device,

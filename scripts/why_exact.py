@@ -41,7 +41,15 @@ def main() -> None:
     for label, (sampler, policies, _) in COMPARED.items():
         for step_size in STEP_SIZES:
             result = sgmcmc.sample(
-                target, sampler, step_size=step_size, beta=0.25, steps=10, chains=1000, cycles=1200, burn_in=200, **policies
+                target,
+                sampler,
+                step_size=step_size,
+                beta=0.25,
+                steps=10,
+                chains=1000,
+                cycles=1200,
+                burn_in=200,
+                **policies,
             )
             draws = result.draws
             # Ten groups of 100 chains each give the error of J.

@@ -95,7 +95,7 @@ class Plan:
 
 @dataclass
 class Result:
-    """What ``run`` returns: status, rows of metrics, and the draws ``[draws, chains, dim]`` where no store kept them."""
+    """What ``run`` returns: status, rows of metrics, and draws ``[draws, chains, dim]`` where no store kept them."""
 
     status: str
     rows: list[dict] = field(default_factory=list)
@@ -203,9 +203,8 @@ class Chain:
         for number, group in enumerate(self.groups):
             state = self.states[number]
             observe = self._observer(state, index, group, trace) if traced else None
-            state, record = run_trajectory(
-                self.kernel, self.potential, state, self.random, index, group, observe
-            )
+            kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor([number]))
+            state, record = run_trajectory(kernel, self.potential, state, self.random, index, group, observe)
             kept = bool(record.accepted.all())
             new_fits.append(dict(getattr(self.potential, "fit", {})) if kept else self.fits[number])
             probabilities.append(record.accept_prob)
@@ -231,7 +230,8 @@ class Chain:
         gibbs = getattr(self.potential, "gibbs", None)
         if gibbs is None:
             return state
-        state = replace(state, theta=gibbs(state.theta, self.kernel.temperature, self.random, index, group))
+        theta = gibbs(state.theta, self.kernel.temperature, self.random, index, group)
+        state = replace(state, theta=torch.where(state.alive[:, None], theta, state.theta))  # a frozen chain stays
         evaluate(self.kernel, self.potential, state)
         return state
 
@@ -253,19 +253,18 @@ class Chain:
         return replace(self.base, step_size=step_size)
 
     def _set_mass(self, mass: Tensor) -> None:
-        old = self.kernel.momentum_scale
+        # T does not change, and may be 0: the scales' ratio is that of √M.
+        ratio = momentum.rescale(torch.ones((), dtype=torch.float64), self.kernel.mass**0.5, mass**0.5)
         self.mass = mass
         self.kernel = replace(self._tuned(), mass=mass)
-        new = self.kernel.momentum_scale
         for state in self.states:
-            ratio = momentum.rescale(torch.ones((), dtype=torch.float64), old, new)
             state.momentum = state.momentum * ratio.to(state.momentum)
 
     def _estimated_mass(self, theta: Tensor) -> Tensor:
         """M = √(mean of squared gradients), a number a parameter tensor, the smallest 1 (REFERENCE: Wenzel 2020).
 
         Of the gradient of U/N over 32 minibatches, over chains and over the tensor's elements; targets
-        without parameter tensors get a number a coordinate. Float64 ``[dim]``.
+        without parameter tensors get a number a coordinate; coordinates that do not move have 1. Float64 ``[dim]``.
         """
         size = max(self.potential.data_size, 1)
         square = torch.zeros(self.potential.dim, dtype=torch.float64, device=theta.device)
@@ -284,8 +283,9 @@ class Chain:
                 square += gradient.double().square().sum(0) / (len(theta) * MASS_BATCHES)
         for _, block in getattr(self.potential, "blocks", []):
             square[block] = square[block].mean()
-        mass = (square + 1e-7).sqrt()
-        return (mass / mass.min()).cpu() if theta.device.type == "cpu" else mass / mass.min()
+        mass = (square + 1e-7).sqrt().cpu()  # as the checkpoint gives it back
+        moves = getattr(self.potential, "moves", None)
+        return mass / mass.min() if moves is None else torch.where(moves.cpu(), mass / mass[moves.cpu()].min(), 1.0)
 
     # -- what is measured --------------------------------------------------------------------------
 
@@ -357,9 +357,7 @@ class Chain:
             inverse_mass = inverse_mass[moves] if isinstance(inverse_mass, Tensor) else inverse_mass
             gradient = self._diagnostic_gradient(state, group)
             kinetic.append(kinetic_temperature(state.momentum[:, moves], inverse_mass)[state.alive])
-            configurational.append(
-                configurational_temperature(state.theta[:, moves], gradient[:, moves])[state.alive]
-            )
+            configurational.append(configurational_temperature(state.theta[:, moves], gradient[:, moves])[state.alive])
         return {
             "kinetic_temperature": float(torch.cat(kinetic).mean()),
             "configurational_temperature": float(torch.cat(configurational).mean()),
@@ -437,12 +435,12 @@ def run(
 
     with chain.signals as signals:
         try:
-            signals.armed = True  # the warm start may be left, too
             if saved is None:
+                signals.armed = True  # the warm start may be left, too
                 chain.begin()
+                signals.armed = False
             else:
                 chain.resume(saved)
-            signals.armed = False
             cost, written, held = 0.0, time.perf_counter(), 0
             if saved is None and store:
                 cost = commit()

@@ -118,8 +118,9 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _main(words: list[str]) -> int:
-    from experiments.build import build_potential, find_device, load_data  # the command alone knows configurations
     from omegaconf import OmegaConf
+
+    from experiments.build import build_potential, find_device, load_data  # the command alone knows configurations
 
     folders = [word for word in words if "=" not in word or Path(word).exists()]
     known = {"data": None, "data.root": None, "noise": "0", "translate": "0", "output": None, "device": "cpu"}

@@ -31,7 +31,7 @@ class Friction:
 
     @classmethod
     def of(cls, step_size, euler: bool = False, **given) -> Friction | None:
-        """From exactly one of ``friction`` γ, ``momentum_decay`` (e^{−γh}; 1 − γh for the letter E), ``beta`` (AMAGOLD's)
+        """From exactly one of ``friction`` γ, ``momentum_decay`` (e^{−γh}; 1 − γh for the letter E), AMAGOLD's ``beta``
         and ``b`` = hβ at the step size h; None where none is given. Sequences are one a chain."""
         given = {name: value for name, value in given.items() if value is not None}
         if not given:
@@ -100,6 +100,17 @@ class Kernel:
     @cached_property
     def inverse_mass(self):
         return 1 / self.mass
+
+    def rows(self, index: Tensor) -> Kernel:
+        """The kernel of the chains of ``index``; itself where all chains have the same numbers."""
+        if not isinstance(self.step_size, Tensor) and not isinstance(self.friction.value, Tensor):
+            return self
+
+        def pick(value):
+            return value[index.cpu()] if isinstance(value, Tensor) and len(value) > 1 else value
+
+        friction = replace(self.friction, value=pick(self.friction.value))
+        return replace(self, step_size=pick(self.step_size), friction=friction)
 
     def program(self, trajectory: int, dtype: torch.dtype, device) -> list[list[tuple[Op, object, object]]]:
         """(op, duration or c, noise scale) of every op, forwards and (for a random direction) backwards.
@@ -306,6 +317,8 @@ def _check_refresh(kernel: Kernel) -> None:
             )
     if kernel.refresh == "partial" and not 0 <= abs(kernel.alpha) < 1:
         raise SettingError("sampler.alpha", kernel.alpha, "must be above -1 and below 1")
+    if kernel.acceptance == "persistent_uniform" and not abs(kernel.delta) < 1:
+        raise SettingError("sampler.delta", kernel.delta, "must be above -1 and below 1")
     if letters.count("O") > 1 and bool((decay < 0).any()):
         raise SettingError(
             "friction",
@@ -313,7 +326,9 @@ def _check_refresh(kernel: Kernel) -> None:
             f"gives a negative momentum decay, which cannot be split over the O's of {letters}; use less",
         )
     if kernel.rescaled and bool((decay == 0).any()):
-        raise SettingError("friction", _show(kernel.friction.value), "must be finite for a rescaled word: it never moves")
+        raise SettingError(
+            "friction", _show(kernel.friction.value), "must be finite for a rescaled word: it never moves"
+        )
 
 
 def _one_of(setting: str, value: str, known) -> None:

@@ -13,7 +13,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -127,22 +127,15 @@ def _both_ways(kernel, potential, state, random, index, chains, backwards):
     for way in (0, 1):
         rows = torch.nonzero(backwards == bool(way)).flatten()
         if len(rows):
-            picked = _kernel_rows(kernel, rows)
-            parts.append(_propose(picked, potential, state.rows(rows), random, index, chains[rows], way, None))
+            parts.append(
+                _propose(kernel.rows(rows), potential, state.rows(rows), random, index, chains[rows], way, None)
+            )
             places.append(rows)
     back = torch.argsort(torch.cat(places))
     begun = torch.cat([part[0] for part in parts])[back]
     ends = zip(*(part[1].values() for part in parts), strict=True)
     end = State(*(None if values[0] is None else torch.cat(values)[back] for values in ends))
     return begun, end, torch.cat([part[2] for part in parts])[back]
-
-
-def _kernel_rows(kernel: Kernel, rows: Tensor) -> Kernel:
-    def pick(value):
-        return value[rows.cpu()] if isinstance(value, Tensor) and value.ndim == 2 and len(value) > 1 else value
-
-    friction = replace(kernel.friction, value=pick(kernel.friction.value))
-    return replace(kernel, step_size=pick(kernel.step_size), friction=friction)
 
 
 def _propose(kernel, potential, state, random, index, chains, way, observe):

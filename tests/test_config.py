@@ -1,6 +1,7 @@
 """What a command line's words become: which value wins, what is filled in, what is refused, what a run is called."""
 
 import math
+import re
 
 import pytest
 from hydra.errors import HydraException
@@ -55,8 +56,9 @@ def test_every_model_with_every_sampler(composing, model):
 
 @pytest.mark.parametrize("scale", ["paper", "quick", "smoke"])
 @pytest.mark.parametrize("experiment", options("experiment"))
-def test_every_experiment_with_every_sampler_at_every_scale(composing, experiment, scale):
-    for sampler in options("sampler"):
+def test_every_experiment_with_the_samplers_at_every_scale(composing, experiment, scale):
+    # All samplers at one scale, every third at the others: composing takes a tenth of a second.
+    for sampler in options("sampler")[:: 1 if scale == "paper" else 3]:
         try:
             config = composing(f"experiment={experiment} scale={scale} sampler={sampler}", a_word(sampler))
         except SettingError as refused:
@@ -304,16 +306,16 @@ def test_the_choices_are_the_librarys():
 # ---- what a run is called
 
 PINNED = {
-    "lr=1e-4": "",
-    "experiment=digits": "",
-    "experiment=garriga2021": "",
-    "experiment=wenzel2020": "",
-    "model=mlp sampler=amagold sampler.b=.01 lr=.0005 steps_per_cycle=10 cycles=100": "",
-    "model=logistic data=heart sampler=amagold step_size=1e-3 batch_size=16 chains=100 cycles=3000": "",
-    "model=gaussian_pairs model.pairs=10 sampler=nonreversible_langevin step_size=.08 sampler.alpha=.94": "",
-    "model=double_well sampler=amagold step_size=.25 chains=200 cycles=700 burn_in=200 model.noise=1": "",
-    "model=banana sampler=hmc step_size=[.05,.1,.15] steps_per_cycle=10": "",
-    "model=hierarchical_regression sampler=ovrvo step_size=.05 friction=2 dtype=float64": "",
+    "lr=1e-4": "2f28aa39a6d3",
+    "experiment=digits": "ea8bd2d854a7",
+    "experiment=garriga2021": "a08651157cce",
+    "experiment=wenzel2020": "767dbb1597a5",
+    "model=mlp sampler=amagold sampler.b=.01 lr=.0005 steps_per_cycle=10 cycles=100": "71e475953abc",
+    "model=logistic data=heart sampler=amagold step_size=1e-3 batch_size=16 chains=100 cycles=3000": "6fd56dd6c214",
+    "model=gaussian_pairs model.pairs=10 sampler=nonreversible_langevin step_size=.08 sampler.alpha=.94": "cfc9a28b784f",
+    "model=double_well sampler=amagold step_size=.25 chains=200 cycles=700 burn_in=200 model.noise=1": "cbaa13a2c05c",
+    "model=banana sampler=hmc step_size=[.05,.1,.15] steps_per_cycle=10": "a7135b33a797",
+    "model=hierarchical_regression sampler=ovrvo step_size=.05 friction=2 dtype=float64": "7517a5a075d9",
 }
 
 
@@ -373,7 +375,7 @@ def test_where_a_run_lies(composing):
 
 def test_the_help_explains_every_option_and_every_setting():
     text = (CONF / "hydra" / "help" / "teach.yaml").read_text()
-    words = set(text.replace(",", " ").replace("=", " ").replace("[", " ").replace("|", " ").replace(";", " ").split())
+    words = set(re.split(r"[\s,=|;:()\[\]]+", text))
     for group in schema.GROUPS:
         missing = set(options(group)) - words
         assert not missing, (group, missing)

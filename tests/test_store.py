@@ -394,6 +394,13 @@ def test_both_checkpoints_damaged(tmp_path, whole):
     run(tmp_path / "run", told=told)
     assert {name: data for name, data in content(tmp_path / "run").items() if "damaged" not in name} == whole
     assert "checkpoint-0.pt is damaged and checkpoint-1.pt is damaged" in told[0]
+    with RunFolder(tmp_path / "run", IDENTITY, warn=told.append) as folder:
+        folder.open()
+        for slot in store._SLOTS:
+            damage(tmp_path / "run" / slot, "zero")
+        assert folder.load() is None
+        folder.commit(**block(None))
+    assert len(load_samples(tmp_path / "run")) == 2
 
 
 def test_a_checkpoint_is_data(tmp_path):

@@ -80,9 +80,7 @@ class Minibatches:
         if self.views == 1:
             return batches
         views = Blocks(
-            lambda steps: random.integers(
-                "augmentation", trajectory, steps, chains, self.batch_size, self.views
-            ),
+            lambda steps: random.integers("augmentation", trajectory, steps, chains, self.batch_size, self.views),
             0,
             self.points,
             len(chains) * self.batch_size,
@@ -91,9 +89,7 @@ class Minibatches:
 
     def _independent(self, random, trajectory, chains):
         blocks = Blocks(
-            lambda steps: random.integers(
-                "minibatch", trajectory, steps, chains, self.batch_size, self.data_size
-            ),
+            lambda steps: random.integers("minibatch", trajectory, steps, chains, self.batch_size, self.data_size),
             0,
             self.points,
             len(chains) * self.batch_size,
@@ -106,9 +102,7 @@ class Minibatches:
         def permutation(epoch: int) -> Tensor:
             if epoch not in cache:
                 cache.clear()
-                cache[epoch] = random.permutation(
-                    "minibatch", trajectory, chains, self.data_size, step=epoch
-                )
+                cache[epoch] = random.permutation("minibatch", trajectory, chains, self.data_size, step=epoch)
             return cache[epoch]
 
         def regular(point: int) -> Tensor:

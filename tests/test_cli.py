@@ -1,0 +1,257 @@
+"""The command line from its words to its exit status: runs, run folders, mistakes, interruptions, sweeps."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import sgmcmc
+from experiments.command_line import main
+
+ROOT = Path(__file__).resolve().parent.parent
+TOY = ["model=banana", "sampler=amagold", "step_size=0.1", "chains=3", "steps_per_cycle=2", "cycles=40", "output=run"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """An empty current folder, and no data but those that ship with a package."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SGMCMC_DATA", raising=False)
+    return tmp_path
+
+
+def files(folder):
+    return sorted(path.name for path in Path(folder).rglob("*") if path.is_file())
+
+
+def replaced(words, **settings):
+    return [word for word in words if word.partition("=")[0] not in settings] + [
+        f"{key}={value}" for key, value in settings.items()
+    ]
+
+
+# ---- runs
+
+
+def test_a_run_leaves_its_folder_and_says_so_when_it_is_done(capsys):
+    assert main(TOY) == 0
+    told = capsys.readouterr().out
+    assert "amagold (ABOBA) on banana, 2 coordinates: 3 chains of 40 cycles of 2 steps" in told
+    assert "exactly corrected (metropolis)" in told and "trajectories accepted" in told
+    assert {"config.yaml", "metrics.csv", "status.json", "log.txt", "picture.png"} <= set(files("run"))
+    assert Path("run/picture.png").read_bytes()[:4] == b"\x89PNG"
+    assert sgmcmc.load_samples("run").shape == (40, 3, 2)
+    columns = (
+        "cycle epoch step potential potential_per_datum delta_potential delta_kinetic log_accept accept_prob accepted "
+        "kinetic_temperature configurational_temperature seconds"
+    )
+    assert set(columns.split()) <= set(sgmcmc.load_metrics("run"))
+    status = json.loads(Path("run/status.json").read_text())
+    assert (status["state"], status["cycles"]) == ("done", 40)
+
+    before = {path: path.stat().st_mtime_ns for path in Path("run").rglob("*")}
+    assert main(TOY) == 0
+    assert "done: 40 cycles; the run lies in run" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in Path("run").rglob("*")} == before
+
+
+def test_a_longer_run_continues_a_shorter_one_bit_for_bit(capsys):
+    assert main(TOY) == 0
+    assert main(replaced(TOY, cycles=60)) == 0
+    assert main(replaced(TOY, cycles=60, output="at_once")) == 0
+    continued, whole = sgmcmc.load_samples("run"), sgmcmc.load_samples("at_once")
+    assert continued.shape == (60, 3, 2) and bool((continued == whole).all())
+    assert list(sgmcmc.load_metrics("run")["potential"]) == list(sgmcmc.load_metrics("at_once")["potential"])
+
+
+def test_the_default_folder_is_named_after_the_configuration():
+    assert main(replaced(TOY[:-1], cycles=2)) == 0
+    (run,) = Path("results/runs/banana-amagold").iterdir()
+    assert len(run.name) == 12 and files("results").count("config.yaml") == 1
+
+
+def test_a_network_warm_started_and_corrected(capsys):
+    words = "experiment=digits scale=smoke data.train_size=200 batch_size=50 epochs=2 output=run progress=false"
+    assert main(words.split()) == 0
+    told = capsys.readouterr().out
+    assert "warm start" in told and "test acc." in told
+    metrics = sgmcmc.load_metrics("run")
+    assert list(metrics["epoch"]) == [1, 2] and list(metrics["step"]) == [4, 8]
+    assert {"test_accuracy", "ood_entropy"} & set(metrics) == {"test_accuracy"}
+
+
+def test_epochs_with_exact_ends_have_one_step_more():
+    words = "experiment=garriga2021 data=digits data.train_size=100 model.width=2 batch_size=50 augmentation=none"
+    assert main([*words.split(), "epochs=2", "epochs_per_cycle=1", "output=run", "keep=none"]) == 0
+    assert list(sgmcmc.load_metrics("run")["step"]) == [3, 6]
+
+
+def test_an_inexact_acceptance_is_marked(capsys):
+    words = "experiment=garriga2021 data=digits data.train_size=100 model.width=2 batch_size=50 augmentation=none"
+    assert main([*words.split(), "epochs=1", "epochs_per_cycle=1", "output=run", "keep=none"]) == 0
+    assert "not exact: batch normalisation" in capsys.readouterr().out
+
+
+def test_what_is_not_used_is_told(capsys):
+    assert main([*replaced(TOY, sampler="hmc", cycles=2), "friction=3"]) == 0
+    assert "friction=3 is not used by hmc on banana" in capsys.readouterr().err
+
+
+def test_divergence_is_status_3_and_is_remembered(capsys):
+    words = ["model=quartic", "sampler=ggmc", "step_size=100", "cycles=40", "output=run"]
+    assert main(words) == 3
+    assert "diverged" in capsys.readouterr().out
+    assert main(words) == 3
+    assert "diverged" in capsys.readouterr().out
+
+
+def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
+    words = ["-m", *TOY[:-1], "step_size=0.1,-1,0.2", "cycles=2"]
+    words.remove("step_size=0.1")
+    assert main(words) == 2
+    caught = capsys.readouterr()
+    assert caught.err == "step_size=-1: must be a positive number\n"
+    assert caught.out.count("done after 2 cycles") == 2
+    assert files(".").count("config.yaml") == 2 and not files(".").count("multirun.yaml")
+
+
+def test_a_target_of_ones_own_from_the_current_folder(elsewhere, capsys):
+    Path("mine.py").write_text(
+        """
+import torch
+
+
+class Bowl:
+    data_size = 0
+
+    def __init__(self, width, dtype=None):
+        self.dim, self.width = 2, width
+
+    def potential(self, theta):
+        return (theta.double() ** 2).sum(-1) / (2 * self.width**2)
+
+    def gradient(self, theta, batch=None):
+        return theta / self.width**2
+
+    def initial(self, chains, random):
+        return torch.zeros(chains, 2, dtype=torch.float64)
+"""
+    )
+    words = "model._target_=mine.Bowl model.width=3 sampler=hmc step_size=.5 cycles=20 output=run"
+    assert main(words.split()) == 0
+    assert "width: 3" in Path("run/config.yaml").read_text()
+    assert main("model._target_=mine.Bowl step_size=1".split()) == 2
+    assert "missing 1 required positional argument: 'width'" in capsys.readouterr().err
+    assert main("model._target_=mine.Ball step_size=1".split()) == 2
+    assert "has no attribute 'Ball'" in capsys.readouterr().err
+
+
+# ---- mistakes
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("sampler=gmc lr=1", "did you mean ggmc?"),
+        ("lr=abc", "lr=abc: must be a positive number"),
+        ("--foo lr=1", "unrecognized arguments: --foo"),
+        ("lr=1", "cifar10"),
+        ("data=digits lr=1 batch_size=77", "batch_size=77: does not divide the 1500 data"),
+        ("data=digits lr=1 data.train_size=5000", "data.train_size=5000: there are only 1797 data"),
+        ("data=digits lr=1 init=nowhere.pt", "init=nowhere.pt: must be he, sgd, exact, or a file"),
+        ("data=digits lr=1 data.ood=notmnist", "notmnist"),
+        ("model=mlp data=digits lr=1 steps_per_cycle=3 epochs=1 batch_size=100 momentum_decay=0", "momentum_decay=0"),
+        ("model=banana step_size=1 model.noise=-1", "model.noise=-1.0: must be a standard deviation"),
+        ("model=hierarchical_regression step_size=1 init=exact", "init=exact: the target cannot be drawn from exactly"),
+        ("model=banana step_size=1 friction=0", "friction=0.0: never refreshes the momentum"),
+        ("model=banana step_size=1 mass=[1,2,3]", "mass=[3 numbers]: must be a number or 2, one a coordinate"),
+        ("model._target_=nowhere.Model step_size=1", "model._target_=nowhere.Model: nowhere.Model cannot be used"),
+        ("-m lr=1 sampler=gmc,hmc", "did you mean ggmc?"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_status_2_and_nothing_written(elsewhere, monkeypatch, capsys, words, said):
+    monkeypatch.setattr("sgmcmc.data.sources.download", _no_network, raising=False)
+    assert main(words.split()) == 2
+    caught = capsys.readouterr()
+    assert said in caught.err and caught.err.count("\n") == 1
+    assert "Traceback" not in caught.err and not list(elsewhere.iterdir())
+
+
+def _no_network(*_, **__):
+    raise OSError("no network in the tests")
+
+
+def test_cuda_without_a_device(capsys, elsewhere):
+    import torch
+
+    wanted = f"cuda:{torch.cuda.device_count()}"
+    assert main(["model=banana", "step_size=1", f"device={wanted}"]) == 2
+    assert f"device={wanted}: this machine has" in capsys.readouterr().err and not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("words", ["lr=abc debug=true", "sampler=gmc debug=true"])
+def test_debug_shows_the_traceback(capsys, words):
+    assert main(words.split()) == 2
+    caught = capsys.readouterr().err
+    assert caught.startswith("Traceback") and "did you mean" in caught or "must be a positive number" in caught
+
+
+def test_an_output_of_another_run_is_refused_and_left_alone(capsys):
+    assert main(TOY) == 0
+    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main(replaced(TOY, seed=1)) == 2
+    caught = capsys.readouterr().err
+    assert "belongs to another configuration" in caught and caught.count("\n") == 1
+    assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
+
+
+def test_help_and_cfg(capsys, elsewhere):
+    assert main(["--help"]) == 0
+    told = capsys.readouterr().out
+    assert "EXAMPLES" in told and "python run.py sampler=ggmc lr=1e-4" in told
+    assert main(["--cfg", "job", "model=quartic", "step_size=1"]) == 0
+    assert "cubic: 1.0" in capsys.readouterr().out
+    assert not list(elsewhere.iterdir())
+
+
+# ---- as a process
+
+
+def start(*words):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / "run.py"), *words]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_mistake_does_not_wait_for_torch(elsewhere):
+    begun = time.perf_counter()
+    process = start("sampler=gmc", "lr=1")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and out == "" and err.count("\n") == 1
+    script = "import sys, experiments.command_line as c; c.main(['lr=abc']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, timeout=60).returncode == 0
+    assert time.perf_counter() - begun < 60 and not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_schedulers_signal_leaves_a_checkpoint_and_status_75(number):
+    long = [*replaced(TOY, cycles=1_000_000, save_every=50, log_every=10)]
+    process = start(*long)
+    deadline = time.time() + 60
+    while not Path("run/checkpoint-0.pt").exists() and time.time() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 75, err
+    assert "interrupted after" in out
+    cycles = json.loads(Path("run/status.json").read_text())["cycles"]
+    goal = str(cycles + 20)
+    assert main(replaced(long, cycles=goal)) == 0
+    assert main(replaced(long, cycles=goal, output="at_once")) == 0
+    assert bool((sgmcmc.load_samples("run") == sgmcmc.load_samples("at_once")).all())

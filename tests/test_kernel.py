@@ -1,0 +1,279 @@
+"""A sampler with its numbers: friction in the papers' parametrisations, and what is refused with which reason."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import FourParts, refusal
+
+from sgmcmc.kernel import Friction, make_kernel, step_size_of
+from sgmcmc.potentials.analytic import Gaussian, Quartic
+from sgmcmc.samplers import SAMPLERS, Sampler, lookup
+from sgmcmc.schedules import Schedule
+
+F64 = torch.float64
+TARGET = Quartic(2, noise=1.0)
+GAMMA = 14.2854713425451  # the GGMC paper's runs: β = .98 at ℓ = .1 and N = 50,000
+RANDOM = Schedule(direction="random")
+
+
+def kernel(sampler="ggmc", target=TARGET, h=0.3, **settings):
+    return make_kernel(sampler, target, h, **({"dtype": F64} | settings))
+
+
+def decay(h=0.3, euler=False, **given):
+    return float(Friction.of(h, euler, **given).decay(h, euler))
+
+
+# ---- friction and step size
+
+
+@pytest.mark.parametrize(("rate", "beta"), [(1e-6, 0.999936), (1e-4, 0.999361), (1e-3, 0.997982), (1e-2, 0.993632), (1e-1, 0.98)])
+def test_fixed_friction_gives_the_paper_s_momentum_decays(rate, beta):
+    """β(ℓ) = e^{−γ √(ℓ/N)} at the one γ of all the paper's learning rates."""
+    h = step_size_of(rate, 50_000)
+    assert h == pytest.approx(math.sqrt(rate / 50_000), rel=1e-15)
+    assert decay(h, friction=GAMMA) == pytest.approx(beta, abs=5e-7)
+    ours = kernel(target=Gaussian(2), h=h, friction=Friction("gamma", GAMMA), gradient="full")
+    inner = [keep for op, keep, _ in ours.program(0, F64, "cpu")[0] if op.letter == "O"]
+    assert inner == pytest.approx([math.sqrt(beta)] * 2, abs=5e-7)
+
+
+def test_momentum_decay_is_gamma_seen_through_the_step():
+    h = step_size_of(0.1, 50_000)
+    assert Friction.of(h, momentum_decay=0.98).value == pytest.approx(GAMMA, rel=1e-13)
+    assert decay(h, momentum_decay=0.98) == pytest.approx(0.98, rel=1e-13)
+    assert Friction.of(h, True, momentum_decay=0.98).value == pytest.approx(0.02 / h, rel=1e-13)
+    assert decay(h, True, momentum_decay=0.98) == pytest.approx(0.98, rel=1e-13)
+    assert Friction.of(h, momentum_decay=0.0).value == math.inf and decay(h, momentum_decay=0.0) == 0
+
+
+def test_amagold_s_two_parametrisations():
+    """b = hβ; c = (1 − b)/(1 + b), below 0 beyond b = 1; for the Euler letter 1 − 2b (Algorithm 1: γ = 2β)."""
+    for b in (0.0, 0.01, 0.5, 1.0, 3.0):
+        assert decay(0.2, b=b) == decay(0.2, beta=b / 0.2) == pytest.approx((1 - b) / (1 + b), abs=1e-14)
+        assert decay(0.2, True, b=b) == pytest.approx(1 - 2 * b, abs=1e-14)
+    assert decay(0.2, True, beta=0.25) == pytest.approx(decay(0.2, True, friction=0.5), abs=1e-15)
+
+
+def test_friction_is_said_in_one_way():
+    assert Friction.of(0.1) is None and Friction.of(0.1, friction=None) is None
+    assert "not beta as well" in refusal(lambda: Friction.of(0.1, friction=1.0, beta=2.0))
+    assert Friction.of([0.1, 0.2], b=[0.1, 0.4]).value.tolist() == [[1.0], [2.0]]
+    assert Friction.of([0.1, 0.2], friction=1.0).value == 1.0
+
+
+def test_a_step_of_each_schedule_has_its_own_friction():
+    """c follows from each step's own h; the O's that meet at a seam have the product of theirs, and the noise to it."""
+    schedule = Schedule("palindromic_cosine")
+    ours = kernel(steps=3, schedule=schedule, friction=Friction("gamma", 0.7), temperature=2.0, mass=torch.tensor([1.0, 4.0], dtype=F64))
+    program = ours.program(0, F64, torch.device("cpu"))[0]
+    sizes = [0.3 * factor for factor in schedule.factors(3, 0)]
+    halves = [math.exp(-0.7 * size / 2) for size in sizes]
+    expected = [halves[0], halves[0] * halves[1], halves[1] * halves[2], halves[2]]
+    refreshes = [(keep, scale) for op, keep, scale in program if op.letter == "O"]
+    assert [keep for keep, _ in refreshes] == pytest.approx(expected, rel=1e-14)
+    for (_, scale), c in zip(refreshes, expected, strict=True):
+        assert scale.tolist() == pytest.approx([math.sqrt((1 - c**2) * 2.0), math.sqrt((1 - c**2) * 8.0)], rel=1e-13)
+    kicks = [duration for op, duration, _ in program if op.letter == "B"]
+    assert kicks == pytest.approx([size / 2 for size in sizes for _ in range(2)], rel=1e-14)
+    drifts = [duration for op, duration, _ in program if op.letter == "A"]
+    assert drifts == pytest.approx(sizes, rel=1e-14)
+
+
+def test_stairs_change_the_step_between_trajectories():
+    ours = kernel(schedule=Schedule("stairs", every=2, factor=0.25), friction=Friction("gamma", 1.0))
+    for trajectory, h in [(0, 0.3), (1, 0.3), (2, 0.15), (4, 0.075)]:
+        program = ours.program(trajectory, F64, "cpu")[0]
+        assert [number for op, number, _ in program if op.letter == "A"] == pytest.approx([h])
+        assert [number for op, number, _ in program if op.letter == "O"] == pytest.approx([math.exp(-h / 2)] * 2)
+
+
+def test_ovrvo_scales_both_a_and_b():
+    """b = √(tanh(γh/2)/(γh/2)), 1 without friction; the O's keep γh."""
+    for gamma in (0.0, 0.1, 5.0):
+        ours = kernel("ovrvo", friction=Friction("gamma", gamma), refresh="full")
+        b = math.sqrt(2 / (gamma * 0.3) * math.tanh(gamma * 0.3 / 2)) if gamma else 1.0
+        numbers = {op.letter: number for op, number, _ in ours.program(0, F64, "cpu")[0]}
+        assert numbers == pytest.approx({"A": b * 0.3, "B": b * 0.15, "O": math.exp(-gamma * 0.15)}, rel=1e-13)
+    # The note's b from β, and AMAGOLD's β of the same c: b² γ/2 = tanh(γh/2)/h.
+    assert b**2 * 5.0 / 2 == pytest.approx(math.tanh(0.75) / 0.3)
+
+
+def test_numbers_are_rounded_once():
+    ours = kernel(steps=2, friction=Friction("gamma", 1 / 3), mass=torch.tensor([1.0, 3.0], dtype=F64), dtype=torch.float32)
+    exact, single = (ours.program(0, dtype, "cpu")[0] for dtype in (F64, torch.float32))
+    for (_, keep, scale), (_, keep32, scale32) in zip(exact, single, strict=True):
+        assert keep == keep32  # numbers stay Python's
+        if scale is not None:
+            assert scale32.dtype == torch.float32 and torch.equal(scale.float(), scale32)
+
+
+# ---- per chain
+
+
+def test_a_number_for_each_chain_is_a_column():
+    ours = kernel(h=[0.1, 0.2], friction=Friction.of([0.1, 0.2], friction=[1.0, 2.0]))
+    assert ours.step_size.shape == (2, 1) and ours.friction.value.shape == (2, 1)
+    keeps = [keep for op, keep, _ in ours.program(0, F64, "cpu")[0] if op.letter == "O"]
+    assert keeps[0].flatten().tolist() == pytest.approx([math.exp(-0.05), math.exp(-0.2)])
+    assert "positive" in refusal(lambda: kernel(h=[0.1, -0.2]))
+    assert "not negative" in refusal(lambda: kernel(friction=Friction("gamma", torch.tensor([[1.0], [-1.0]]))))
+
+
+# ---- where log MH cannot be had, and what is refused
+
+ONE_SIDED = "do not read the same backwards|does not read the same backwards"
+IMPOSSIBLE = {
+    "E": ({"sampler": "sghmc"}, "no backward trajectory"),
+    "AE": ({"sampler": "sghmc", "word": "AE"}, "no backward trajectory"),
+    "BAO": ({"word": "BAO"}, "word BAO does not read the same backwards"),
+    "cosine": ({"schedule": Schedule("cosine"), "steps": 3}, "cosine schedule does not read the same backwards"),
+    "OBAB": ({"word": "OBAB", "schedule": Schedule("palindromic_cosine"), "steps": 3}, "under a schedule the O's of OBAB"),
+    "T = 0": ({"temperature": 0.0}, "temperature > 0"),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+@pytest.mark.parametrize("acceptance", ["metropolis", "persistent_uniform"])
+def test_what_is_not_exact_is_reported_and_not_corrected(name, acceptance):
+    settings, reason = IMPOSSIBLE[name]
+    assert reason in kernel(**settings).impossible
+    message = refusal(lambda: kernel(**settings, acceptance=acceptance))
+    assert message.startswith(f"sampler.acceptance={acceptance}") and reason in message and "monitor" in message
+    if name in ("BAO", "cosine", "OBAB"):
+        assert "schedule.direction=random" in message
+        turned = settings | {"schedule": replace(settings.get("schedule", Schedule()), direction="random")}
+        assert kernel(**turned, acceptance=acceptance).impossible is None
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "sghmc"])
+def test_every_other_sampler_can_be_corrected(name):
+    for acceptance in ("metropolis", "persistent_uniform", "monitor"):
+        assert kernel(name, acceptance=acceptance).impossible is None
+    for schedule in ("palindromic_cosine", "stairs"):
+        assert kernel(name, acceptance="metropolis", schedule=Schedule(schedule)).impossible is None
+
+
+def test_euler_words_stay_impossible_in_random_directions():
+    assert "no backward" in kernel("sghmc", schedule=RANDOM).impossible
+
+
+def test_a_target_that_is_no_fixed_function_is_not_corrected():
+    class Normed(Quartic):
+        inexact = "batch normalisation makes U depend on which images share a batch"
+
+    assert kernel(target=Normed(2)).inexact == Normed.inexact and kernel(target=Normed(2)).impossible is None
+    assert Normed.inexact in refusal(lambda: kernel(target=Normed(2), acceptance="metropolis"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sampler": "gmc"}, "did you mean ggmc"),
+        ({"word": "OBXBO"}, "must be made of the letters"),
+        ({"refresh": "sometimes"}, "sampler.refresh=sometimes: must be one of full, keep, partial"),
+        ({"acceptance": "always"}, "sampler.acceptance=always"),
+        ({"gradient": "half"}, "sampler.gradient=half"),
+        ({"ends": "open"}, "sampler.ends=open"),
+        ({"minibatches": "sorted"}, "sampler.minibatches=sorted"),
+        ({"schedule": Schedule("linear")}, "schedule=linear"),
+        ({"schedule": Schedule(direction="up")}, "schedule.direction=up"),
+        ({"steps": 0}, "steps_per_cycle=0: must be at least 1"),
+        ({"sampler": "langevin", "steps": 2}, "have 1 step"),
+        ({"h": 0.0}, "step_size=0.0: must be positive"),
+        ({"h": math.nan}, "step_size=nan"),
+        ({"h": math.inf}, "step_size=inf"),
+        ({"temperature": -1.0}, "temperature=-1.0"),
+        ({"temperature": math.inf}, "temperature=inf"),
+        ({"temperature": math.nan}, "temperature=nan"),
+        ({"friction": Friction("gamma", -1.0)}, "friction=-1.0: must be not negative"),
+        ({"friction": Friction("gamma", math.nan)}, "friction=nan"),
+        ({"friction": Friction("gamma", 0.0)}, "never refreshes the momentum"),
+        ({"sampler": "sghmc", "friction": Friction("gamma", 0.0)}, "never refreshes the momentum"),
+        ({"sampler": "sghmc", "friction": Friction("gamma", 7.0)}, "outside [-1, 1]"),
+        ({"friction": Friction("beta", 5.0)}, "negative momentum decay, which cannot be split over the O's of OBABO"),
+        ({"sampler": "ovrvo", "friction": Friction("gamma", math.inf)}, "must be finite"),
+        ({"sampler": "hmc", "refresh": "keep"}, "the word BAB would never refresh its momentum"),
+        ({"sampler": "random_walk", "refresh": "keep"}, "the word A would never refresh its momentum"),
+        ({"sampler": "hmc", "refresh": "partial", "alpha": 1.0}, "sampler.alpha=1.0"),
+        ({"sampler": "hmc", "refresh": "partial", "alpha": -1.0}, "sampler.alpha=-1.0"),
+        ({"sampler": "nonreversible_langevin", "delta": 1.0}, "sampler.delta=1.0"),
+        ({"sampler": "nonreversible_langevin", "delta": math.nan}, "sampler.delta=nan"),
+        ({"sampler": "random_walk", "gradient": "full"}, "has no kick"),
+        ({"sampler": "hmc", "gradient": "none"}, "needs a gradient"),
+        ({"sampler": "hmc", "word": "A"}, "has no kick"),
+        ({"sampler": "aboba", "ends": "exact"}, "no gradient at the ends"),
+        ({"target": FourParts(2), "steps": 5, "batch_size": 1, "minibatches": "shuffled"}, "straddles an epoch"),
+        ({"target": FourParts(2), "batch_size": 5}, "batch_size=5"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_in_a_sentence(settings, message):
+    told = refusal(lambda: kernel(**settings))
+    assert message in told and "\n" not in told
+
+
+def test_what_is_allowed_at_the_edge():
+    """No friction with a fresh momentum; negative c in a single O; α = 0 and below; T = 0 without friction."""
+    assert kernel(friction=Friction("gamma", 0.0), refresh="full")
+    assert kernel("amagold", friction=Friction("beta", 50.0))
+    assert kernel("hmc", refresh="partial", alpha=0.0) and kernel("hmc", refresh="partial", alpha=-0.5)
+    assert kernel(friction=Friction("gamma", 0.0), temperature=0.0)
+    assert kernel("random_walk", refresh="partial")
+    assert kernel("sghmc", friction=Friction("gamma", 2 / 0.31))
+    assert kernel("nonreversible_langevin", delta=-0.9) and kernel("nonreversible_langevin", delta=0.0)
+
+
+# ---- what follows from the settings
+
+
+def test_defaults_of_the_table():
+    for name, row in SAMPLERS.items():
+        ours = kernel(name)
+        assert (ours.word.letters, ours.refresh, ours.acceptance, ours.steps) == (row.word, row.refresh, row.acceptance, 1)
+        assert ours.gradient == ("full" if row.gradient == "either" else row.gradient)
+        assert (ours.temperature, ours.mass, ours.alpha, ours.delta, ours.ends) == (1.0, 1.0, 0.9, 0.05, "minibatch")
+    assert kernel("sgld").friction.decay(0.3, False) == 0
+    assert kernel("sgld", friction=Friction("gamma", 2.0)).friction.value == 2.0
+    assert kernel().friction == Friction("gamma", 1.0)
+
+
+def test_a_row_of_one_s_own():
+    row = Sampler("BABAB", "partial", "metropolis", "full", "mine", steps=2)
+    assert kernel(row, steps=2).points == 5
+    assert lookup("ggmc").word == "OBABO" and "known samplers are" in refusal(lambda: lookup("zzz"))
+
+
+def test_the_gradient_of_hmc_is_that_of_the_target():
+    class Network(FourParts):
+        together = False
+
+    assert kernel("hmc", FourParts(2)).gradient == "full" and kernel("hmc", FourParts(2)).batches is None
+    assert kernel("hmc", Network(2), batch_size=2).gradient == "minibatch"
+
+
+def test_batches_are_for_the_points_that_need_one():
+    """L + 1 of OBABO, L of ABOBA; `ends: exact` takes none for its two ends: 4,001 steps a cycle of 4,000 batches."""
+    four = FourParts(2)
+    assert kernel(target=four, steps=4, batch_size=1).batches.points == 5
+    assert kernel("aboba", four, steps=4, batch_size=1).batches.points == 4
+    assert kernel(target=four, steps=4001, batch_size=1, ends="exact", minibatches="shuffled").batches.points == 4000
+    assert kernel(target=four, steps=1, batch_size=1, ends="exact").batches is None
+    assert kernel(target=four, steps=2).batches.batch_size == 4
+    assert kernel(steps=4).batches.points == 5 and kernel(steps=4).batches.std == 1.0
+    assert kernel(target=Quartic(2), steps=4).batches is None
+    assert kernel("hmc", steps=4).batches is None and kernel("hmc", steps=4).points == 5
+    assert kernel("random_walk").points == 0
+
+
+def test_momentum_scale_and_inverse_mass():
+    mass = torch.tensor([4.0, 0.25], dtype=F64)
+    ours = kernel(mass=mass, temperature=9.0)
+    assert ours.momentum_scale.tolist() == [6.0, 1.5] and ours.inverse_mass.tolist() == [0.25, 4.0]
+    assert (kernel(temperature=9.0).momentum_scale, kernel().inverse_mass) == (3.0, 1.0)
+
+
+def test_step_sizes_of_learning_rates():
+    assert step_size_of(0.1, 50_000) == pytest.approx(math.sqrt(2e-6))
+    assert step_size_of([0.04, 0.16], 4) == pytest.approx([0.1, 0.2])

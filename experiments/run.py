@@ -48,8 +48,6 @@ def run(config: dict) -> int:
     if finished is not None:
         return finished
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)  # more collapse where processes share the cores; parallelism is processes
-    if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # more chains in more processes are worth more than more threads, and never collapse
     pieces = build(config)
     store = sgmcmc.RunFolder(
@@ -237,7 +235,8 @@ class Voice:
         if kernel.impossible or not len(values):
             return []
         mean = float(values.mean())
-        warning = " (positive: not converged, or something is wrong)" if mean > 0.5 else ""
+        doubt = 3 * float(values.std()) / math.sqrt(len(values))
+        warning = " (positive: not converged, or something is wrong)" if mean > max(0.5, doubt) else ""
         return [f"mean log MH of the second half {mean:.3g}{warning}"]
 
     def _mixing_lines(self, metrics, result) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the tests of the engine share: targets with exact draws, scripted random numbers, the identities of an exact chain.
+"""What the tests of the engine share: targets with exact draws, scripted random numbers, identities of exact chains.
 
 A statistical test here starts many independent chains at exact draws of its target, so it needs no burn-in and its
 standard errors are those of independent numbers. A z-score of means over 10^5 chains passes ``LIMIT`` by chance
@@ -31,20 +31,28 @@ CHAINS = 100_000
 class FourParts(Quartic):
     """U = x⁴/4 + x³/3 + x²/2 in every coordinate, as a sum over four data that are unlike and not symmetric.
 
-    A batch's estimate is (4/B) Σ_batch of the data's slopes. ``exact`` draws are the quartic's.
+    A batch's estimates are (4/B) Σ_batch of the data's slopes and energies. ``exact`` draws are the quartic's.
     """
 
     data_size = 4
-    quartic = torch.tensor([0.10, 0.50, 0.30, 0.10], dtype=torch.float64)
+    quartics = torch.tensor([0.10, 0.50, 0.30, 0.10], dtype=torch.float64)
     cubics = torch.tensor([1.50, -0.90, 0.10, 0.30], dtype=torch.float64)
-    square = torch.tensor([0.20, -0.30, 0.90, 0.20], dtype=torch.float64)
+    squares = torch.tensor([0.20, -0.30, 0.90, 0.20], dtype=torch.float64)
     linears = torch.tensor([0.60, 0.20, -1.00, 0.20], dtype=torch.float64)
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
         if batch is None:
             return self._slope(theta)
-        q, c, s, b = (part.to(theta)[batch].mean(1, keepdim=True) for part in (self.quartic, self.cubics, self.square, self.linears))
-        return 4 * (((q * theta + c) * theta + s) * theta + b)
+        quartic, cubic, square, linear = self._of(theta, batch)
+        return 4 * (((quartic * theta + cubic) * theta + square) * theta + linear)
+
+    def estimate(self, theta: Tensor, batch: Tensor) -> Tensor:
+        quartic, cubic, square, linear = self._of(theta.double(), batch)
+        return 4 * (theta * (linear + theta * (square / 2 + theta * (cubic / 3 + theta * quartic / 4)))).sum(-1)
+
+    def _of(self, theta, batch):
+        parts = (self.quartics, self.cubics, self.squares, self.linears)
+        return [part.to(theta)[batch].mean(1, keepdim=True) for part in parts]
 
 
 # ---- random numbers that a test chooses

@@ -40,13 +40,17 @@ def test_metropolis_accepts_as_often_as_the_ratio(ratio):
 def rule(v, log_mh, delta):
     """(accepted, new v) of plain numbers."""
     v = tensor(*v)
-    accepted, sign, log_abs = persistent_uniform(tensor(*log_mh), torch.where(v < 0, -1.0, 1.0).to(F64), v.abs().log(), delta)
+    accepted, sign, log_abs = persistent_uniform(
+        tensor(*log_mh), torch.where(v < 0, -1.0, 1.0).to(F64), v.abs().log(), delta
+    )
     return accepted.tolist(), (sign * log_abs.exp()).tolist()
 
 
 def test_v_moves_wraps_and_is_divided_by_the_ratio():
     log = math.log
-    accepted, v = rule([0.3, 0.3, -0.5, 0.95, -0.1, 0.6], [log(2.0), log(0.3), log(0.4), log(1.5), log(0.2), log(0.7)], 0.1)
+    accepted, v = rule(
+        [0.3, 0.3, -0.5, 0.95, -0.1, 0.6], [log(2.0), log(0.3), log(0.4), log(1.5), log(0.2), log(0.7)], 0.1
+    )
     assert accepted == [True, False, False, True, True, False]
     assert v == pytest.approx([0.2, 0.4, -0.4, -0.95 / 1.5, 0.0, 0.7], abs=1e-15)
     accepted, v = rule([-0.95, 0.05, 0.2], [log(0.9), log(1.0), log(0.05)], -0.1)
@@ -72,7 +76,9 @@ def test_v_too_small_for_a_float_keeps_its_logarithm():
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_infinite_ratios(delta):
     """An infinite ratio accepts and leaves v = 0, not NaN; then everything works on; −∞ and NaN reject."""
-    accepted, sign, log_abs = persistent_uniform(tensor(INF, -INF, NAN), tensor(1, 1, -1), tensor(-0.5, -0.5, -0.5), delta)
+    accepted, sign, log_abs = persistent_uniform(
+        tensor(INF, -INF, NAN), tensor(1, 1, -1), tensor(-0.5, -0.5, -0.5), delta
+    )
     assert accepted.tolist() == [True, False, False]
     assert float(log_abs[0]) == -INF and not bool(log_abs.isnan().any()) and not bool(sign.isnan().any())
     again, sign, log_abs = persistent_uniform(tensor(-1.0, INF, INF), sign, log_abs, delta)
@@ -89,8 +95,8 @@ def test_v_starts_uniform():
 
 
 def test_v_stays_uniform_and_its_acceptances_are_metropolis_s():
-    """A random walk on a normal: |v| after 60 decisions is uniform; the acceptance is that of fresh uniforms; rejections
-    come in clusters (the number a chain varies more than a binomial one's)."""
+    """A random walk on a normal: |v| after 60 decisions is uniform; the acceptance is that of fresh uniforms;
+    rejections come in clusters (their number varies more from chain to chain)."""
     chains, decisions = 20_000, 60
     results = {}
     for delta in (0.03, None):

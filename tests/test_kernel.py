@@ -6,9 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import FourParts, refusal
+from torch import nn
 
+from sgmcmc.data import Dataset
 from sgmcmc.kernel import Friction, make_kernel, step_size_of
 from sgmcmc.potentials.analytic import Gaussian, Quartic
+from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.samplers import SAMPLERS, Sampler, lookup
 from sgmcmc.schedules import Schedule
 
@@ -29,7 +32,9 @@ def decay(h=0.3, euler=False, **given):
 # ---- friction and step size
 
 
-@pytest.mark.parametrize(("rate", "beta"), [(1e-6, 0.999936), (1e-4, 0.999361), (1e-3, 0.997982), (1e-2, 0.993632), (1e-1, 0.98)])
+@pytest.mark.parametrize(
+    ("rate", "beta"), [(1e-6, 0.999936), (1e-4, 0.999361), (1e-3, 0.997982), (1e-2, 0.993632), (1e-1, 0.98)]
+)
 def test_fixed_friction_gives_the_paper_s_momentum_decays(rate, beta):
     """β(ℓ) = e^{−γ √(ℓ/N)} at the one γ of all the paper's learning rates."""
     h = step_size_of(rate, 50_000)
@@ -67,7 +72,13 @@ def test_friction_is_said_in_one_way():
 def test_a_step_of_each_schedule_has_its_own_friction():
     """c follows from each step's own h; the O's that meet at a seam have the product of theirs, and the noise to it."""
     schedule = Schedule("palindromic_cosine")
-    ours = kernel(steps=3, schedule=schedule, friction=Friction("gamma", 0.7), temperature=2.0, mass=torch.tensor([1.0, 4.0], dtype=F64))
+    ours = kernel(
+        steps=3,
+        schedule=schedule,
+        friction=Friction("gamma", 0.7),
+        temperature=2.0,
+        mass=torch.tensor([1.0, 4.0], dtype=F64),
+    )
     program = ours.program(0, F64, torch.device("cpu"))[0]
     sizes = [0.3 * factor for factor in schedule.factors(3, 0)]
     halves = [math.exp(-0.7 * size / 2) for size in sizes]
@@ -102,7 +113,9 @@ def test_ovrvo_scales_both_a_and_b():
 
 
 def test_numbers_are_rounded_once():
-    ours = kernel(steps=2, friction=Friction("gamma", 1 / 3), mass=torch.tensor([1.0, 3.0], dtype=F64), dtype=torch.float32)
+    ours = kernel(
+        steps=2, friction=Friction("gamma", 1 / 3), mass=torch.tensor([1.0, 3.0], dtype=F64), dtype=torch.float32
+    )
     exact, single = (ours.program(0, dtype, "cpu")[0] for dtype in (F64, torch.float32))
     for (_, keep, scale), (_, keep32, scale32) in zip(exact, single, strict=True):
         assert keep == keep32  # numbers stay Python's
@@ -124,13 +137,15 @@ def test_a_number_for_each_chain_is_a_column():
 
 # ---- where log MH cannot be had, and what is refused
 
-ONE_SIDED = "do not read the same backwards|does not read the same backwards"
 IMPOSSIBLE = {
     "E": ({"sampler": "sghmc"}, "no backward trajectory"),
     "AE": ({"sampler": "sghmc", "word": "AE"}, "no backward trajectory"),
     "BAO": ({"word": "BAO"}, "word BAO does not read the same backwards"),
     "cosine": ({"schedule": Schedule("cosine"), "steps": 3}, "cosine schedule does not read the same backwards"),
-    "OBAB": ({"word": "OBAB", "schedule": Schedule("palindromic_cosine"), "steps": 3}, "under a schedule the O's of OBAB"),
+    "OBAB": (
+        {"word": "OBAB", "schedule": Schedule("palindromic_cosine"), "steps": 3},
+        "under a schedule the O's of OBAB",
+    ),
     "T = 0": ({"temperature": 0.0}, "temperature > 0"),
 }
 
@@ -166,6 +181,15 @@ def test_a_target_that_is_no_fixed_function_is_not_corrected():
 
     assert kernel(target=Normed(2)).inexact == Normed.inexact and kernel(target=Normed(2)).impossible is None
     assert Normed.inexact in refusal(lambda: kernel(target=Normed(2), acceptance="metropolis"))
+
+
+def test_a_network_with_batch_normalisation_is_not_corrected():
+    data = Dataset(torch.randn(8, 3), torch.arange(8) % 2, 2)
+    for norm, refused in ((nn.BatchNorm1d(4), True), (nn.LayerNorm(4), False)):
+        target = NetworkPotential(nn.Sequential(nn.Linear(3, 4), norm, nn.Linear(4, 2)), data)
+        told = refusal(lambda: kernel(target=target, batch_size=4, acceptance="metropolis"))  # noqa: B023
+        assert ("batch normalisation" in told) == refused
+        assert kernel(target=target, batch_size=4).impossible is None
 
 
 @pytest.mark.parametrize(
@@ -231,7 +255,12 @@ def test_what_is_allowed_at_the_edge():
 def test_defaults_of_the_table():
     for name, row in SAMPLERS.items():
         ours = kernel(name)
-        assert (ours.word.letters, ours.refresh, ours.acceptance, ours.steps) == (row.word, row.refresh, row.acceptance, 1)
+        assert (ours.word.letters, ours.refresh, ours.acceptance, ours.steps) == (
+            row.word,
+            row.refresh,
+            row.acceptance,
+            1,
+        )
         assert ours.gradient == ("full" if row.gradient == "either" else row.gradient)
         assert (ours.temperature, ours.mass, ours.alpha, ours.delta, ours.ends) == (1.0, 1.0, 0.9, 0.05, "minibatch")
     assert kernel("sgld").friction.decay(0.3, False) == 0

@@ -69,7 +69,13 @@ def test_shuffled_batches_read_the_same_backwards(size, batch, points, places, c
     per_epoch = size // batch
     for drawn in counts:  # whole epochs, aligned at one end
         starts = [0] if not coin else [0, 1]
-        whole = [all(len(frozenset.union(*drawn[i : i + per_epoch])) == per_epoch * batch for i in range(s, points - per_epoch + 1, per_epoch)) for s in starts]
+        whole = [
+            all(
+                len(frozenset.union(*drawn[i : i + per_epoch])) == per_epoch * batch
+                for i in range(s, points - per_epoch + 1, per_epoch)
+            )
+            for s in starts
+        ]
         assert points < per_epoch or any(whole)
 
 

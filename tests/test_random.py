@@ -58,7 +58,9 @@ def test_numbers_are_those_of_a_place_and_not_of_an_order():
         rows = chains if isinstance(chains, torch.Tensor) else torch.tensor(list(chains))
         assert torch.equal(part, whole[steps.start : steps.stop][:, rows])
     assert torch.equal(random.uniform("noise", 7, range(4, 9), 3), random.uniform("noise", 7, 9, 3)[4:])
-    assert torch.equal(random.integers("noise", 7, range(2, 4), range(5, 6), 3, 10), random.integers("noise", 7, 4, 9, 3, 10)[2:, 5:6])
+    assert torch.equal(
+        random.integers("noise", 7, range(2, 4), range(5, 6), 3, 10), random.integers("noise", 7, 4, 9, 3, 10)[2:, 5:6]
+    )
     assert torch.equal(random.permutation("noise", 7, range(5, 6), 6), random.permutation("noise", 7, 9, 6)[5:6])
     assert torch.equal(whole, Random(5).normal("noise", 7, range(12), 9, 3, F64))
 
@@ -84,7 +86,12 @@ def test_everything_that_names_a_number_changes_it():
 def test_streams_and_neighbours_do_not_correlate():
     numbers = {
         name: Random(1).normal(stream, trajectory, 2, 100_000, 2, F64)
-        for name, stream, trajectory in [("a", "noise", 0), ("b", "noise", 1), ("c", "minibatch", 0), ("d", "decision", 0)]
+        for name, stream, trajectory in [
+            ("a", "noise", 0),
+            ("b", "noise", 1),
+            ("c", "minibatch", 0),
+            ("d", "decision", 0),
+        ]
     }
     first = numbers.pop("a")
     for other in numbers.values():
@@ -112,7 +119,7 @@ def test_normals_have_their_moments_and_tails(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64])
 def test_the_most_extreme_words_give_finite_normals(dtype, monkeypatch):
-    """Whatever the two words: never infinite, up to 6.66 (beyond which a normal is once in 4e10), and 0 at the least."""
+    """Whatever the two words: finite, of a size from 0 to 6.66, beyond which a normal is once in 4e10."""
     a, b = (grid.flatten() for grid in torch.meshgrid(EXTREMES, EXTREMES, indexing="ij"))
     monkeypatch.setattr(Random, "words", lambda self, *place: (a.clone().view(1, -1, 1), b.clone().view(1, -1, 1)))
     z = Random(0).normal("noise", 0, 2, len(a), 1, dtype)

@@ -98,7 +98,13 @@ ONE_DECISION = {
     "an epoch and one": (FourParts(2), "ggmc", 0.2, 4, {"batch_size": 1, "minibatches": "shuffled"}),
     "two epochs and one": (FourParts(2), "ggmc", 0.25, 4, {"batch_size": 2, "minibatches": "shuffled"}),
     "exact ends": (FourParts(2), "ggmc", 0.15, 5, {"batch_size": 1, "minibatches": "shuffled", "ends": "exact"}),
-    "exact ends, independent": (FourParts(2), "hmc", 0.12, 4, {"batch_size": 2, "ends": "exact", "gradient": "minibatch"}),
+    "exact ends, independent": (
+        FourParts(2),
+        "hmc",
+        0.12,
+        4,
+        {"batch_size": 2, "ends": "exact", "gradient": "minibatch"},
+    ),
     "prior": (linear_regression(), "ggmc", 0.15, 3, {"batch_size": 3}),
 }
 
@@ -176,6 +182,20 @@ def test_a_missing_flip_would_be_seen():
     end, back, record = both_outcomes(kernel, target, state, 1, 0)
     unturned = record.accept_prob * ((end.theta * end.momentum) + (back.theta * back.momentum)).mean(-1)
     assert abs(z_score(unturned)) > 20
+
+
+def test_estimates_are_unbiased():
+    """Over all batches: the four parts' and the regression's N/B Σ, prior included, is the full gradient and U."""
+    theta = torch.tensor([[0.3, -1.2]], dtype=F64)
+    for target in (FourParts(2), linear_regression()):
+        size = target.data_size
+        one = torch.arange(size)[:, None]
+        two = torch.cartesian_prod(torch.arange(size), torch.arange(size))
+        for batches in (one, two):
+            slopes = target.gradient(theta.expand(len(batches), 2), batches)
+            torch.testing.assert_close(slopes.mean(0), target.gradient(theta)[0])
+    energies = FourParts(2).estimate(theta.expand(4, 2), torch.arange(4)[:, None])
+    torch.testing.assert_close(energies.mean(), FourParts(2).potential(theta)[0])
 
 
 # ---- the independent evaluation: the table of letters, one after the other, no code of the library
@@ -376,7 +396,9 @@ def affine(kernel, target):
     batches = unit[:, (2 + draws) * d :].reshape(chains, points, d).transpose(0, 1)
     state = start(kernel, target, unit[:, :d].contiguous(), Random(0), range(chains))
     state.momentum = unit[:, d : 2 * d].contiguous()
-    end, _ = run_trajectory(replace(kernel, acceptance="monitor"), target, state, Scripted(0, noise, batches), 0, range(chains))
+    end, _ = run_trajectory(
+        replace(kernel, acceptance="monitor"), target, state, Scripted(0, noise, batches), 0, range(chains)
+    )
     columns = torch.cat((end.theta, end.momentum), 1).T
     return columns[:, : 2 * d], columns[:, 2 * d : (2 + draws) * d], columns[:, (2 + draws) * d :]
 
@@ -610,7 +632,9 @@ def test_amagold_is_its_paper(beta):
     """Algorithm 2, and Algorithm 3 in v, line by line, at εβ < 1 and > 1 with σ ≠ 1; decisions included."""
     epsilon, sigma, steps, chains = 0.35, 1.4, 4, 200
     target = Quartic(2, noise=0.5)
-    kernel = kernel_of("amagold", target, epsilon, steps, friction=Friction("beta", beta), mass=torch.tensor([sigma**2] * 2, dtype=F64))
+    kernel = kernel_of(
+        "amagold", target, epsilon, steps, friction=Friction("beta", beta), mass=torch.tensor([sigma**2] * 2, dtype=F64)
+    )
     state = exact_state(kernel, target, Random(1), chains)
     noise = Random(2).normal("gibbs", 0, steps + 1, chains, 2, F64)
     points = Random(2).normal("gibbs", 1, steps, chains, 2, F64)
@@ -727,7 +751,9 @@ def test_amagold_s_log_ratio_on_a_quadratic():
     sigma = 1.4
     target = Gaussian(covariance=COVARIANCE)
     mass = torch.tensor([sigma**2, sigma**2], dtype=F64)
-    kernel = kernel_of("l2mc", target, H, 5, friction=Friction("beta", 0.4), temperature=T, mass=mass, acceptance="monitor")
+    kernel = kernel_of(
+        "l2mc", target, H, 5, friction=Friction("beta", 0.4), temperature=T, mass=mass, acceptance="monitor"
+    )
     state = exact_state(kernel, target, Random(1), 50)
     random = Random(1)
     end, record = run_trajectory(kernel, target, state, random, 0, range(50))
@@ -746,7 +772,9 @@ def test_acceptance_of_a_leapfrog_on_a_standard_normal():
     assert float(record.accept_prob.mean()) == pytest.approx(0.653, abs=0.016)  # 6 standard errors and .003
 
 
-@pytest.mark.parametrize(("word", "gamma", "order"), [("BAB", 0, 3.0), ("OBABO", 1.0, 3.0), ("ABA", 0, 3.0), ("ABOBA", 1.0, 2.5)])
+@pytest.mark.parametrize(
+    ("word", "gamma", "order"), [("BAB", 0, 3.0), ("OBABO", 1.0, 3.0), ("ABA", 0, 3.0), ("ABOBA", 1.0, 2.5)]
+)
 def test_energy_error_of_a_step_by_its_order_in_h(word, gamma, order):
     """h³; with noise between the kicks of ABOBA, whose two drifts then differ by √h times a normal, h^2.5."""
     target, spread = quartic(0.0), []
@@ -973,7 +1001,9 @@ def test_kinetic_change_is_one_difference_of_the_stored_momenta():
 # ---- a network, by brute force
 
 
-@pytest.mark.parametrize("settings", [{"minibatches": "shuffled"}, {"ends": "exact"}, {"temperature": 0.5, "word": "ABOBA"}])
+@pytest.mark.parametrize(
+    "settings", [{"minibatches": "shuffled"}, {"ends": "exact"}, {"temperature": 0.5, "word": "ABOBA"}]
+)
 def test_log_ratio_of_a_network_by_brute_force(settings):
     """A 3-4-2 perceptron in float64: the trajectory, U and log MH by autograd on separate tensors."""
     data = Dataset(Random(1).normal("split", 0, 1, 12, 3, F64)[0].float().double(), torch.arange(12) % 3 % 2, 2)
@@ -1004,7 +1034,8 @@ def test_log_ratio_of_a_network_by_brute_force(settings):
         (gradient,) = torch.autograd.grad(energy(theta, index), theta)
         return gradient
 
-    path = Path(word, [h] * steps, [math.exp(-0.7 * h)] * steps, theta, state.momentum, torch.ones(1, dtype=F64), temperature, slope, noise)  # fmt: skip
+    decays, ones = [math.exp(-0.7 * h)] * steps, torch.ones(1, dtype=F64)
+    path = Path(word, [h] * steps, decays, theta, state.momentum, ones, temperature, slope, noise)
     ratio = -(energy(path.theta, torch.arange(12)) - energy(theta, torch.arange(12)) + path.work) / temperature
     torch.testing.assert_close(end.theta, path.theta, rtol=0, atol=1e-12)
     torch.testing.assert_close(record.log_accept, ratio, rtol=0, atol=1e-10)

@@ -84,7 +84,8 @@ def test_kicks_with_no_drift_between_them_share_a_point():
 
 
 @pytest.mark.parametrize(
-    ("letters", "points"), [("OBABO", 6), ("BAB", 6), ("BAOAB", 6), ("ABOBA", 5), ("EA", 5), ("BABAB", 11), ("A", 0), ("BBABB", 6)]
+    ("letters", "points"),
+    [("OBABO", 6), ("BAB", 6), ("BAOAB", 6), ("ABOBA", 5), ("EA", 5), ("BABAB", 11), ("A", 0), ("BBABB", 6)],
 )
 def test_gradient_points_of_five_steps(letters, points):
     assert Word(letters).gradient_points(5) == points
@@ -115,7 +116,10 @@ def test_o_s_at_a_seam_are_one_draw():
     assert [op.point for op in ops if op.letter == "B"] == [0, 1, 1, 2, 2, 3]
 
 
-@pytest.mark.parametrize(("letters", "both"), [("OBABO", True), ("BAB", True), ("BAOAB", True), ("ABOBA", False), ("BA", False), ("EA", False), ("OBAB", True)])
+@pytest.mark.parametrize(
+    ("letters", "both"),
+    [("OBABO", True), ("BAB", True), ("BAOAB", True), ("ABOBA", False), ("BA", False), ("EA", False), ("OBAB", True)],
+)
 def test_where_the_first_and_last_gradient_stand(letters, both):
     assert Word(letters).kicks_at_both_ends == both
 

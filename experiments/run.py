@@ -116,7 +116,9 @@ class Voice:
         self.config, self.pieces, self.path = config, pieces, path
         kernel = pieces.kernel
         self.acceptance = "acceptance"
-        if kernel.inexact:
+        if kernel.impossible:
+            self.acceptance = "acceptance (log MH is -inf)"
+        elif kernel.inexact:
             self.acceptance = f"not exact: {kernel.inexact}"
         elif kernel.acceptance == "monitor":
             self.acceptance = "acceptance (not at the target)"

@@ -312,7 +312,7 @@ PINNED = {
     "experiment=wenzel2020": "767dbb1597a5",
     "model=mlp sampler=amagold sampler.b=.01 lr=.0005 steps_per_cycle=10 cycles=100": "71e475953abc",
     "model=logistic data=heart sampler=amagold step_size=1e-3 batch_size=16 chains=100 cycles=3000": "6fd56dd6c214",
-    "model=gaussian_pairs model.pairs=10 sampler=nonreversible_langevin step_size=.08 sampler.alpha=.94": "cfc9a28b784f",
+    "model=gaussian_pairs model.pairs=10 sampler=nonreversible_langevin step_size=.08": "5484026c6c43",
     "model=double_well sampler=amagold step_size=.25 chains=200 cycles=700 burn_in=200 model.noise=1": "cbaa13a2c05c",
     "model=banana sampler=hmc step_size=[.05,.1,.15] steps_per_cycle=10": "a7135b33a797",
     "model=hierarchical_regression sampler=ovrvo step_size=.05 friction=2 dtype=float64": "7517a5a075d9",

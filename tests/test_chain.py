@@ -1,0 +1,589 @@
+"""A run of many cycles: what an interruption, a longer plan, a divergence or an adaptation does to it, to the bit."""
+
+import math
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import LIMIT, FourParts, z_score
+
+from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, Chain, Plan, run
+from sgmcmc.data import Dataset
+from sgmcmc.kernel import Friction, make_kernel
+from sgmcmc.models import MLP
+from sgmcmc.potentials.analytic import Gaussian, Quartic
+from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.potentials.regression import HierarchicalRegression
+from sgmcmc.random import Random
+from sgmcmc.schedules import Schedule
+from sgmcmc.store import RunFolder, load_metrics, load_samples
+from sgmcmc.trajectory import run_trajectory, start
+
+F64 = torch.float64
+TIMES = ("seconds", "steps_per_second")
+
+
+class Memory:
+    """A store that keeps what it is given, and gives back the last block's state."""
+
+    def __init__(self, die_after=None):
+        self.rows, self.draws, self.trace, self.state, self.blocks = [], [], [], None, 0
+        self.die_after = die_after
+
+    def load(self):
+        return self.state
+
+    def commit(self, rows, draws, state, trace_rows=None):
+        if self.die_after is not None and self.blocks >= self.die_after:
+            raise KeyboardInterrupt("killed")
+        self.rows += rows
+        self.draws += [] if draws is None else list(draws)
+        self.trace += trace_rows or []
+        self.state, self.blocks = copied(state), self.blocks + 1
+
+
+def copied(value):
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {key: copied(one) for key, one in value.items()}
+    return type(value)(map(copied, value)) if isinstance(value, list | tuple) else value
+
+
+def small_network(**settings):
+    data = Dataset(Random(1).normal("split", 0, 1, 12, 3, F64)[0], torch.arange(12) % 3 % 2, 2)
+    torch.manual_seed(0)  # the parameters that the module is made with
+    return NetworkPotential(MLP(3, (4,), 2), data, prior="unit", dtype=F64, **settings), data
+
+
+def network_case(**settings):
+    target, data = small_network()
+    kernel = make_kernel(
+        "ggmc",
+        target,
+        0.1,
+        steps=4,
+        batch_size=3,
+        minibatches="shuffled",
+        acceptance="metropolis",
+        dtype=F64,
+        **settings,
+    )
+    return target, kernel, {"test": (data.inputs.float(), data.targets), "ood": (data.inputs.float() + 3, None)}
+
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+@case
+def ggmc_with_runs_of_batches():
+    kernel = make_kernel(
+        "ggmc", FourParts(2), 0.2, steps=1, batch_size=1, minibatches="shuffled", acceptance="metropolis"
+    )
+    return FourParts(2), kernel, {}, Plan(9, burn_in=3, thin=2, log_every=2, save_every=1)
+
+
+@case
+def nonreversible_with_tuning_for_each_chain():
+    kernel = make_kernel("nonreversible_langevin", Quartic(2), [0.3, 0.5, 0.9])
+    return Quartic(2), kernel, {}, Plan(9, burn_in=5, tune=0.8, save_every=2)
+
+
+@case
+def hmc_with_a_mass_and_a_random_direction():
+    target = Gaussian(covariance=[1.0, 9.0], noise=0.5)
+    schedule = Schedule("cosine", direction="random")
+    kernel = make_kernel("ggmc", target, 0.4, steps=3, schedule=schedule, acceptance="metropolis")
+    return target, kernel, {}, Plan(9, burn_in=4, tune=0.7, estimate_mass=True, save_every=3, log_every=4)
+
+
+@case
+def networks_one_after_the_other():
+    target, kernel, predictions = network_case()
+    return target, kernel, predictions, Plan(6, burn_in=2, save_every=1, trace=2, trace_cycles=(0, 4))
+
+
+@case
+def regression_with_gibbs():
+    target = HierarchicalRegression()
+    kernel = make_kernel("persistent_langevin", target, 0.05)
+    return target, kernel, {}, Plan(8, save_every=2, log_every=3)
+
+
+@case
+def stairs():
+    kernel = make_kernel("ggmc", Quartic(2, noise=1.0), 0.5, steps=2, schedule=Schedule("stairs", every=2, factor=0.5))
+    return Quartic(2, noise=1.0), kernel, {}, Plan(7, save_every=2)
+
+
+def go(name, store=None, cycles=None, seed=1, chains=3, report=None, **changes):
+    target, kernel, predictions, plan = CASES[name]()
+    plan = replace(plan, cycles=cycles or plan.cycles, **changes)
+    random = Random(seed)
+
+    def initial():
+        dtype = F64 if "network" in name else torch.float32
+        return target.initial(chains, random).to(dtype)
+
+    return run(kernel, target, plan, random, chains, initial, predictions, store, report)
+
+
+def timeless(rows):
+    return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
+
+
+def same_rows(one, other):
+    assert len(one) == len(other)
+    for left, right in zip(timeless(one), timeless(other), strict=True):
+        assert left.keys() == right.keys()
+        for key in left:
+            assert left[key] == right[key] or (math.isnan(left[key]) and math.isnan(right[key])), key
+
+
+def same_state(one, other):
+    """Two checkpoints, but for the seconds that were spent."""
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one.keys() - {"seconds", "row_start"}:
+            same_state(one[key], other[key])
+    elif isinstance(one, list | tuple):
+        for left, right in zip(one, other, strict=True):
+            same_state(left, right)
+    else:
+        assert one == other
+
+
+def same(one: Memory, other: Memory):
+    assert len(one.draws) == len(other.draws)
+    assert all(torch.equal(left, right) for left, right in zip(one.draws, other.draws, strict=True))
+    same_rows(one.rows, other.rows)
+    same_rows(one.trace, other.trace)
+    same_state(one.state, other.state)
+
+
+# ---- resuming
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_killed_after_any_block_it_ends_as_the_uninterrupted_run(name):
+    """Killed again after every single block, so also several times: draws, rows, trace and last checkpoint."""
+    whole = Memory()
+    assert go(name, whole).status == DONE
+    broken, kills, status = Memory(), 0, None
+    while status != DONE and kills < 20:
+        broken.die_after = broken.blocks + 1
+        try:
+            status = go(name, broken).status
+        except KeyboardInterrupt:
+            kills += 1
+    assert status == DONE and kills > 2
+    same(whole, broken)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_signalled_in_any_cycle_it_ends_as_the_uninterrupted_run(name):
+    """SIGTERM after each of the cycles: what is complete is written, status interrupted, and the rest follows."""
+    whole = Memory()
+    cycles = go(name, whole).cycles
+    broken = Memory()
+    for cycle in range(1, cycles):
+        result = go(
+            name,
+            broken,
+            report=lambda chain, row, cycle=cycle: chain.cycle == cycle and os.kill(os.getpid(), signal.SIGTERM),
+        )
+        assert (result.status, result.cycles) == (INTERRUPTED, cycle)
+        assert broken.state["cycle"] == cycle
+    assert go(name, broken).status == DONE
+    same(whole, broken)
+
+
+def test_a_signal_inside_a_trajectory_leaves_it():
+    """The cycle is begun again later; nothing of it is kept."""
+    whole, broken = Memory(), Memory()
+    go("stairs", whole)
+    calls = []
+
+    class Bell(Quartic):
+        def gradient(self, theta, batch=None):
+            calls.append(1)
+            if len(calls) == 8:
+                os.kill(os.getpid(), signal.SIGUSR1)
+            return super().gradient(theta, batch)
+
+    _, kernel, _, plan = CASES["stairs"]()
+    random = Random(1)
+    target = Bell(2, noise=1.0)
+    result = run(kernel, target, plan, random, 3, lambda: target.initial(3, random).float(), None, broken)
+    assert result.status == INTERRUPTED and 0 < result.cycles < 7
+    assert go("stairs", broken).status == DONE
+    same(whole, broken)
+
+
+def test_a_signal_while_resuming_does_not_write_half_a_chain():
+    """The checkpoint that is there stays whole: it is not replaced by one of which half is taken up."""
+    store = Memory()
+    go("hmc_with_a_mass_and_a_random_direction", store, cycles=6)
+    before = copied(store.state)
+
+    class Bell(dict):
+        def __getitem__(self, key):
+            if key == "tuning":
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().__getitem__(key)
+
+    store.state = Bell(store.state)
+    result = go("hmc_with_a_mass_and_a_random_direction", store)
+    assert result.status == INTERRUPTED
+    same_state(before, dict(store.state))
+
+
+def test_a_signal_before_the_first_cycle_writes_nothing():
+    store, target = Memory(), Quartic(2)
+
+    def initial():
+        os.kill(os.getpid(), signal.SIGINT)
+        return torch.zeros(1, 2)
+
+    result = run(make_kernel("hmc", target, 0.1), target, Plan(3), Random(1), 1, initial, None, store)
+    assert (result.status, store.blocks, result.cycles) == (INTERRUPTED, 0, 0)
+
+
+def test_signal_handlers_are_given_back():
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)]
+    go("stairs")
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)] == handlers
+
+
+@pytest.mark.parametrize("name", ["ggmc_with_runs_of_batches", "networks_one_after_the_other"])
+def test_the_run_folder_brings_it_back_bit_for_bit(name, tmp_path):
+    """Through the disk: interrupted after some cycles, twice, opened anew each time."""
+    results = {}
+    for folder, stops in (("whole", ()), ("broken", (2, 5))):
+        for stop in (*stops, None):
+            with RunFolder(tmp_path / folder, {"hash": name}) as store:
+                results[folder] = go(
+                    name,
+                    store,
+                    report=lambda chain, row, stop=stop: chain.cycle == stop and os.kill(os.getpid(), signal.SIGTERM),
+                )
+            assert results[folder].status == (INTERRUPTED if stop else DONE)
+    assert torch.equal(load_samples(tmp_path / "whole"), load_samples(tmp_path / "broken"))
+    one, other = (load_metrics(tmp_path / folder) for folder in ("whole", "broken"))
+    for column in one.keys() - set(TIMES):
+        assert one[column].tobytes() == other[column].tobytes(), column
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_longer_plan_continues_the_shorter_run(name):
+    """At a cycle where both write a row: the longer run is then the same to the bit."""
+    whole, grown = Memory(), Memory()
+    cycles = {"hmc_with_a_mass_and_a_random_direction": 8, "ggmc_with_runs_of_batches": 8}.get(name, 6)
+    shorter = {"hmc_with_a_mass_and_a_random_direction": 4, "ggmc_with_runs_of_batches": 4}.get(name, 3)
+    go(name, whole, cycles=cycles)
+    assert go(name, grown, cycles=shorter).cycles == shorter
+    go(name, grown, cycles=cycles)
+    same(whole, grown)
+
+
+def test_a_run_that_is_done_is_left_alone():
+    store = Memory()
+    go("stairs", store)
+    before, rows, draws = copied(store.state), len(store.rows), len(store.draws)
+    result = go("stairs", store)
+    assert (result.status, result.cycles) == (DONE, 7)
+    same_state(before, store.state)
+    assert (len(store.rows), len(store.draws)) == (rows, draws)
+
+
+# ---- what is kept, and the columns
+
+
+def test_without_a_store_everything_is_in_the_result():
+    store = Memory()
+    one, other = go("ggmc_with_runs_of_batches", store), go("ggmc_with_runs_of_batches")
+    assert one.draws is None and torch.equal(other.draws, torch.stack(store.draws))
+    assert other.draws.shape == (3, 3, 2)  # cycles 5, 7 and 9 of burn-in 3, thin 2
+    assert [row["cycle"] for row in other.rows] == [2, 4, 6, 8, 9]
+    assert other.proposed == 27 and 0 < other.accepted <= 27
+    same_rows(one.rows, other.rows)
+
+
+def test_rows_are_means_over_cycles_and_chains():
+    target = Quartic(2, noise=1.0)
+    kernel = make_kernel("ggmc", target, 0.5, steps=2, acceptance="metropolis")
+    fine, coarse = [], []
+    for log_every, rows in ((1, fine), (3, coarse)):
+        random = Random(3)
+        plan = Plan(6, log_every=log_every, epochs_per_cycle=0.5)
+        rows += run(kernel, target, plan, random, 40, lambda: target.exact(40, random).float()).rows  # noqa: B023
+    for number, row in enumerate(coarse):
+        parts = fine[3 * number : 3 * number + 3]
+        for key in ("potential", "delta_potential", "delta_kinetic", "log_accept", "accept_prob", "accepted"):
+            assert row[key] == pytest.approx(sum(part[key] for part in parts) / 3, rel=1e-12), key
+        assert row["kinetic_temperature"] == parts[-1]["kinetic_temperature"]
+        assert (row["cycle"], row["epoch"], row["step"]) == (3 * number + 3, 1.5 * (number + 1), 6 * (number + 1))
+        assert row["log_accept"] == pytest.approx(-(row["delta_potential"] + row["delta_kinetic"]))
+
+
+def test_the_draw_is_the_state_after_the_decision():
+    """A rejection counts again; draws, U and acceptance are those of the trajectories, one by one."""
+    target = Quartic(2, noise=1.0)
+    kernel = make_kernel("ggmc", target, 0.8, steps=2, acceptance="metropolis", dtype=F64)
+    random = Random(3)
+    result = run(kernel, target, Plan(8), random, 5, lambda: target.initial(5, random))
+    state = start(kernel, target, target.initial(5, random), random, range(5))
+    for index in range(8):
+        before = state
+        state, record = run_trajectory(kernel, target, state, random, index, range(5))
+        assert torch.equal(result.draws[index], state.theta)
+        assert result.rows[index]["accepted"] == float(record.accepted.double().mean())
+        assert torch.equal(state.theta[~record.accepted], before.theta[~record.accepted])
+    assert 0 < result.accepted < 40
+
+
+def test_predictions_of_the_sample_and_of_the_ensemble():
+    """The ensemble is the mean of the probabilities of the draws after the burn-in, rejected ones again."""
+    target, kernel, predictions = network_case()
+    random = Random(1)
+    result = run(kernel, target, Plan(5, burn_in=2), random, 2, lambda: target.initial(2, random), predictions)
+    inputs, labels = predictions["test"]
+    members = torch.cat([target.predict(theta[None], inputs) for draw in result.draws for theta in draw])
+    joint = members.mean(0)
+    nll = -joint[torch.arange(12), labels].log().mean()
+    assert result.rows[-1]["test_ensemble_nll"] == pytest.approx(float(nll), rel=1e-12)
+    assert result.rows[-1]["test_ensemble_accuracy"] == pytest.approx(
+        float((joint.argmax(1) == labels).double().mean())
+    )
+    single = -members[-2:, torch.arange(12), labels].log().mean()
+    assert result.rows[-1]["test_nll"] == pytest.approx(float(single), rel=1e-12)
+    outside = torch.cat([target.predict(theta[None], predictions["ood"][0]) for theta in result.draws[-1]])
+    entropy = -(outside * outside.log()).sum(-1).mean()
+    assert result.rows[-1]["ood_entropy"] == pytest.approx(float(entropy), rel=1e-10)
+
+
+def test_a_traced_cycle_has_a_row_every_few_points():
+    target, kernel, _ = network_case()
+    store, random = Memory(), Random(1)
+    run(kernel, target, Plan(3, trace=2, trace_cycles=(1,)), random, 2, lambda: target.initial(2, random), None, store)
+    assert {row["cycle"] for row in store.trace} == {2} and {row["chain"] for row in store.trace} == {0, 1}
+    steps = [row["step"] for row in store.trace if row["chain"] == 0]
+    assert steps == sorted(steps) and min(steps) == 4 and max(steps) == 7
+    assert all(row["exact"] == 0 and math.isfinite(row["log_accept"]) for row in store.trace)
+
+
+# ---- divergence is a result
+
+
+class Cliff(Quartic):
+    """NaN beyond 1.5, where the chains with large steps come soon."""
+
+    def gradient(self, theta, batch=None):
+        slope = super().gradient(theta, batch)
+        return torch.where(theta.abs() > 1.5, math.nan, slope)
+
+    def potential(self, theta):
+        return torch.where((theta.abs() > 1.5).any(-1), math.nan, super().potential(theta))
+
+
+def cliff(acceptance, cycles=40, **plan):
+    target = Cliff(1)
+    kernel = make_kernel("ggmc", target, [0.01, 1.9, 0.02, 1.7], steps=3, acceptance=acceptance, dtype=F64)
+    return run(kernel, target, Plan(cycles, **plan), Random(1), 4, lambda: torch.zeros(4, 1, dtype=F64))
+
+
+def test_under_monitor_only_the_diverged_chains_stand_still():
+    result = cliff("monitor", cycles=8)
+    assert result.status == DONE
+    moved = (result.draws[1:] != result.draws[:-1])[..., 0]
+    assert bool(moved[:, [0, 2]].all()) and not bool(moved[-1, [1, 3]].any())
+    assert bool(torch.isfinite(result.draws).all())
+    last = result.rows[-1]
+    assert last["alive"] == 2 and math.isfinite(last["potential"]) and math.isfinite(last["kinetic_temperature"])
+    alone = make_kernel("ggmc", Cliff(1), 0.01, steps=3, dtype=F64)
+    calm = run(alone, Cliff(1), Plan(8), Random(1), 1, lambda: torch.zeros(1, 1, dtype=F64))
+    assert torch.equal(calm.draws[:, 0], result.draws[:, 0])
+
+
+def test_a_run_is_diverged_when_no_chain_is_left():
+    target = Cliff(1)
+    kernel = make_kernel("ggmc", target, 1.9, steps=3, dtype=F64)
+    store = Memory()
+    result = run(kernel, target, Plan(500), Random(1), 2, lambda: torch.zeros(2, 1, dtype=F64), None, store)
+    assert result.status == DIVERGED and result.cycles < 500
+    assert result.rows[-1]["alive"] == 0 and store.state["cycle"] == result.cycles
+    again = run(kernel, target, Plan(500), Random(1), 2, lambda: torch.zeros(2, 1, dtype=F64), None, store)
+    assert (again.status, again.cycles) == (DIVERGED, result.cycles)
+
+
+def test_under_metropolis_divergence_is_a_rejection():
+    result = cliff("metropolis")
+    assert result.status == DONE and bool(torch.isfinite(result.draws).all())
+    assert sum(row["not_finite"] for row in result.rows) > 0
+    assert all(row["alive"] == 4 and math.isfinite(row["potential"]) for row in result.rows)
+    moved = (result.draws[1:] != result.draws[:-1])[..., 0].sum(0)
+    assert bool((moved > 0).all()) and int(moved[1]) < 39
+
+
+def test_gibbs_leaves_a_frozen_chain_alone():
+    class Frozen(HierarchicalRegression):
+        def potential(self, theta):
+            return torch.where(theta[:, 0] > 0, math.nan, super().potential(theta))
+
+    target = Frozen()
+    kernel = make_kernel("persistent_langevin", target, 0.3, acceptance="monitor", dtype=F64)
+    theta = torch.zeros(6, target.dim, dtype=F64) - 1
+    result = run(kernel, target, Plan(30), Random(1), 6, lambda: theta)
+    alive = torch.tensor([row["alive"] for row in result.rows])
+    assert int(alive[-1]) < 6
+    died = int((alive < 6).nonzero()[0])
+    still = (result.draws[died:] == result.draws[died]).all(-1).all(0)
+    assert int(still.sum()) >= 1
+
+
+# ---- adaptation ends with the burn-in
+
+
+def test_tuning_reaches_its_target_and_is_frozen_after_the_burn_in():
+    target = Quartic(4)
+    kernel = make_kernel("langevin", target, 0.05, dtype=F64)
+    sizes = []
+    random = Random(1)
+    result = run(
+        kernel, target, Plan(300, burn_in=200, tune=0.7), random, 200, lambda: target.exact(200, random),
+        report=lambda chain, row: sizes.append(chain.kernel.step_size),
+    )  # fmt: skip
+    assert len(set(sizes[:200])) == 200 and set(sizes[199:]) == {result.kernel.step_size}
+    after = sum(row["accept_prob"] for row in result.rows[200:]) / 100
+    assert after == pytest.approx(0.7, abs=0.03)
+    assert result.rows[-1]["step_size"] == result.kernel.step_size
+
+
+def test_each_chain_is_tuned_by_itself_where_each_has_its_step():
+    target = Gaussian(1)
+    sizes = [0.1, 2.5]
+    kernel = make_kernel("langevin", target, sizes, dtype=F64)
+    result = run(kernel, target, Plan(40, burn_in=40, tune=0.8), Random(1), 2, lambda: torch.zeros(2, 1, dtype=F64))
+    tuned = result.kernel.step_size.flatten().tolist()
+    assert tuned[0] > 0.1 and tuned[1] < 2.5
+
+
+def test_friction_stays_what_was_given_when_the_step_is_tuned():
+    """γ is a property of the dynamics: c = e^{−γh} follows the tuned h."""
+    target = Quartic(2)
+    kernel = make_kernel("ggmc", target, 0.1, friction=Friction("gamma", 2.0), acceptance="metropolis", dtype=F64)
+    result = run(kernel, target, Plan(10, burn_in=10, tune=0.5), Random(1), 4, lambda: torch.zeros(4, 2, dtype=F64))
+    h = result.kernel.step_size
+    assert h != 0.1 and result.kernel.friction == Friction("gamma", 2.0)
+    keeps = [keep for op, keep, _ in result.kernel.program(0, F64, "cpu")[0] if op.letter == "O"]
+    assert keeps == pytest.approx([math.exp(-h)] * 2)
+
+
+def test_the_mass_is_the_root_mean_square_gradient_and_is_frozen_after_the_burn_in():
+    """Per parameter tensor, the smallest 1; after it no cycle changes it, and the momentum has the new law."""
+    target, _, _ = network_case()
+    kernel = make_kernel("ggmc", target, 0.02, steps=2, batch_size=3, dtype=F64)
+    masses, random = [], Random(1)
+    plan = Plan(6, burn_in=3, estimate_mass=True)
+    run(
+        kernel,
+        target,
+        plan,
+        random,
+        2,
+        lambda: target.initial(2, random),
+        report=lambda chain, row: masses.append(chain.mass),
+    )
+    assert (
+        not torch.equal(masses[0], masses[1])
+        and torch.equal(masses[2], masses[3])
+        and torch.equal(masses[2], masses[5])
+    )
+    for _, block in target.blocks:
+        assert len(set(masses[0][block].tolist())) == 1
+    assert float(masses[0].min()) == 1 and float(masses[0].max()) > 1
+
+    gauss = Gaussian(covariance=[1.0, 1e-4], noise=0.0)  # E[g²] = 1 and 1e4
+    many = make_kernel("hmc", gauss, 0.01, dtype=F64)
+    seen = []
+    run(many, gauss, Plan(1, burn_in=1, estimate_mass=True), random, 4_000, lambda: gauss.exact(4_000, random),
+        report=lambda chain, row: seen.append(chain.mass))  # fmt: skip
+    assert seen[0].tolist() == pytest.approx([1.0, 100.0], rel=0.06)
+
+
+@pytest.mark.parametrize("temperature", [1.7, 0.0])
+def test_kept_momentum_is_rescaled_when_the_mass_changes(temperature):
+    """m √(M₂/M₁): its law at the new mass; also at T = 0, where both scales vanish."""
+    target = Gaussian(2, noise=0.5)
+    kernel = make_kernel("ggmc", target, 0.3, temperature=temperature, dtype=F64)
+    chain = Chain(kernel, target, Plan(3), Random(1), 50_000, lambda: torch.ones(50_000, 2, dtype=F64))
+    chain.begin()
+    if not temperature:
+        chain.advance()
+    before = chain.states[0].momentum.clone()
+    chain._set_mass(torch.tensor([4.0, 0.25], dtype=F64))
+    torch.testing.assert_close(chain.states[0].momentum, before * torch.tensor([2.0, 0.5], dtype=F64))
+    chain._set_mass(torch.tensor([1.0, 9.0], dtype=F64))
+    torch.testing.assert_close(chain.states[0].momentum, before * torch.tensor([1.0, 3.0], dtype=F64))
+    assert bool(torch.isfinite(chain.states[0].momentum).all())
+    if temperature:
+        energy = chain.states[0].momentum ** 2 / chain.mass - temperature
+        assert abs(z_score(energy[:, 0])) < LIMIT and abs(z_score(energy[:, 1])) < LIMIT
+
+
+def test_coordinates_that_do_not_move_do_not_set_the_scale_of_the_mass():
+    target = HierarchicalRegression()
+    kernel = make_kernel("hmc", target, 0.01, steps=2, dtype=F64)
+    random = Random(1)
+    result = run(kernel, target, Plan(2, burn_in=1, estimate_mass=True), random, 3, lambda: target.initial(3, random))
+    mass = result.kernel.mass
+    assert mass[-2:].tolist() == [1.0, 1.0] and float(mass[:-2].min()) == 1 and float(mass.max()) < 100
+
+
+# ---- other updates between trajectories
+
+
+def test_after_gibbs_u_and_gradient_are_the_new_position_s():
+    """A stale U would be compared with the next trajectory's end."""
+    target = HierarchicalRegression()
+    kernel = make_kernel("persistent_langevin", target, 0.1, dtype=F64)
+    random = Random(1)
+    chain = Chain(kernel, target, Plan(5), random, 8, lambda: target.initial(8, random))
+    chain.begin()
+    for _ in range(3):
+        before = chain.states[0]
+        chain.advance()
+        state = chain.states[0]
+        assert bool((state.theta[:, -2:] != before.theta[:, -2:]).all())
+        assert torch.equal(state.potential, target.potential(state.theta))
+        assert torch.equal(state.gradient, target.gradient(state.theta))
+        assert bool((state.momentum[:, -2:] == 0).all())
+
+
+# ---- networks
+
+
+def test_networks_run_as_one_chain_at_a_time_would():
+    """Each chain of a run is the chain that runs alone under its number, with a step size and a friction of its own."""
+    target, _, predictions = network_case()
+    sizes, gammas = [0.05, 0.1, 0.2], [0.5, 1.0, 2.0]
+    settings = {"steps": 3, "batch_size": 3, "acceptance": "metropolis", "dtype": F64}
+    kernel = make_kernel("ggmc", target, sizes, friction=Friction.of(sizes, friction=gammas), **settings)
+    random = Random(1)
+    theta = target.initial(3, random)
+    result = run(kernel, target, Plan(4), random, 3, lambda: theta)
+    for chain in range(3):
+        alone = make_kernel("ggmc", target, sizes[chain], friction=Friction("gamma", gammas[chain]), **settings)
+        state = start(alone, target, theta[chain : chain + 1], random, range(chain, chain + 1))
+        for index in range(4):
+            state, _ = run_trajectory(alone, target, state, random, index, range(chain, chain + 1))
+            torch.testing.assert_close(result.draws[index, chain], state.theta[0], rtol=1e-12, atol=1e-12)

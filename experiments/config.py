@@ -623,8 +623,10 @@ def _filled(config: dict, said) -> dict:
     _fill_length(config, row, target, without_data, said)
     if sampler["gradient"] not in ("minibatch", None) or without_data:
         config["batch_size"] = None
-    if without_data:
-        sampler["minibatches"] = None
+    # Networks go through whole shuffled epochs, as the papers' did, where cycles are given in epochs.
+    law = "shuffled" if network and config["epochs_per_cycle"] is not None else "independent"
+    stochastic = sampler["gradient"] in ("minibatch", None) and not without_data
+    sampler["minibatches"] = (sampler["minibatches"] or law) if stochastic else None
     _fill_schedule(config["schedule"])
     _fill_data(config, network, said)
     _fill_start(config, network, said)
@@ -646,8 +648,7 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: 
             # Of a target of one's own only the engine knows whether it is a network.
             sampler["gradient"] = None if free else "minibatch" if network else "full"
     stochastic = sampler["gradient"] in ("minibatch", None)
-    for key, default in (("ends", "minibatch"), ("minibatches", "independent")):
-        sampler[key] = (sampler[key] or default) if stochastic else None
+    sampler["ends"] = (sampler["ends"] or "minibatch") if stochastic else None
     for key, used, default in (
         ("alpha", sampler["refresh"] == "partial", 0.9),
         ("delta", sampler["acceptance"] == "persistent_uniform", 0.05),

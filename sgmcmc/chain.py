@@ -295,8 +295,8 @@ class Chain:
         inverse_mass, size = kernel.inverse_mass, max(potential.data_size, 1)
         estimate = getattr(potential, "estimate", None)
 
-        def observe(step: int, theta: Tensor, m: Tensor, energy: Tensor, batch: Tensor | None) -> None:
-            if step % self.plan.trace and step != kernel.steps - 1:
+        def observe(point: int, theta: Tensor, m: Tensor, energy: Tensor, batch: Tensor | None) -> None:
+            if point % self.plan.trace and point != kernel.points - 1:
                 return
             exact = batch is None or estimate is None
             value = potential.potential(theta) if exact else estimate(theta, batch)
@@ -307,7 +307,7 @@ class Chain:
                     {
                         "cycle": index + 1,
                         "chain": chain,
-                        "step": index * kernel.steps + step,
+                        "step": index * kernel.steps + point,
                         "exact": int(exact),
                         "log_accept": float(log_mh[row]),
                         "potential_per_datum": float(value[row]) / size,
@@ -322,20 +322,20 @@ class Chain:
         plan, kernel, potential = self.plan, self.kernel, self.potential
         first, began = self.row_start
         sums, size = self.sums, max(potential.data_size, 1)
-        number = max(sums.get("number", 0.0), 1.0)
-        finite = sums.get("finite", 0.0)
+        number = sums.get("number", 0.0) or math.nan
+        finite = sums["finite"]
         row = {
             "cycle": self.cycle,
             "epoch": self.cycle * plan.epochs_per_cycle,
             "step": self.cycle * kernel.steps,
-            "potential": sums.get("potential", math.nan) / number,
-            "potential_per_datum": sums.get("potential", math.nan) / number / size,
+            "potential": sums["potential"] / number,
+            "potential_per_datum": sums["potential"] / number / size,
             "delta_potential": sums["delta_potential"] / finite if finite else math.nan,
             "delta_kinetic": sums["delta_kinetic"] / finite if finite else math.nan,
             "log_accept": sums["log_accept"] / finite if finite and not kernel.impossible else -math.inf,
-            "accept_prob": sums.get("accept_prob", 0.0) / number,
-            "accepted": sums.get("accepted", 0.0) / number,
-            "not_finite": int(sums.get("number", 0.0) - finite),
+            "accept_prob": sums["accept_prob"] / number,
+            "accepted": sums["accepted"] / number,
+            "not_finite": int(sums["not_finite"]),
             "alive": sum(int(state.alive.sum()) for state in self.states),
             "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()),
             **self._temperatures(),
@@ -451,12 +451,11 @@ def run(
                 if plan.keep != "none" and past > 0 and past % plan.thin == 0:
                     pending["draws"].append(torch.cat([state.theta for state in chain.states]).cpu())
                     held += pending["draws"][-1].nbytes
-                row = None
-                if chain.cycle % plan.log_every == 0 or chain.cycle == plan.cycles:
+                row, status = None, _finished(chain, plan)
+                if chain.cycle % plan.log_every == 0 or status != RUNNING:
                     row = chain.row()
                     pending["rows"].append(row)
                     result.rows.append(row)
-                status = _finished(chain, plan)
                 if plan.save_every:
                     due = chain.cycle % plan.save_every == 0
                 else:
@@ -489,7 +488,8 @@ def _finished(chain: Chain, plan: Plan) -> str:
 def _add(sums: dict[str, float], record: Record, alive: Tensor) -> None:
     """Add one trajectory's sums over the chains that are alive after it."""
     use = alive | record.accepted
-    finite = use & torch.isfinite(record.delta_potential) & torch.isfinite(record.delta_kinetic)
+    whole = torch.isfinite(record.delta_potential) & torch.isfinite(record.delta_kinetic)
+    finite = use & whole
     for name in ("delta_potential", "delta_kinetic", "log_accept"):
         value = getattr(record, name)
         _accumulate(sums, name, torch.where(finite, value, 0.0).nan_to_num(neginf=0.0).sum())
@@ -498,6 +498,7 @@ def _add(sums: dict[str, float], record: Record, alive: Tensor) -> None:
     _accumulate(sums, "accepted", record.accepted[use].sum())
     _accumulate(sums, "number", use.sum())
     _accumulate(sums, "finite", finite.sum())
+    _accumulate(sums, "not_finite", (~whole).sum())
 
 
 def _accumulate(sums: dict[str, float], name: str, value: Tensor) -> None:

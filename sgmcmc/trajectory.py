@@ -109,7 +109,7 @@ def run_trajectory(
     """One trajectory and its decision. ``index`` is the trajectory's number, ``chains`` the chains' numbers.
 
     Random numbers are a function of the seed, ``index``, the step and the chain. ``observe`` is called
-    before the kick at each gradient point with (step, theta, momentum, ΣΔK so far, the point's minibatch).
+    before the kick at each gradient point with (point, theta, momentum, ΣΔK so far, its minibatch).
     The given state is not changed.
     """
     chains = _indices(chains, state.theta)
@@ -183,7 +183,7 @@ def _propose(kernel, potential, state, random, index, chains, way, observe):
             else:
                 gradient = potential.gradient(theta)
             if observe:
-                observe(op.shares[0][0], theta, m, energy, batch)
+                observe(point, theta, m, energy, batch)
         before = m
         if op.letter == "B":
             m = flows.kick(m, gradient, number)

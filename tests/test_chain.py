@@ -431,7 +431,7 @@ def test_under_metropolis_divergence_is_a_rejection():
     assert sum(row["not_finite"] for row in result.rows) > 0
     assert all(row["alive"] == 4 and math.isfinite(row["potential"]) for row in result.rows)
     moved = (result.draws[1:] != result.draws[:-1])[..., 0].sum(0)
-    assert bool((moved > 0).all()) and int(moved[1]) < 39
+    assert int(moved[[0, 2]].min()) > 30 and int(moved[[1, 3]].max()) < 39
 
 
 def test_gibbs_leaves_a_frozen_chain_alone():

@@ -306,8 +306,8 @@ def test_the_choices_are_the_librarys():
 # ---- what a run is called
 
 PINNED = {
-    "lr=1e-4": "2f28aa39a6d3",
-    "experiment=digits": "ea8bd2d854a7",
+    "lr=1e-4": "d633d3faf1bb",
+    "experiment=digits": "e77be2346926",
     "experiment=garriga2021": "a08651157cce",
     "experiment=wenzel2020": "767dbb1597a5",
     "model=mlp sampler=amagold sampler.b=.01 lr=.0005 steps_per_cycle=10 cycles=100": "71e475953abc",

@@ -147,6 +147,7 @@ INVARIANCE = {
     "hmc": (quartic(), "hmc", 0.8, 2, {"temperature": 1.5, "mass": MASS}),
     "nonreversible": (quartic(), "nonreversible_langevin", 0.8, 1, {"acceptance": None, "alpha": 0.8, "delta": 0.1}),
     "nonreversible ggmc": (quartic(), "ggmc", 0.4, 2, {"acceptance": "persistent_uniform", "delta": 0.2}),
+    "independent batches": (FourParts(2), "ggmc", 0.12, 2, {"batch_size": 1}),
     "runs of batches": (FourParts(2), "aboba", 0.2, 2, {"batch_size": 1, "minibatches": "shuffled"}),
     "exact ends": (FourParts(2), "ggmc", 0.15, 3, {"batch_size": 1, "ends": "exact"}),
 }

@@ -1,0 +1,480 @@
+"""Can the tests fail? Breaks the library one line at a time and runs the test that must see it: ``make mutants``.
+
+    python scripts/mutants.py [--seed N] [--random N] [--workers N] [--only WORDS]
+
+Each mutant is an exact replacement of text that must match once, made in a copy of the tree in a temporary folder.
+It is **killed** if the test named for it passes on the unbroken copy and fails on the broken one by an AssertionError
+of its own (a crash inside the library does not count). Then a few more are drawn at random, by ``--seed``: operators
+on the syntax tree (another arithmetic operator, comparison, constant, sign; a condition negated; a statement left out)
+over the heart of the library, against all of its tests. Of those a crash counts as killed, too, and survivors are listed
+with the reason why they change nothing, where one is known.
+
+Prints a table. Exit status 1 if a chosen mutant survives, or a random one that is not explained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ("sgmcmc", "tests", "pyproject.toml")
+TIMEOUT = 300  # seconds a test; a mutant that never ends is killed, as a random one
+HEART = ("flows", "words", "kernel", "trajectory", "acceptance", "momentum", "schedules", "data/minibatches")
+HEART_TESTS = tuple(
+    f"tests/test_{name}.py"
+    for name in ("words", "schedules", "acceptance", "minibatches", "kernel", "trajectory", "chain")
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``old`` becomes ``new`` in sgmcmc/``file``.py; ``test`` is tests/test_… that must see it."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+def identities(case: str) -> str:
+    return f"trajectory.py::test_forward_and_backward_agree[{case}]"
+
+
+def backwards(case: str) -> str:
+    return f"trajectory.py::test_trajectories_run_backwards[{case}-False]"
+
+
+def gaussian(case: str) -> str:
+    return f"trajectory.py::test_one_trajectory_on_a_gaussian_is_the_product_of_the_letters[{case}]"
+
+
+MUTANTS = [
+    # the decision
+    Mutant("no flip on rejection", "trajectory", "end.momentum, -begun)", "end.momentum, begun)", identities("ggmc full")),
+    Mutant(
+        "flip of the momentum before the refresh",
+        "trajectory",
+        "end.momentum, -begun)",
+        "end.momentum, -state.momentum)",
+        identities("persistent_langevin"),
+    ),
+    Mutant("leading O not part of the flip", "trajectory", "begun = m\n            continue", "begun = begun\n            continue", identities("word OBAB")),
+    Mutant("leading O joined with the next", "words", " and not head:", ":", identities("word OOBABO")),
+    Mutant("T forgotten in the ratio", "trajectory", "-(delta_potential + energy) / kernel.temperature", "-(delta_potential + energy)", backwards("OBABO")),
+    Mutant(
+        "minibatch U at the end",
+        "trajectory",
+        "end_potential = potential.potential(theta)\n    end =",
+        "end_potential = potential.estimate(theta, batches(last_point))\n    end =",
+        identities("an epoch"),
+    ),
+    Mutant(
+        "end-point kinetic energies for the sum of the kicks'",
+        "trajectory",
+        "    return begun, end, energy\n",
+        "    return begun, end, flows.kinetic_energy(m, inverse_mass) - flows.kinetic_energy(begun, inverse_mass)\n",
+        identities("ggmc"),
+    ),
+    Mutant(
+        "a rejected trajectory's gradient kept",
+        "trajectory",
+        "torch.where(column, end.gradient, state.gradient)",
+        "end.gradient",
+        "trajectory.py::test_moments_stay_over_twenty_decisions[hmc]",
+    ),
+    Mutant(
+        "a rejected trajectory's U kept",
+        "trajectory",
+        "potential=torch.where(accepted, end.potential, state.potential)",
+        "potential=end.potential",
+        "trajectory.py::test_moments_stay_over_twenty_decisions[ggmc]",
+    ),
+    Mutant(
+        "one uniform for all decisions",
+        "trajectory",
+        'random.uniform("decision", index + 1, chains)',
+        'random.uniform("decision", 1, chains)',
+        "trajectory.py::test_moments_stay_over_twenty_decisions[ggmc]",
+    ),
+    Mutant(
+        "v not divided by the ratio",
+        "acceptance",
+        "torch.where(accepted, log_abs - log_mh, log_abs)",
+        "log_abs",
+        "trajectory.py::test_moments_stay_over_twenty_decisions[nonreversible]",
+    ),
+    Mutant("v wrapped by 1", "acceptance", "torch.where(v > 1, v - 2,", "torch.where(v > 1, v - 1,", "acceptance.py::test_v_moves_wraps_and_is_divided_by_the_ratio"),
+    Mutant(
+        "a diverged chain goes on",
+        "trajectory",
+        "accepted = alive = alive & finite & torch.isfinite(end.momentum).all(-1)",
+        "accepted = alive",
+        "trajectory.py::test_divergence[monitor-nan]",
+    ),
+    # the energies
+    Mutant("U without the prior (regression)", "potentials/regression", " + constant + _normal_energy(theta, self.prior_variance)", " + constant", identities("prior")),
+    Mutant(
+        "U without the prior (network)",
+        "potentials/network",
+        "            return self._prior(theta) + self._likelihood(backward=False)",
+        "            return self._likelihood(backward=False)",
+        "trajectory.py::test_log_ratio_of_a_network_by_brute_force[settings0]",
+    ),
+    Mutant("M forgotten in the kicks' energy", "flows", "(after - before) * inverse_mass * (after + before)", "(after - before) * (after + before)", backwards("OBABO")),
+    Mutant(
+        "kinetic sum in float32",
+        "flows",
+        "return 0.5 * product.sum(-1, dtype=torch.float64)",
+        "return 0.5 * product.sum(-1, dtype=product.dtype)",
+        "trajectory.py::test_kinetic_change_is_one_difference_of_the_stored_momenta",
+    ),
+    Mutant(
+        "kinetic change as the difference of two float32 sums",
+        "flows",
+        "    product = (after - before) * inverse_mass * (after + before)\n    return 0.5 * product.sum(-1, dtype=torch.float64)",
+        "    return (0.5 * (after.square().sum(-1) - before.square().sum(-1))).double()",
+        "trajectory.py::test_energies_of_a_long_float32_cycle",
+    ),
+    Mutant(
+        "energy added up in float32",
+        "trajectory",
+        "energy = torch.zeros(len(theta), dtype=torch.float64,",
+        "energy = torch.zeros(len(theta), dtype=dtype,",
+        "trajectory.py::test_energies_of_a_long_float32_cycle",
+    ),
+    Mutant(
+        "batch statistics inside U, uncaught",
+        "potentials/network",
+        'return "; ".join(reasons) or None',
+        "return None",
+        "kernel.py::test_a_network_with_batch_normalisation_is_not_corrected",
+    ),
+    # the proposal
+    Mutant("T forgotten in a noise", "kernel", "math.sqrt(self.temperature) * self.mass**0.5", "self.mass**0.5", gaussian("ggmc")),
+    Mutant("M forgotten in a noise", "kernel", "math.sqrt(self.temperature) * self.mass**0.5", "math.sqrt(self.temperature) * (self.mass * 0 + 1)", gaussian("amagold")),
+    Mutant("M forgotten in the drift", "flows", "duration * (inverse_mass * momentum)", "duration * momentum", gaussian("hmc")),
+    Mutant("M in the kick", "trajectory", "flows.kick(m, gradient, number)", "flows.kick(m, inverse_mass * gradient, number)", gaussian("langevin")),
+    Mutant("T in the kick", "trajectory", "flows.kick(m, gradient, number)", "flows.kick(m, gradient / kernel.temperature, number)", gaussian("baoab")),
+    Mutant(
+        "T that varies inside a trajectory",
+        "kernel",
+        "return keep, (1 - keep**2) ** 0.5 * self.momentum_scale",
+        "return keep, (1 - keep**2) ** 0.5 * self.momentum_scale * (1 + 0.02 * op.shares[0][0])",
+        backwards("OBABO"),
+    ),
+    Mutant(
+        "M that varies inside a trajectory",
+        "trajectory",
+        "theta = flows.drift(theta, m, number, inverse_mass)",
+        "theta = flows.drift(theta, m, number, inverse_mass * (1 + 0.01 * place))",
+        backwards("ABOBA"),
+    ),
+    Mutant(
+        "c for the root of c",
+        "kernel",
+        "keep = keep * (decay if fraction == 1 else decay**fraction)",
+        "keep = keep * decay",
+        "trajectory.py::test_phase_space_shrinks_by_the_momentum_decay[ggmc]",
+    ),
+    Mutant("h for h/2", "words", "{letter: 1 / self.letters.count(letter) for", "{letter: 1.0 for", "trajectory.py::test_stationary_variances_without_decision[ggmc]"),
+    Mutant(
+        "b forgotten in B",
+        "kernel",
+        "return share * h[0] * self._rescaling(h[0]), None",
+        'return share * h[0] * (self._rescaling(h[0]) if op.letter == "A" else 1.0), None',
+        "trajectory.py::test_stationary_variances_without_decision[ovrvo]",
+    ),
+    Mutant("one noise for two O's", "trajectory", "m = flows.refresh(m, noise[op.draw], number, extra)", "m = flows.refresh(m, noise[1], number, extra)", gaussian("ggmc")),
+    Mutant("one noise for two chains", "random", "(chains[:, None] * size +", "(chains[:, None] // 2 * size +", "random.py::test_tensors_and_integers_are_one_generator"),
+    Mutant("N/n forgotten (network)", "potentials/network", "(self._nll(batch[0]).sum() * (self.data_size / batch.shape[1])).backward()", "self._nll(batch[0]).sum().backward()", "trajectory.py::test_log_ratio_of_a_network_by_brute_force[settings0]"),
+    Mutant("N/n forgotten (regression)", "potentials/regression", ".squeeze(1) * (self.data_size / batch.shape[-1])", ".squeeze(1)", "trajectory.py::test_estimates_are_unbiased"),
+    Mutant("partial refresh with 1 - c for 1 - c²", "momentum", "(1 - keep**2) ** 0.5", "(1 - keep) ** 0.5", gaussian("persistent_langevin")),
+    Mutant("E with the noise of O", "kernel", "(2 * (1 - keep)) ** 0.5", "(1 - keep**2) ** 0.5", gaussian("sghmc")),
+    Mutant("AMAGOLD's c as an exponential", "kernel", "(1 - rate) / (1 + rate)", "math.exp(-2 * rate)", "trajectory.py::test_amagold_is_its_paper[0.25]"),
+    Mutant("first momentum without T", "trajectory", "scale, moves = _cast(kernel.momentum_scale, theta),", "scale, moves = _cast(kernel.mass**0.5, theta),", identities("ggmc cold")),
+    # minibatches and order
+    Mutant("shared minibatch drawn again", "words", "point, fresh = point + fresh, False", "point, fresh = point + 1, False", "words.py::test_kicks_with_no_drift_between_them_share_a_point"),
+    Mutant(
+        "minibatches reused in the next trajectory",
+        "trajectory",
+        "kernel.batches.draw(random, index, chains)",
+        "kernel.batches.draw(random, index // 2, chains)",
+        "trajectory.py::test_moments_stay_over_twenty_decisions[independent batches]",
+    ),
+    Mutant("schedule in the same order backwards", "kernel", "self.word.trajectory(self.steps, backwards=True)", "self.word.trajectory(self.steps)", "trajectory.py::test_trajectories_run_backwards[OBABO at random-False]"),
+    Mutant("one-sided schedule taken for exact", "schedules", ' if self.name == "cosine" else None', ' if self.name == "sine" else None', "kernel.py::test_what_is_not_exact_is_reported_and_not_corrected[metropolis-cosine]"),
+    Mutant("extra minibatch always first", "data/minibatches", "chains, step=1) < 0.5", "chains, step=1) < 2", identities("an epoch and one")),
+    Mutant(
+        "extra minibatch always last",
+        "data/minibatches",
+        "chains, step=1) < 0.5",
+        "chains, step=1) < 0",
+        "minibatches.py::test_shuffled_batches_read_the_same_backwards[4-2-3-places4-True]",
+    ),
+    Mutant("a trajectory straddling an epoch", "data/minibatches", "self.epochs and self.extra > 1", "self.epochs and self.extra > 9", "minibatches.py::test_a_trajectory_that_straddles_an_epoch_is_refused[6]"),
+    Mutant("exact gradient at one end only", "trajectory", "point in (0, kernel.points - 1)", "point == 0", identities("exact ends")),
+    # between trajectories
+    Mutant("counter not restored on resume", "chain", 'self.cycle, self.accepted, self.proposed = saved["cycle"],', "self.cycle, self.accepted, self.proposed = 0,", "chain.py::test_killed_after_any_block_it_ends_as_the_uninterrupted_run[stairs]"),
+    Mutant(
+        "tuned step not restored on resume",
+        "chain",
+        'self.tuning, self.mass = saved["tuning"], saved["mass"]',
+        'self.mass = saved["mass"]',
+        "chain.py::test_killed_after_any_block_it_ends_as_the_uninterrupted_run[nonreversible_with_tuning_for_each_chain]",
+    ),
+    Mutant("half a chain written by a signal", "chain", "                chain.resume(saved)", "                signals.armed = True\n                chain.resume(saved)", "chain.py::test_a_signal_while_resuming_does_not_write_half_a_chain"),
+    Mutant("adaptation never ends", "chain", "if self.cycle <= self.plan.burn_in:\n            self._adapt", "if self.plan.burn_in:\n            self._adapt", "chain.py::test_the_mass_is_the_root_mean_square_gradient_and_is_frozen_after_the_burn_in"),
+    Mutant("kept momentum not rescaled to the new mass", "chain", "state.momentum = state.momentum * ratio.to(state.momentum)", "pass", "chain.py::test_kept_momentum_is_rescaled_when_the_mass_changes[1.7]"),
+    Mutant("stale U after a Gibbs update", "chain", "        evaluate(self.kernel, self.potential, state)\n        return state", "        return state", "chain.py::test_after_gibbs_u_and_gradient_are_the_new_position_s"),
+    Mutant("a logarithm of 0 in the normals", "random", ".to(dtype).add_(0.5)", ".to(dtype)", "random.py::test_the_most_extreme_words_give_finite_normals[dtype1]"),
+]
+
+# Random mutants that change no number, by (file, the line as it was, the line as it became), and why.
+EQUIVALENT: dict[tuple[str, str, str], str] = {}
+
+
+# ---- running tests in a copy of the tree
+
+
+class Recorder:
+    """A pytest plugin: outcome of each test and, of a failure, whether it is an assertion outside the library."""
+
+    def __init__(self):
+        self.failed: list[tuple[str, bool]] = []
+        self.passed = 0
+
+    def pytest_runtest_makereport(self, item, call):
+        if call.excinfo is not None:
+            last = str(call.excinfo.traceback[-1].path)
+            own = call.excinfo.type is AssertionError and call.when == "call" and "/sgmcmc/" not in last.split("/tests/")[0]
+            self.failed.append((item.nodeid, own))
+        elif call.when == "call":
+            self.passed += 1
+
+
+def run_tests(words: list[str]) -> None:
+    """In the copy: run pytest, print one line of JSON at the end."""
+    import pytest
+
+    recorder = Recorder()
+    status = pytest.main(["-q", "-p", "no:cacheprovider", "--tb=short", *words], plugins=[recorder])
+    print("\n" + json.dumps({"status": int(status), "passed": recorder.passed, "failed": recorder.failed}))
+
+
+def copy_tree(folder: Path) -> Path:
+    tree = folder / "tree"
+    for part in PARTS:
+        source, target = ROOT / part, tree / part
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            tree.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    return tree
+
+
+def ask(tree: Path, *words: str) -> dict:
+    """Run tests in the tree: {"passed": n, "failed": [(test, own assertion)], …}; ``timeout`` where it took too long."""
+    environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, str(Path(__file__).resolve()), "--run", *words]
+    try:
+        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        return {"passed": 0, "failed": [], "timeout": True, "output": ""}
+    line = done.stdout.strip().rsplit("\n", 1)[-1]
+    try:
+        return json.loads(line) | {"output": done.stdout}
+    except ValueError:
+        return {"passed": 0, "failed": [], "crashed": True, "output": done.stdout + done.stderr}
+
+
+def apply(tree: Path, file: str, old: str, new: str) -> None:
+    path = tree / "sgmcmc" / f"{file}.py"
+    text = path.read_text()
+    if text.count(old) != 1:
+        raise LookupError(f"{text.count(old)} matches")
+    path.write_text(text.replace(old, new))
+
+
+def judge(mutant: Mutant) -> tuple[str, float]:
+    clock = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        tree = copy_tree(Path(folder))
+        try:
+            apply(tree, mutant.file, mutant.old, mutant.new)
+        except LookupError as error:
+            return f"DOES NOT APPLY: {error}", 0.0
+        result = ask(tree, f"tests/test_{mutant.test}")
+    if any(own for _, own in result["failed"]):
+        verdict = "killed"
+    elif result["failed"] or result.get("crashed") or result.get("timeout"):
+        verdict = "NOT BY AN ASSERTION"
+    else:
+        verdict = "SURVIVES" if result["passed"] else "NO SUCH TEST"
+    return verdict, time.perf_counter() - clock
+
+
+# ---- mutants drawn at random
+
+ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult}
+COMPARISONS = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+
+
+def sites(tree: ast.Module) -> list[ast.AST]:
+    """The nodes that can be changed: not in docstrings, annotations and what is said in errors."""
+    found: list[ast.AST] = []
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.Raise | ast.Import | ast.ImportFrom | ast.JoinedStr):
+            return
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            return
+        if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+            found.append(node)
+        elif isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARISONS:
+            found.append(node)
+        elif isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not)):
+            found.append(node)
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float, bool):
+            found.append(node)
+        elif isinstance(node, ast.If | ast.IfExp) or (isinstance(node, ast.Assign | ast.AugAssign) and not at_top(node)):
+            found.append(node)
+        for name, child in ast.iter_fields(node):
+            if name in ("annotation", "returns"):
+                continue
+            for one in child if isinstance(child, list) else [child]:
+                if isinstance(one, ast.AST):
+                    visit(one)
+
+    tops = {id(node) for node in tree.body}
+
+    def at_top(node: ast.AST) -> bool:
+        return id(node) in tops
+
+    visit(tree)
+    return found
+
+
+def change(node: ast.AST) -> None:
+    """Break one node, in place."""
+    if isinstance(node, ast.BinOp):
+        node.op = ARITHMETIC[type(node.op)]()
+    elif isinstance(node, ast.Compare):
+        node.ops[0] = COMPARISONS[type(node.ops[0])]()
+    elif isinstance(node, ast.BoolOp):
+        node.op = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
+    elif isinstance(node, ast.UnaryOp):
+        node.op = ast.UAdd() if isinstance(node.op, ast.USub) else ast.Not()
+        if isinstance(node.op, ast.Not):
+            node.operand = ast.UnaryOp(ast.Not(), node.operand)
+    elif isinstance(node, ast.Constant):
+        node.value = not node.value if isinstance(node.value, bool) else node.value + 1
+    elif isinstance(node, ast.If | ast.IfExp):
+        node.test = ast.UnaryOp(ast.Not(), node.test)
+    else:  # a statement left out
+        node.targets, node.value = [ast.Name("_left_out", ast.Store())], ast.Constant(None)
+        node.__class__ = ast.Assign
+
+
+def draw(number: int, seed: int) -> list[tuple[str, int]]:
+    """(file, number of the site) of so many different mutants."""
+    places = []
+    for file in HEART:
+        text = (ROOT / "sgmcmc" / f"{file}.py").read_text()
+        places += [(file, site) for site in range(len(sites(ast.parse(text))))]
+    return random.Random(seed).sample(places, number)
+
+
+def broken(file: str, site: int) -> tuple[str, int, str, str]:
+    """The module broken at a site: (its text, line number, the statement as it was, and as it became)."""
+    text = (ROOT / "sgmcmc" / f"{file}.py").read_text()
+    tree = ast.parse(text)
+    node = sites(tree)[site]
+    statement = node
+    for outer in ast.walk(tree):
+        inside = isinstance(outer, ast.stmt) and not isinstance(outer, ast.FunctionDef | ast.ClassDef)
+        if inside and any(part is node for part in ast.walk(outer)):
+            statement = outer  # walks breadth first: the last one is the innermost
+
+    def first_line() -> str:
+        return ast.unparse(statement).split("\n")[0]
+
+    before = first_line()
+    change(node)
+    ast.fix_missing_locations(tree)
+    return ast.unparse(tree), node.lineno, before, first_line()
+
+
+def judge_random(place: tuple[str, int]) -> tuple[str, str, str, str]:
+    file, site = place
+    text, line, before, after = broken(file, site)
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        tree = copy_tree(Path(folder))
+        (tree / "sgmcmc" / f"{file}.py").write_text(text)
+        result = ask(tree, "-x", *HEART_TESTS)
+    where = f"{file}.py:{line}"
+    if result.get("timeout") or result.get("crashed") or (not result["failed"] and result["status"]):
+        return where, before, after, "killed (did not run)"
+    if result["failed"]:
+        test, own = result["failed"][0]
+        return where, before, after, f"killed by {test.split('::')[-1]}" + ("" if own else " (crash)")
+    reason = EQUIVALENT.get((file, before, after))
+    return where, before, after, f"equivalent: {reason}" if reason else "SURVIVES"
+
+
+# ---- the table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Breaks the library line by line and runs the tests that must see it.")
+    parser.add_argument("--seed", type=int, default=1, help="of the random mutants [%(default)s]")
+    parser.add_argument("--random", type=int, default=10, help="how many of them [%(default)s]")
+    parser.add_argument("--workers", type=int, default=2, help="processes at once [%(default)s]")
+    parser.add_argument("--only", default="", help="chosen mutants whose name contains these words")
+    parser.add_argument("--run", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        run_tests(options.run)
+        return 0
+    chosen = [mutant for mutant in MUTANTS if options.only in mutant.name]
+    width = max((len(mutant.name) for mutant in chosen), default=0)
+    surviving = 0
+    with ThreadPoolExecutor(options.workers) as pool:
+        with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+            tests = sorted({f"tests/test_{mutant.test}" for mutant in chosen})
+            sound = ask(copy_tree(Path(folder)), *tests) if tests else {"passed": 0, "failed": []}
+        if sound["failed"] or sound["passed"] != len(tests):
+            print(sound["output"])
+            print("the tests must pass on the unbroken tree first")
+            return 1
+        print(f"{len(tests)} tests pass on the unbroken tree; {len(chosen)} chosen mutants:")
+        for mutant, (verdict, seconds) in zip(chosen, pool.map(judge, chosen), strict=True):
+            surviving += verdict != "killed"
+            print(f"  {mutant.name:{width}}  {verdict:8}  {seconds:4.0f} s  test_{mutant.test}", flush=True)
+        places = [] if options.only else draw(options.random, options.seed)
+        print(f"{len(places)} drawn at random (seed {options.seed}):")
+        for where, before, after, verdict in pool.map(judge_random, places):
+            surviving += verdict == "SURVIVES"
+            print(f"  {where}  {before}  ->  {after}\n      {verdict}", flush=True)
+    print(f"{surviving} not killed" if surviving else "none survives")
+    return 1 if surviving else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -124,7 +124,7 @@ class Voice:
             self.acceptance = "acceptance (not at the target)"
         self.bar, self.shown, self.header = None, 0.0, False
         self.first: tuple[int, float] | None = None
-        for line in self.plan():
+        for line in self.plan() + self.estimate():
             print(line, flush=True)
 
     def plan(self) -> list[str]:
@@ -152,6 +152,36 @@ class Voice:
             lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
         return lines
 
+    def estimate(self) -> list[str]:
+        """How long the run will take, from the time of one gradient: for networks, whose first cycle may take long."""
+        pieces = self.pieces
+        kernel, potential, size = pieces.kernel, pieces.potential, pieces.potential.data_size
+        if getattr(potential, "together", True) or kernel.gradient == "none":
+            return []
+        number = min(self.config["batch_size"] or 125, size)
+        theta = potential.initial(range(1), pieces.random).to(pieces.random.device)
+        batch = torch.arange(number, device=theta.device)[None]
+        for _ in range(2):  # the first one warms up
+            clock = time.perf_counter()
+            float(potential.gradient(theta, batch).sum())
+            gradient = time.perf_counter() - clock
+        whole = gradient * size / number * (self.config["views"] or 1)
+        if kernel.gradient == "full":
+            cycle = kernel.points * whole
+        elif kernel.ends == "exact":
+            cycle = (kernel.points - 2) * gradient + whole
+        else:
+            cycle = kernel.points * gradient + whole / 3  # U is a forward pass
+        total = cycle * pieces.plan.cycles * pieces.chains
+        return [f"about {_duration(total)} ({_duration(cycle)} a cycle) by the time of one gradient on {self.device}"]
+
+    @property
+    def device(self) -> str:
+        device = self.pieces.random.device
+        if device.type == "cuda":
+            return torch.cuda.get_device_name(device)
+        return f"{torch.get_num_threads()} CPU thread" + "s" * (torch.get_num_threads() > 1)
+
     def starting(self, initial):
         """``initial``, announced where it takes its time."""
 
@@ -168,7 +198,7 @@ class Voice:
         if self.first is None:
             self.first = (chain.cycle, time.perf_counter())
             self._open_bar(chain.cycle)
-        elif chain.cycle == self.first[0] + 1:
+        elif chain.cycle == self.first[0] + 1 and getattr(self.pieces.potential, "together", True):
             seconds = (time.perf_counter() - self.first[1]) * (plan.cycles - chain.cycle)
             if seconds > 5:
                 self._print(f"about {_duration(seconds)} to go")

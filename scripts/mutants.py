@@ -151,8 +151,8 @@ MUTANTS = [
     Mutant(
         "energy added up in float32",
         "trajectory",
-        "energy = torch.zeros(len(theta), dtype=torch.float64,",
-        "energy = torch.zeros(len(theta), dtype=dtype,",
+        "energy = energy + flows.kinetic_change(before, m, inverse_mass)",
+        "energy = (energy + flows.kinetic_change(before, m, inverse_mass)).to(dtype)",
         "trajectory.py::test_energies_of_a_long_float32_cycle",
     ),
     Mutant(
@@ -170,9 +170,9 @@ MUTANTS = [
     Mutant("T in the kick", "trajectory", "flows.kick(m, gradient, number)", "flows.kick(m, gradient / kernel.temperature, number)", gaussian("baoab")),
     Mutant(
         "T that varies inside a trajectory",
-        "kernel",
-        "return keep, (1 - keep**2) ** 0.5 * self.momentum_scale",
-        "return keep, (1 - keep**2) ** 0.5 * self.momentum_scale * (1 + 0.02 * op.shares[0][0])",
+        "trajectory",
+        "m = flows.refresh(m, noise[op.draw], number, extra)",
+        "m = flows.refresh(m, noise[op.draw], number, extra * (1 + 0.01 * place))",
         backwards("OBABO"),
     ),
     Mutant(
@@ -212,7 +212,7 @@ MUTANTS = [
         "trajectory",
         "kernel.batches.draw(random, index, chains)",
         "kernel.batches.draw(random, index // 2, chains)",
-        "trajectory.py::test_moments_stay_over_twenty_decisions[independent batches]",
+        "trajectory.py::test_trajectories_draw_fresh_numbers",
     ),
     Mutant("schedule in the same order backwards", "kernel", "self.word.trajectory(self.steps, backwards=True)", "self.word.trajectory(self.steps)", "trajectory.py::test_trajectories_run_backwards[OBABO at random-False]"),
     Mutant("one-sided schedule taken for exact", "schedules", ' if self.name == "cosine" else None', ' if self.name == "sine" else None', "kernel.py::test_what_is_not_exact_is_reported_and_not_corrected[metropolis-cosine]"),

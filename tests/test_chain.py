@@ -149,6 +149,7 @@ def same_rows(one, other):
 
 def same_state(one, other):
     """Two checkpoints, but for the seconds that were spent."""
+    assert type(one) is type(other)
     if isinstance(one, torch.Tensor):
         assert torch.equal(one, other)
     elif isinstance(one, dict):
@@ -244,7 +245,7 @@ def test_a_signal_while_resuming_does_not_write_half_a_chain():
     store.state = Bell(store.state)
     result = go("hmc_with_a_mass_and_a_random_direction", store)
     assert result.status == INTERRUPTED
-    same_state(before, dict(store.state))
+    same_state(dict(before), dict(store.state))
 
 
 def test_a_signal_before_the_first_cycle_writes_nothing():

@@ -147,7 +147,6 @@ INVARIANCE = {
     "hmc": (quartic(), "hmc", 0.8, 2, {"temperature": 1.5, "mass": MASS}),
     "nonreversible": (quartic(), "nonreversible_langevin", 0.8, 1, {"acceptance": None, "alpha": 0.8, "delta": 0.1}),
     "nonreversible ggmc": (quartic(), "ggmc", 0.4, 2, {"acceptance": "persistent_uniform", "delta": 0.2}),
-    "independent batches": (FourParts(2), "ggmc", 0.12, 2, {"batch_size": 1}),
     "runs of batches": (FourParts(2), "aboba", 0.2, 2, {"batch_size": 1, "minibatches": "shuffled"}),
     "exact ends": (FourParts(2), "ggmc", 0.15, 3, {"batch_size": 1, "ends": "exact"}),
 }
@@ -962,6 +961,11 @@ def test_trajectories_draw_fresh_numbers():
     ends = [run_trajectory(kernel, target, state, Random(1), index, range(6))[0].theta for index in (0, 1, 0)]
     assert torch.equal(ends[0], ends[2]) and not bool((ends[0] == ends[1]).any())
     assert len({float(value) for value in ends[0].flatten()}) == 12
+    seen = []
+    for index in range(4):
+        observe = lambda step, theta, m, energy, batch: seen.append(batch)  # noqa: E731
+        run_trajectory(kernel, target, state, Random(1), index, range(6), observe)
+    assert len({float(value) for batch in seen for value in batch.flatten()}) == 4 * 3 * 12
 
 
 # ---- rule 4: precision

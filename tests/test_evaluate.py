@@ -1,0 +1,70 @@
+"""Stored samples predict again: the run's own test set, shifted and foreign data, several seeds together."""
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+
+from experiments.command_line import main as run
+from sgmcmc import load_metrics, load_samples
+from sgmcmc.data import load
+from sgmcmc.evaluate import main, shifted
+
+WORDS = "model=mlp model.hidden=[8] data=digits sampler=ggmc lr=1e-3 batch_size=100 steps_per_cycle=5 cycles=6".split()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two seeds of a small network on the digits."""
+    folders = [tmp_path_factory.mktemp("runs") / str(seed) for seed in (0, 1)]
+    for seed, folder in enumerate(folders):
+        assert run([*WORDS, f"seed={seed}", f"output={folder}", "progress=false"]) == 0
+    return folders
+
+
+def _row(words, tmp_path):
+    out = tmp_path / "row.csv"
+    assert main([*map(str, words), f"output={out}"]) == 0
+    with open(out) as file:
+        (row,) = csv.DictReader(file)
+    return {key: value if key == "data" else float(value) for key, value in row.items()}
+
+
+def test_one_run_on_its_own_test_set_is_what_the_run_said(runs, tmp_path, capsys):
+    row = _row(runs[:1], tmp_path)
+    metrics = load_metrics(runs[0])
+    assert row["accuracy"] == pytest.approx(metrics["test_ensemble_accuracy"][-1], abs=1e-12)
+    assert row["nll"] == pytest.approx(metrics["test_ensemble_nll"][-1], rel=1e-6)
+    assert row["sample_nll"] == pytest.approx(np.mean(metrics["test_nll"]), rel=1e-6)
+    assert "6 draws of 1 chains on 297 data of digits" in capsys.readouterr().out
+
+
+def test_seeds_are_joined_as_chains(runs, tmp_path):
+    assert load_samples(runs).shape[1] == 2
+    both, each = _row(runs, tmp_path), [_row([folder], tmp_path) for folder in runs]
+    assert both["chain_nll"] == pytest.approx(np.mean([row["nll"] for row in each]), rel=1e-9)
+    assert both["nll"] <= max(row["nll"] for row in each)  # the joint ensemble's NLL is convex in the members
+    assert np.isfinite(both["r_hat_max"]) and both["ess_min"] > 0
+
+
+def test_shifted_inputs_are_predicted_worse(runs, tmp_path):
+    assert _row([*runs, "noise=3", "translate=2"], tmp_path)["nll"] > _row(runs, tmp_path)["nll"]
+
+
+def test_translation_moves_images_down_and_right():
+    test = load("digits").test
+    moved = shifted(test, translate=2).inputs
+    assert torch.equal(moved[:, :, 2:, 2:], test.inputs[:, :, :-2, :-2])
+    assert not moved[:, :, :2].any() and not moved[:, :, :, :2].any()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["nowhere"], "nowhere"), (["noise=x"], "RUN"), (["colour=3"], "colour"), ([], "")],
+)
+def test_a_mistake_is_one_sentence(words, told, capsys):
+    status = main(words)
+    said = capsys.readouterr()
+    assert status == (2 if words else 0)
+    assert told in said.err and len(said.err.splitlines()) == (1 if words else 0)

@@ -210,17 +210,25 @@ def steps_a_cycle(config: dict, potential: Potential, word: Word, gradient: str)
 def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kernel:
     """The kernel; ``make_kernel`` refuses what cannot be."""
     sampler, schedule = config["sampler"], config["schedule"]
-    word, h = Word(sampler["word"]), step_size(config, potential.data_size)
+    word = Word(sampler["word"])
+
+    def each(value):
+        """A list of n values is one for each of n equal groups of chains."""
+        if not isinstance(value, list):
+            return value
+        return [one for one in value for _ in range(config["chains"] // len(value))]
+
+    h = each(step_size(config, potential.data_size))
     gradient = sampler["gradient"]
     if gradient is None:
         gradient = "full" if getattr(potential, "together", True) else "minibatch"
     friction = Friction.of(
         h,
         "E" in word.letters,
-        friction=config["friction"],
-        momentum_decay=config["momentum_decay"],
-        beta=sampler["beta"],
-        b=sampler["b"],
+        friction=each(config["friction"]),
+        momentum_decay=each(config["momentum_decay"]),
+        beta=each(sampler["beta"]),
+        b=each(sampler["b"]),
     )
     mass = config["mass"]
     if mass in (None, "estimate"):

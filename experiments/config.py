@@ -23,6 +23,7 @@ from typing import Any
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -127,6 +128,8 @@ class Settings:
     trace_cycles: Any = None
     progress: bool | None = None
     debug: bool = False
+    points: Any = None  # an experiment's paired settings, of which ``point`` chooses one
+    point: Any = None
     quick: dict[str, Any] = field(default_factory=dict)
     smoke: dict[str, Any] = field(default_factory=dict)
 
@@ -285,7 +288,7 @@ def _dotted(schema) -> list[str]:
         inner = one.default_factory() if callable(one.default_factory) else None
         if is_dataclass(inner):
             names += [f"{one.name}.{name}" for name in _dotted(type(inner))]
-        elif one.name not in ("quick", "smoke", "model"):
+        elif one.name not in ("quick", "smoke", "model", "points"):
             names.append(one.name)
     return names
 
@@ -313,8 +316,15 @@ def compose(words: list[str] = ()) -> dict:
     makes one sentence.
     """
     words = words_for(list(words))
+    return resolve(composed(words), words)
+
+
+def composed(words: list[str], **options) -> DictConfig:
+    """What Hydra makes of the words: from within ``hydra.main``, too."""
+    if GlobalHydra.instance().is_initialized():
+        return hydra_compose("config", words, **options)
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return resolve(hydra_compose("config", words), words)
+        return hydra_compose("config", words, **options)
 
 
 def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
@@ -326,10 +336,14 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
     """
     config = OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else json.loads(json.dumps(cfg))
     said = _said(words)
+    points, point = config.pop("points", None), config.pop("point", None)
+    if point is not None:
+        return _compose_point(points, point, words)
     for key, default in _defaults().items():
         # A default is what null, and a setting that was taken out with ~, stand for.
         if _get(config, key) is None:
             _set(config, key, default)
+    del config["points"], config["point"]
     blocks = {scale: config.pop(scale, None) or {} for scale in ("quick", "smoke")}
     _apply(config, blocks.get(config["scale"], {}), said)
     for ways in WAYS:
@@ -350,7 +364,7 @@ def unused(config: dict, words: list[str]) -> list[str]:
     return [
         word
         for key, word in _said(words).items()
-        if key in settings() and key not in GROUPS and _get(config, key) is None
+        if key in settings() and key not in (*GROUPS, "point") and _get(config, key) is None
         if word.partition("=")[2] not in ("null", "")
     ]
 
@@ -379,7 +393,18 @@ def folder(config: dict) -> Path:
     return Path(config["output"] or Path("results", "runs", config["name"], identity(config)))
 
 
-# Layers: block over experiment, command line over block.
+# Layers: block over experiment, point over block, command line over all.
+
+
+def _compose_point(points, point, words) -> dict:
+    """The configuration of one of an experiment's ``points``, whose settings stand as if they had been typed."""
+    if not isinstance(points, list):
+        raise SettingError("point", point, "chooses one of an experiment's points, and there are none here")
+    if not isinstance(point, int) or not 0 <= point < len(points):
+        raise SettingError("point", point, f"must be a whole number from 0 to {len(points) - 1}")
+    others = [word for word in words if word.partition("=")[0] != "point"]
+    said = _said(others)
+    return compose([*others, *(f"{key}={value}" for key, value in points[point].items() if not _covered(key, said))])
 
 
 def _said(words) -> dict[str, str]:
@@ -773,12 +798,13 @@ def _check_exact(config: dict, word: Word) -> None:
 
 
 def _chains(config: dict) -> int:
-    """How many chains: ``chains``, or the length of the lists."""
+    """How many chains: ``chains``, a multiple of the lists' lengths, or the longest list's."""
     lists = {key: len(_get(config, key)) for key in (*STEP, *FRICTION) if isinstance(_get(config, key), list)}
     chains = config["chains"] or max(lists.values(), default=1)
     for key, length in lists.items():
-        if length != chains:
-            raise SettingError(key, _get(config, key), f"has {length} values for {chains} chains; give one a chain")
+        if chains % length:
+            mend = f"has {length} values for {chains} chains; give one a chain, or a number of chains each"
+            raise SettingError(key, _get(config, key), mend)
     return chains
 
 

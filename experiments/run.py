@@ -86,6 +86,11 @@ def run(config: dict) -> int:
     return STATUS[result.status]
 
 
+def status_of(code: int) -> str:
+    """The word for an exit status."""
+    return next(word for word, known in STATUS.items() if known == code)
+
+
 def _finished(config: dict, path: Path) -> int | None:
     """The status of a run that is over, told; None where there is something to run."""
     try:

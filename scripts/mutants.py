@@ -63,7 +63,9 @@ def gaussian(case: str) -> str:
 
 MUTANTS = [
     # the decision
-    Mutant("no flip on rejection", "trajectory", "end.momentum, -begun)", "end.momentum, begun)", identities("ggmc full")),
+    Mutant(
+        "no flip on rejection", "trajectory", "end.momentum, -begun)", "end.momentum, begun)", identities("ggmc full")
+    ),
     Mutant(
         "flip of the momentum before the refresh",
         "trajectory",
@@ -71,9 +73,21 @@ MUTANTS = [
         "end.momentum, -state.momentum)",
         identities("persistent_langevin"),
     ),
-    Mutant("leading O not part of the flip", "trajectory", "begun = m\n            continue", "begun = begun\n            continue", identities("word OBAB")),
+    Mutant(
+        "leading O not part of the flip",
+        "trajectory",
+        "begun = m\n            continue",
+        "begun = begun\n            continue",
+        identities("word OBAB"),
+    ),
     Mutant("leading O joined with the next", "words", " and not head:", ":", identities("word OOBABO")),
-    Mutant("T forgotten in the ratio", "trajectory", "-(delta_potential + energy) / kernel.temperature", "-(delta_potential + energy)", backwards("OBABO")),
+    Mutant(
+        "T forgotten in the ratio",
+        "trajectory",
+        "-(delta_potential + energy) / kernel.temperature",
+        "-(delta_potential + energy)",
+        backwards("OBABO"),
+    ),
     Mutant(
         "minibatch U at the end",
         "trajectory",
@@ -116,7 +130,13 @@ MUTANTS = [
         "log_abs",
         "trajectory.py::test_moments_stay_over_twenty_decisions[nonreversible]",
     ),
-    Mutant("v wrapped by 1", "acceptance", "torch.where(v > 1, v - 2,", "torch.where(v > 1, v - 1,", "acceptance.py::test_v_moves_wraps_and_is_divided_by_the_ratio"),
+    Mutant(
+        "v wrapped by 1",
+        "acceptance",
+        "torch.where(v > 1, v - 2,",
+        "torch.where(v > 1, v - 1,",
+        "acceptance.py::test_v_moves_wraps_and_is_divided_by_the_ratio",
+    ),
     Mutant(
         "a diverged chain goes on",
         "trajectory",
@@ -125,7 +145,13 @@ MUTANTS = [
         "trajectory.py::test_divergence[monitor-nan]",
     ),
     # the energies
-    Mutant("U without the prior (regression)", "potentials/regression", " + constant + _normal_energy(theta, self.prior_variance)", " + constant", identities("prior")),
+    Mutant(
+        "U without the prior (regression)",
+        "potentials/regression",
+        " + constant + _normal_energy(theta, self.prior_variance)",
+        " + constant",
+        identities("prior"),
+    ),
     Mutant(
         "U without the prior (network)",
         "potentials/network",
@@ -133,7 +159,13 @@ MUTANTS = [
         "            return self._likelihood(backward=False)",
         "trajectory.py::test_log_ratio_of_a_network_by_brute_force[settings0]",
     ),
-    Mutant("M forgotten in the kicks' energy", "flows", "(after - before) * inverse_mass * (after + before)", "(after - before) * (after + before)", backwards("OBABO")),
+    Mutant(
+        "M forgotten in the kicks' energy",
+        "flows",
+        "(after - before) * inverse_mass * (after + before)",
+        "(after - before) * (after + before)",
+        backwards("OBABO"),
+    ),
     Mutant(
         "kinetic sum in float32",
         "flows",
@@ -163,11 +195,41 @@ MUTANTS = [
         "kernel.py::test_a_network_with_batch_normalisation_is_not_corrected",
     ),
     # the proposal
-    Mutant("T forgotten in a noise", "kernel", "math.sqrt(self.temperature) * self.mass**0.5", "self.mass**0.5", gaussian("ggmc")),
-    Mutant("M forgotten in a noise", "kernel", "math.sqrt(self.temperature) * self.mass**0.5", "math.sqrt(self.temperature) * (self.mass * 0 + 1)", gaussian("amagold")),
-    Mutant("M forgotten in the drift", "flows", "duration * (inverse_mass * momentum)", "duration * momentum", gaussian("hmc")),
-    Mutant("M in the kick", "trajectory", "flows.kick(m, gradient, number)", "flows.kick(m, inverse_mass * gradient, number)", gaussian("langevin")),
-    Mutant("T in the kick", "trajectory", "flows.kick(m, gradient, number)", "flows.kick(m, gradient / kernel.temperature, number)", gaussian("baoab")),
+    Mutant(
+        "T forgotten in a noise",
+        "kernel",
+        "math.sqrt(self.temperature) * self.mass**0.5",
+        "self.mass**0.5",
+        gaussian("ggmc"),
+    ),
+    Mutant(
+        "M forgotten in a noise",
+        "kernel",
+        "math.sqrt(self.temperature) * self.mass**0.5",
+        "math.sqrt(self.temperature) * (self.mass * 0 + 1)",
+        gaussian("amagold"),
+    ),
+    Mutant(
+        "M forgotten in the drift",
+        "flows",
+        "duration * (inverse_mass * momentum)",
+        "duration * momentum",
+        gaussian("hmc"),
+    ),
+    Mutant(
+        "M in the kick",
+        "trajectory",
+        "flows.kick(m, gradient, number)",
+        "flows.kick(m, inverse_mass * gradient, number)",
+        gaussian("langevin"),
+    ),
+    Mutant(
+        "T in the kick",
+        "trajectory",
+        "flows.kick(m, gradient, number)",
+        "flows.kick(m, gradient / kernel.temperature, number)",
+        gaussian("baoab"),
+    ),
     Mutant(
         "T that varies inside a trajectory",
         "trajectory",
@@ -189,7 +251,13 @@ MUTANTS = [
         "keep = keep * decay",
         "trajectory.py::test_phase_space_shrinks_by_the_momentum_decay[ggmc]",
     ),
-    Mutant("h for h/2", "words", "{letter: 1 / self.letters.count(letter) for", "{letter: 1.0 for", "trajectory.py::test_stationary_variances_without_decision[ggmc]"),
+    Mutant(
+        "h for h/2",
+        "words",
+        "{letter: 1 / self.letters.count(letter) for",
+        "{letter: 1.0 for",
+        "trajectory.py::test_stationary_variances_without_decision[ggmc]",
+    ),
     Mutant(
         "b forgotten in B",
         "kernel",
@@ -197,16 +265,64 @@ MUTANTS = [
         'return share * h[0] * (self._rescaling(h[0]) if op.letter == "A" else 1.0), None',
         "trajectory.py::test_stationary_variances_without_decision[ovrvo]",
     ),
-    Mutant("one noise for two O's", "trajectory", "m = flows.refresh(m, noise[op.draw], number, extra)", "m = flows.refresh(m, noise[1], number, extra)", gaussian("ggmc")),
-    Mutant("one noise for two chains", "random", "(chains[:, None] * size +", "(chains[:, None] // 2 * size +", "random.py::test_tensors_and_integers_are_one_generator"),
-    Mutant("N/n forgotten (network)", "potentials/network", "(self._nll(batch[0]).sum() * (self.data_size / batch.shape[1])).backward()", "self._nll(batch[0]).sum().backward()", "trajectory.py::test_log_ratio_of_a_network_by_brute_force[settings0]"),
-    Mutant("N/n forgotten (regression)", "potentials/regression", ".squeeze(1) * (self.data_size / batch.shape[-1])", ".squeeze(1)", "trajectory.py::test_estimates_are_unbiased"),
-    Mutant("partial refresh with 1 - c for 1 - c²", "momentum", "(1 - keep**2) ** 0.5", "(1 - keep) ** 0.5", gaussian("persistent_langevin")),
+    Mutant(
+        "one noise for two O's",
+        "trajectory",
+        "m = flows.refresh(m, noise[op.draw], number, extra)",
+        "m = flows.refresh(m, noise[1], number, extra)",
+        gaussian("ggmc"),
+    ),
+    Mutant(
+        "one noise for two chains",
+        "random",
+        "(chains[:, None] * size +",
+        "(chains[:, None] // 2 * size +",
+        "random.py::test_tensors_and_integers_are_one_generator",
+    ),
+    Mutant(
+        "N/n forgotten (network)",
+        "potentials/network",
+        "(self._nll(batch[0]).sum() * (self.data_size / batch.shape[1])).backward()",
+        "self._nll(batch[0]).sum().backward()",
+        "trajectory.py::test_log_ratio_of_a_network_by_brute_force[settings0]",
+    ),
+    Mutant(
+        "N/n forgotten (regression)",
+        "potentials/regression",
+        ".squeeze(1) * (self.data_size / batch.shape[-1])",
+        ".squeeze(1)",
+        "trajectory.py::test_estimates_are_unbiased",
+    ),
+    Mutant(
+        "partial refresh with 1 - c for 1 - c²",
+        "momentum",
+        "(1 - keep**2) ** 0.5",
+        "(1 - keep) ** 0.5",
+        gaussian("persistent_langevin"),
+    ),
     Mutant("E with the noise of O", "kernel", "(2 * (1 - keep)) ** 0.5", "(1 - keep**2) ** 0.5", gaussian("sghmc")),
-    Mutant("AMAGOLD's c as an exponential", "kernel", "(1 - rate) / (1 + rate)", "math.exp(-2 * rate)", "trajectory.py::test_amagold_is_its_paper[0.25]"),
-    Mutant("first momentum without T", "trajectory", "scale, moves = _cast(kernel.momentum_scale, theta),", "scale, moves = _cast(kernel.mass**0.5, theta),", identities("ggmc cold")),
+    Mutant(
+        "AMAGOLD's c as an exponential",
+        "kernel",
+        "(1 - rate) / (1 + rate)",
+        "math.exp(-2 * rate)",
+        "trajectory.py::test_amagold_is_its_paper[0.25]",
+    ),
+    Mutant(
+        "first momentum without T",
+        "trajectory",
+        "scale, moves = _cast(kernel.momentum_scale, theta),",
+        "scale, moves = _cast(kernel.mass**0.5, theta),",
+        identities("ggmc cold"),
+    ),
     # minibatches and order
-    Mutant("shared minibatch drawn again", "words", "point, fresh = point + fresh, False", "point, fresh = point + 1, False", "words.py::test_kicks_with_no_drift_between_them_share_a_point"),
+    Mutant(
+        "shared minibatch drawn again",
+        "words",
+        "point, fresh = point + fresh, False",
+        "point, fresh = point + 1, False",
+        "words.py::test_kicks_with_no_drift_between_them_share_a_point",
+    ),
     Mutant(
         "minibatches reused in the next trajectory",
         "trajectory",
@@ -214,9 +330,27 @@ MUTANTS = [
         "kernel.batches.draw(random, index // 2, chains)",
         "trajectory.py::test_trajectories_draw_fresh_numbers",
     ),
-    Mutant("schedule in the same order backwards", "kernel", "self.word.trajectory(self.steps, backwards=True)", "self.word.trajectory(self.steps)", "trajectory.py::test_trajectories_run_backwards[OBABO at random-False]"),
-    Mutant("one-sided schedule taken for exact", "schedules", ' if self.name == "cosine" else None', ' if self.name == "sine" else None', "kernel.py::test_what_is_not_exact_is_reported_and_not_corrected[metropolis-cosine]"),
-    Mutant("extra minibatch always first", "data/minibatches", "chains, step=1) < 0.5", "chains, step=1) < 2", identities("an epoch and one")),
+    Mutant(
+        "schedule in the same order backwards",
+        "kernel",
+        "self.word.trajectory(self.steps, backwards=True)",
+        "self.word.trajectory(self.steps)",
+        "trajectory.py::test_trajectories_run_backwards[OBABO at random-False]",
+    ),
+    Mutant(
+        "one-sided schedule taken for exact",
+        "schedules",
+        ' if self.name == "cosine" else None',
+        ' if self.name == "sine" else None',
+        "kernel.py::test_what_is_not_exact_is_reported_and_not_corrected[metropolis-cosine]",
+    ),
+    Mutant(
+        "extra minibatch always first",
+        "data/minibatches",
+        "chains, step=1) < 0.5",
+        "chains, step=1) < 2",
+        identities("an epoch and one"),
+    ),
     Mutant(
         "extra minibatch always last",
         "data/minibatches",
@@ -224,10 +358,28 @@ MUTANTS = [
         "chains, step=1) < 0",
         "minibatches.py::test_shuffled_batches_read_the_same_backwards[4-2-3-places4-True]",
     ),
-    Mutant("a trajectory straddling an epoch", "data/minibatches", "self.epochs and self.extra > 1", "self.epochs and self.extra > 9", "minibatches.py::test_a_trajectory_that_straddles_an_epoch_is_refused[6]"),
-    Mutant("exact gradient at one end only", "trajectory", "point in (0, kernel.points - 1)", "point == 0", identities("exact ends")),
+    Mutant(
+        "a trajectory straddling an epoch",
+        "data/minibatches",
+        "self.epochs and self.extra > 1",
+        "self.epochs and self.extra > 9",
+        "minibatches.py::test_a_trajectory_that_straddles_an_epoch_is_refused[6]",
+    ),
+    Mutant(
+        "exact gradient at one end only",
+        "trajectory",
+        "point in (0, kernel.points - 1)",
+        "point == 0",
+        identities("exact ends"),
+    ),
     # between trajectories
-    Mutant("counter not restored on resume", "chain", 'self.cycle, self.accepted, self.proposed = saved["cycle"],', "self.cycle, self.accepted, self.proposed = 0,", "chain.py::test_killed_after_any_block_it_ends_as_the_uninterrupted_run[stairs]"),
+    Mutant(
+        "counter not restored on resume",
+        "chain",
+        'self.cycle, self.accepted, self.proposed = saved["cycle"],',
+        "self.cycle, self.accepted, self.proposed = 0,",
+        "chain.py::test_killed_after_any_block_it_ends_as_the_uninterrupted_run[stairs]",
+    ),
     Mutant(
         "tuned step not restored on resume",
         "chain",
@@ -235,11 +387,41 @@ MUTANTS = [
         'self.mass = saved["mass"]',
         "chain.py::test_killed_after_any_block_it_ends_as_the_uninterrupted_run[nonreversible_with_tuning_for_each_chain]",
     ),
-    Mutant("half a chain written by a signal", "chain", "                chain.resume(saved)", "                signals.armed = True\n                chain.resume(saved)", "chain.py::test_a_signal_while_resuming_does_not_write_half_a_chain"),
-    Mutant("adaptation never ends", "chain", "if self.cycle <= self.plan.burn_in:\n            self._adapt", "if self.plan.burn_in:\n            self._adapt", "chain.py::test_the_mass_is_the_root_mean_square_gradient_and_is_frozen_after_the_burn_in"),
-    Mutant("kept momentum not rescaled to the new mass", "chain", "state.momentum = state.momentum * ratio.to(state.momentum)", "pass", "chain.py::test_kept_momentum_is_rescaled_when_the_mass_changes[1.7]"),
-    Mutant("stale U after a Gibbs update", "chain", "        evaluate(self.kernel, self.potential, state)\n        return state", "        return state", "chain.py::test_after_gibbs_u_and_gradient_are_the_new_position_s"),
-    Mutant("a logarithm of 0 in the normals", "random", ".to(dtype).add_(0.5)", ".to(dtype)", "random.py::test_the_most_extreme_words_give_finite_normals[dtype1]"),
+    Mutant(
+        "half a chain written by a signal",
+        "chain",
+        "                chain.resume(saved)",
+        "                signals.armed = True\n                chain.resume(saved)",
+        "chain.py::test_a_signal_while_resuming_does_not_write_half_a_chain",
+    ),
+    Mutant(
+        "adaptation never ends",
+        "chain",
+        "if self.cycle <= self.plan.burn_in:\n            self._adapt",
+        "if self.plan.burn_in:\n            self._adapt",
+        "chain.py::test_the_mass_is_the_root_mean_square_gradient_and_is_frozen_after_the_burn_in",
+    ),
+    Mutant(
+        "kept momentum not rescaled to the new mass",
+        "chain",
+        "state.momentum = state.momentum * ratio.to(state.momentum)",
+        "pass",
+        "chain.py::test_kept_momentum_is_rescaled_when_the_mass_changes[1.7]",
+    ),
+    Mutant(
+        "stale U after a Gibbs update",
+        "chain",
+        "        evaluate(self.kernel, self.potential, state)\n        return state",
+        "        return state",
+        "chain.py::test_after_gibbs_u_and_gradient_are_the_new_position_s",
+    ),
+    Mutant(
+        "a logarithm of 0 in the normals",
+        "random",
+        ".to(dtype).add_(0.5)",
+        ".to(dtype)",
+        "random.py::test_the_most_extreme_words_give_finite_normals[dtype1]",
+    ),
 ]
 
 # Random mutants that change no number, by (file, the line as it was, the line as it became), and why.
@@ -259,7 +441,11 @@ class Recorder:
     def pytest_runtest_makereport(self, item, call):
         if call.excinfo is not None:
             last = str(call.excinfo.traceback[-1].path)
-            own = call.excinfo.type is AssertionError and call.when == "call" and "/sgmcmc/" not in last.split("/tests/")[0]
+            own = (
+                call.excinfo.type is AssertionError
+                and call.when == "call"
+                and "/sgmcmc/" not in last.split("/tests/")[0]
+            )
             self.failed.append((item.nodeid, own))
         elif call.when == "call":
             self.passed += 1
@@ -343,17 +529,23 @@ def sites(tree: ast.Module) -> list[ast.AST]:
     def visit(node: ast.AST) -> None:
         if isinstance(node, ast.Raise | ast.Import | ast.ImportFrom | ast.JoinedStr):
             return
+        if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip: only a check
+            return
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return
         if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
             found.append(node)
         elif isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARISONS:
             found.append(node)
-        elif isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not)):
+        elif isinstance(node, ast.BoolOp) or (
+            isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not)
+        ):
             found.append(node)
         elif isinstance(node, ast.Constant) and type(node.value) in (int, float, bool):
             found.append(node)
-        elif isinstance(node, ast.If | ast.IfExp) or (isinstance(node, ast.Assign | ast.AugAssign) and not at_top(node)):
+        elif isinstance(node, ast.If | ast.IfExp) or (
+            isinstance(node, ast.Assign | ast.AugAssign) and not at_top(node)
+        ):
             found.append(node)
         for name, child in ast.iter_fields(node):
             if name in ("annotation", "returns"):
@@ -456,18 +648,21 @@ def main() -> int:
     width = max((len(mutant.name) for mutant in chosen), default=0)
     surviving = 0
     with ThreadPoolExecutor(options.workers) as pool:
+        tests = sorted({f"tests/test_{mutant.test}" for mutant in chosen})
+        places = [] if options.only else draw(options.random, options.seed)
         with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-            tests = sorted({f"tests/test_{mutant.test}" for mutant in chosen})
-            sound = ask(copy_tree(Path(folder)), *tests) if tests else {"passed": 0, "failed": []}
-        if sound["failed"] or sound["passed"] != len(tests):
-            print(sound["output"])
+            tree = copy_tree(Path(folder))
+            sound = ask(tree, *tests)
+            heart = ask(tree, *HEART_TESTS) if places else {"passed": 0, "failed": []}
+        if sound["failed"] or sound["passed"] != len(tests) or heart["failed"]:
+            print(sound["output"] if sound["failed"] or sound["passed"] != len(tests) else heart["output"])
             print("the tests must pass on the unbroken tree first")
             return 1
-        print(f"{len(tests)} tests pass on the unbroken tree; {len(chosen)} chosen mutants:")
+        print(f"{len(tests)} tests named and {heart['passed']} of the heart pass on the unbroken tree")
+        print(f"{len(chosen)} chosen mutants:")
         for mutant, (verdict, seconds) in zip(chosen, pool.map(judge, chosen), strict=True):
             surviving += verdict != "killed"
             print(f"  {mutant.name:{width}}  {verdict:8}  {seconds:4.0f} s  test_{mutant.test}", flush=True)
-        places = [] if options.only else draw(options.random, options.seed)
         print(f"{len(places)} drawn at random (seed {options.seed}):")
         for where, before, after, verdict in pool.map(judge_random, places):
             surviving += verdict == "SURVIVES"

@@ -1,0 +1,53 @@
+"""What the words behind ``jug execute jugfile.py`` ask for."""
+
+from __future__ import annotations
+
+import sys
+
+from experiments.config import nearest
+from experiments.grid import configurations
+from experiments.tasks import SCALES
+
+KNOWN = ("experiment", "scale", "seed")
+
+
+def plan(argv: list[str]) -> list[tuple[str, str, list[dict]]]:
+    """(experiment, scale, configurations) of each experiment asked for: all at paper scale where nothing is said.
+
+    ``experiment=a,b`` chooses, ``scale=paper|quick|smoke``; ``seed=1`` (any setting of the command line, too) is put
+    into every run. An unknown word is one sentence on standard error and exit status 2.
+    """
+    from experiments.tables import EXPERIMENTS
+
+    words = [word for word in argv[1:] if "=" in word and not word.startswith("-")]
+    strays = [word for word in _strays(argv)]
+    if strays:
+        _refuse(f"{strays[0]}: is not KEY=VALUE; jug execute jugfile.py experiment=NAME scale=quick")
+    said = dict(word.split("=", 1) for word in words)
+    scale = said.pop("scale", "paper")
+    if scale not in SCALES:
+        _refuse(f"scale={scale}: must be one of {', '.join(SCALES)}")
+    chosen = said.pop("experiment", None)
+    names = list(EXPERIMENTS) if chosen is None else chosen.split(",")
+    for name in names:
+        if name not in EXPERIMENTS:
+            _refuse(f"experiment={name}: {nearest(name, EXPERIMENTS, 'known are ' + ', '.join(EXPERIMENTS))}")
+    more = [f"{key}={value}" for key, value in said.items()]
+    try:
+        return [(name, scale, configurations(name, (f"scale={scale}", *more))) for name in names]
+    except Exception as error:
+        from experiments.command_line import _MISTAKES, sentence
+
+        if not isinstance(error, _MISTAKES):
+            raise
+        _refuse(sentence(error))
+
+
+def _strays(argv: list[str]) -> list[str]:
+    """Words that are neither settings nor Jug's own."""
+    return [word for word in argv[1:] if "=" not in word and not word.startswith("-") and not word.endswith(".py")][1:]
+
+
+def _refuse(text: str):
+    print(text, file=sys.stderr)
+    raise SystemExit(2)

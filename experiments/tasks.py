@@ -1,0 +1,91 @@
+"""The tasks of the graph: segments of chains, and summary tables made of finished chains.
+
+A task is known to Jug by its function's name and its arguments, so every argument is plain data and these names stay.
+A chain is a string of segments, each of which continues the run folder of the one before: it can move to another
+worker between them, and a killed worker's successor goes on from the run's last checkpoint.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+from pathlib import Path
+
+from experiments import tables
+from experiments.config import folder, identity
+from sgmcmc.errors import DataError, SettingError, StoreError
+
+SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each
+SCALES = ("paper", "quick", "smoke")
+
+
+def lengths(config: dict) -> list[int]:
+    """The cycles after which the segments of a chain end."""
+    cycles = config["cycles"]
+    if cycles is None and config["epochs_per_cycle"]:
+        cycles = config["epochs"] // config["epochs_per_cycle"]
+    if cycles is None or config["model"]["name"] not in ("resnet20", "mlp"):
+        return [cycles]
+    return [min(end, cycles) for end in range(SEGMENT, cycles + SEGMENT, SEGMENT)]
+
+
+def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
+    """Run a chain up to ``cycles``; returns where it lies and how it stands.
+
+    A chain that diverged or failed is a result: the rest of the grid goes on. A signal ends the worker after a
+    checkpoint, and the task can be taken up by another.
+    """
+    from experiments.run import run, status_of
+
+    if previous and previous["status"] != "done":
+        return previous
+    if cycles is not None:
+        config = {**config, "cycles": cycles, "epochs": None}
+    try:
+        code = run({**config, "progress": False})
+    except (SettingError, DataError, StoreError) as error:
+        return {"status": "failed", "why": str(error), "hash": identity(config), "folder": str(folder(config))}
+    if code == 75:
+        raise SystemExit(75)
+    return {"status": status_of(code), "hash": identity(config), "folder": str(folder(config))}
+
+
+def table(experiment: str, scale: str, configs: list[dict], ends: list[dict]) -> list[dict]:
+    """The rows of the experiment's summary table, from its finished chains."""
+    for config, end in zip(configs, ends, strict=True):
+        if not (Path(end["folder"]) / "metrics.csv").exists() and end["status"] != "failed":
+            raise FileNotFoundError(
+                f"{end['folder']} was deleted after its chain had finished: `jug invalidate jugfile.py --target "
+                f"experiments.tasks.segment experiment={experiment} scale={scale}` makes it run again"
+            )
+    return tables.make(experiment, configs, ends)
+
+
+def table_path(experiment: str, scale: str) -> Path:
+    """Where an experiment's summary table lies. Smoke runs never write among the results."""
+    root = Path("results", scale) if scale != "smoke" else Path("results", "runs", "smoke")
+    return root / "tables" / f"{experiment}.csv"
+
+
+def write_table(path: Path, rows: list[dict]) -> None:
+    """Write rows as CSV, where they are not there already in the same words."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    if path.exists() and path.read_text() == text.getvalue():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text.getvalue())
+    part.replace(path)
+    print(f"wrote {path}", file=sys.stderr)
+
+
+def _cell(value):
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.8g}"
+    return value

@@ -1,0 +1,29 @@
+"""The task graph: every experiment's chains, in segments, and its summary table.
+
+    jug execute                                                    # all of it, at paper scale
+    jug execute jugfile.py experiment=amagold_fig1 scale=quick     # a part
+    jug status jugfile.py scale=quick                              # how it stands; jug check says whether all is done
+
+As many workers as are started share the work, on as many machines as share the folder.
+"""
+
+import sys
+
+from jug import TaskGenerator
+
+from experiments import tasks
+from experiments.graph import plan
+
+segment = TaskGenerator(tasks.segment)
+table = TaskGenerator(tasks.table)
+
+for experiment, scale, configs in plan(sys.argv):
+    ends = []
+    for config in configs:
+        end = None
+        for cycles in tasks.lengths(config):
+            end = segment(config, cycles, end)
+        ends.append(end)
+    rows = table(experiment, scale, configs, ends)
+    if rows.can_load():
+        tasks.write_table(tasks.table_path(experiment, scale), rows.result)

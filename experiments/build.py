@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.config import sampler_row
+from experiments.config import PAPER_FRICTION, sampler_row
 from sgmcmc.chain import Plan
 from sgmcmc.data import Data, load
 from sgmcmc.errors import SettingError
@@ -230,6 +230,8 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
         beta=each(sampler["beta"]),
         b=each(sampler["b"]),
     )
+    if friction is None and not getattr(potential, "together", True) and set(word.letters) & set("OE"):
+        friction = None if sampler_row(sampler).friction == "infinite" else Friction("gamma", PAPER_FRICTION)
     mass = config["mass"]
     if mass in (None, "estimate"):
         mass = 1.0

@@ -349,6 +349,7 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
     for ways in WAYS:
         _put_aside(config, ways, said)
     _drop_other_models(config, said)
+    _drop_other_policies(config, said)
     _check_keys(config)
     _cast(config)
     return _filled(config, said)
@@ -446,6 +447,30 @@ def _drop_other_models(config: dict, said) -> None:
     if "model" in said and isinstance(model, dict) and model.get("name") in MODELS:
         mine = _dotted(MODELS[model["name"]])
         config["model"] = {key: one for key, one in model.items() if key in mine or f"model.{key}" in said}
+
+
+def _drop_other_policies(config: dict, said) -> None:
+    """Where the command line chooses another sampler than the experiment's own, that one's policies are gone.
+
+    What the experiment says of its data stays: batches, exact ends where the other word has gradients there, and
+    that nothing is corrected.
+    """
+    experiment = said.get("experiment", "").partition("=")[2]
+    path = CONF / "experiment" / f"{experiment}.yaml"
+    if "sampler" not in said or not path.is_file():
+        return
+    lines = OmegaConf.load(path).get("defaults") or []
+    own = next((line["override /sampler"] for line in lines if "override /sampler" in line), None)
+    sampler = config["sampler"]
+    if own is None or sampler["name"] == own:
+        return
+    kept = ["name", "ends", "minibatches"] + ["acceptance"] * (sampler["acceptance"] == "monitor")
+    config["sampler"] = {
+        key: value if key in kept or f"sampler.{key}" in said else None for key, value in sampler.items()
+    }
+    word = config["sampler"]["word"] or sampler_row(config["sampler"]).word
+    if "sampler.ends" not in said and not Word(word).kicks_at_both_ends:
+        config["sampler"]["ends"] = None
 
 
 def _flatten(tree: dict, prefix: str = "") -> dict[str, Any]:
@@ -642,14 +667,14 @@ def _filled(config: dict, said) -> dict:
         raise SettingError("data", "none", f"{target} needs data: one of {', '.join(options('data'))}")
     word = Word(sampler["word"] or row.word)
     _fill_sampler(sampler, row, word, network, free)
-    _fill_friction(config, row, word, network)
+    _fill_friction(config, row, word, network, free, said)
     without_data = data == "none" and not free and target not in OWN_DATA
     _fill_step(config, target, without_data)
     _fill_length(config, row, target, without_data, said)
     if sampler["gradient"] not in ("minibatch", None) or without_data:
         config["batch_size"] = None
     # Networks go through whole shuffled epochs, as the papers' did, where cycles are given in epochs.
-    law = "shuffled" if network and config["epochs_per_cycle"] is not None else "independent"
+    law = "shuffled" if (network or free) and config["epochs_per_cycle"] is not None else "independent"
     stochastic = sampler["gradient"] in ("minibatch", None) and not without_data
     sampler["minibatches"] = (sampler["minibatches"] or law) if stochastic else None
     _fill_schedule(config["schedule"])
@@ -681,7 +706,13 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: 
         sampler[key] = None if not used else default if sampler[key] is None else sampler[key]
 
 
-def _fill_friction(config: dict, row: Sampler, word: Word, network: bool) -> None:
+def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, free: bool, said) -> None:
+    if row.friction == "infinite":
+        for way in FRICTION:  # an experiment's friction is not this sampler's
+            if way in said and _get(config, way) not in (None, math.inf):
+                mend = f"is infinite in {config['sampler']['name']}; with less it is sampler=ggmc"
+                raise SettingError(way, _get(config, way), mend)
+            _set(config, way, None)
     given = _given(config, FRICTION)
     if not set(word.letters) & set("OE"):
         for way in FRICTION:
@@ -691,9 +722,7 @@ def _fill_friction(config: dict, row: Sampler, word: Word, network: bool) -> Non
     elif not given and row.friction != "infinite":
         if network:
             config["friction"] = PAPER_FRICTION
-        elif row.friction == "amagold" or config["sampler"]["name"] == "sghmc":
-            config["sampler"]["beta"] = 0.25  # AMAGOLD's experiments on toys and regressions
-        else:
+        elif not free:  # of a target of one's own the engine knows whether it is a network
             config["friction"] = 1.0
 
 
@@ -740,6 +769,7 @@ def _fill_schedule(schedule: dict) -> None:
 
 
 def _fill_data(config: dict, network: bool, said) -> None:
+    network = network or config["model"].get("_target_") is not None
     images = network and config["data"]["name"] in ("cifar10", "mnist", "digits")
     if not images:
         if config["augmentation"] not in (None, "none") and "augmentation" in said:
@@ -757,16 +787,19 @@ def _fill_data(config: dict, network: bool, said) -> None:
 
 def _fill_start(config: dict, network: bool, said) -> None:
     config["init"] = config["init"] or ("he" if network else None)
-    if config["init"] in ("he", "sgd") and not network and config["model"].get("_target_") is None:
+    free, data = config["model"].get("_target_") is not None, config["data"]["name"] != "none"
+    if not network and not free and (config["init"] == "he" or config["init"] == "sgd" and not (data and "init" in said)):
         if "init" in said:
-            mend = "is for networks; other targets start dispersed, or at init=exact"
-            raise SettingError("init", config["init"], mend)
+            mend = "is for networks" + " and regressions" * (config["init"] == "sgd")
+            raise SettingError("init", config["init"], mend + "; other targets start dispersed, or at init=exact")
         config["init"] = None
     warm = config["warm_start"]
     for key, default in WARM_START.items():
         warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]
     if config["tune"]["target"] is not None and not config["burn_in"]:
         raise SettingError("tune.target", config["tune"]["target"], "tunes during the burn-in: give burn_in, in cycles")
+    if config["cycles"] is not None and config["burn_in"] >= config["cycles"]:
+        raise SettingError("burn_in", config["burn_in"], f"leaves no draws of cycles={config['cycles']}: make it less")
     if config["trace"] is None:
         config["trace_cycles"] = None
 

@@ -8,8 +8,6 @@ from experiments.config import nearest
 from experiments.grid import configurations
 from experiments.tasks import SCALES
 
-KNOWN = ("experiment", "scale", "seed")
-
 
 def plan(argv: list[str]) -> list[tuple[str, str, list[dict]]]:
     """(experiment, scale, configurations) of each experiment asked for: all at paper scale where nothing is said.
@@ -20,7 +18,7 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict]]]:
     from experiments.tables import EXPERIMENTS
 
     words = [word for word in argv[1:] if "=" in word and not word.startswith("-")]
-    strays = [word for word in _strays(argv)]
+    strays = [word for word in argv[1:] if "=" not in word and not word.startswith("-")]
     if strays:
         _refuse(f"{strays[0]}: is not KEY=VALUE; jug execute jugfile.py experiment=NAME scale=quick")
     said = dict(word.split("=", 1) for word in words)
@@ -41,11 +39,6 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict]]]:
         if not isinstance(error, _MISTAKES):
             raise
         _refuse(sentence(error))
-
-
-def _strays(argv: list[str]) -> list[str]:
-    """Words that are neither settings nor Jug's own."""
-    return [word for word in argv[1:] if "=" not in word and not word.startswith("-") and not word.endswith(".py")][1:]
 
 
 def _refuse(text: str):

@@ -7,7 +7,7 @@ reads, too), paired settings as a list ``points`` that ``point=0,1,…`` chooses
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache
 from itertools import product
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -28,7 +28,9 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
         if key in said:
             continue
         override = OverridesParser.create().parse_override(f"{key}={values}")
-        each = override.sweep_string_iterator() if override.is_sweep_override() else [override.get_value_element_as_str()]
+        each = (
+            override.sweep_string_iterator() if override.is_sweep_override() else [override.get_value_element_as_str()]
+        )
         choices.append([f"{key}={value}" for value in each])
     return [list(chosen) for chosen in product(*choices)]
 
@@ -56,7 +58,7 @@ def _composed_text(words: tuple[str, ...]) -> str:
     return json.dumps(_composed(words))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _composed(words: tuple[str, ...], hydra: bool = False) -> dict:
     config = composed(words_for(list(words)), return_hydra_config=hydra)
     if hydra:

@@ -11,6 +11,8 @@ import warnings
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
 
 import sgmcmc
 from experiments import picture
@@ -73,17 +75,39 @@ def run(config: dict) -> int:
         )
         say.end()
         lines = say.summary(result)
-        store.status(state=result.status, cycles=result.cycles, seconds=round(result.seconds, 3), summary=lines)
+        facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
+        store.status(state=result.status, **facts, summary=lines)
+        _keep_moments(path, result.moments)
         for line in lines:
-            print(line)
+            say.tell(line)
             store.log(line)
     if (path / "metrics.csv").exists():
         try:
             drawn = picture.draw(path, f"{config['name']}: {lines[0]}", say.acceptance)
         except OSError as error:
             raise StoreError(f"{path / picture.NAME} cannot be written: {error.strerror or error}") from error
-        print(f"{path}: metrics.csv, samples, {drawn.name}")
+        say.tell(f"{path}: metrics.csv, samples, {drawn.name}")
     return STATUS[result.status]
+
+
+def _keep_moments(path: Path, moments: dict) -> None:
+    """Write ``moments.safetensors``: ``mean`` and ``variance`` float64 ``[chains, dim]`` and ``count`` of all draws."""
+    if not moments:
+        return
+    count = moments["count"]
+    tensors = {
+        "mean": moments["mean"].cpu().contiguous(),
+        "variance": (moments["m2"] / max(count - 1, 1)).cpu().contiguous(),
+        "count": torch.tensor(count),
+    }
+    part = path / ".moments.part"
+    try:
+        save_file(tensors, part)
+        part.replace(path / "moments.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise StoreError(f"{path / 'moments.safetensors'} cannot be written: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def status_of(code: int) -> str:
@@ -206,7 +230,7 @@ class Voice:
         elif chain.cycle == self.first[0] + 1 and getattr(self.pieces.potential, "together", True):
             seconds = (time.perf_counter() - self.first[1]) * (plan.cycles - chain.cycle)
             if seconds > 5:
-                self._print(f"about {_duration(seconds)} to go")
+                self.tell(f"about {_duration(seconds)} to go")
         if self.bar is not None:
             self.bar.update(chain.cycle - self.bar.n)
         if row and (chain.cycle >= self.shown or chain.cycle == plan.cycles):
@@ -228,19 +252,24 @@ class Voice:
         if not self.header:
             self.header = True
             if self.acceptance != "acceptance":
-                self._print(f"acceptance = {self.acceptance}")
-            self._print(" ".join(f"{head:>11}" for head in heads))
-        self._print(" ".join(f"{shape.format(row[name]):>11}" for name, _, shape in columns))
+                self.tell(f"acceptance = {self.acceptance}")
+            self.tell(" ".join(f"{head:>11}" for head in heads))
+        self.tell(" ".join(f"{shape.format(row[name]):>11}" for name, _, shape in columns))
 
-    def _print(self, line: str) -> None:
-        if self.bar is not None:
-            self.bar.write(line, file=sys.stdout)
-        else:
-            print(line, flush=True)
+    def tell(self, line: str) -> None:
+        try:
+            if self.bar is not None:
+                self.bar.write(line, file=sys.stdout)
+            else:
+                print(line, flush=True)
+        except BrokenPipeError:
+            # The reader (head, less) has gone; the chain goes on, silently.
+            sys.stdout = open(os.devnull, "w")
 
     def end(self) -> None:
         if self.bar is not None:
             self.bar.close()
+            self.bar = None
 
     def summary(self, result) -> list[str]:
         """What came out: moves, log MH, effective sample size, R-hat, and a plain word where a chain is stuck."""
@@ -262,6 +291,12 @@ class Voice:
                 f"diverged: no chain is finite after step {int(last) * kernel.steps}; a smaller step size may do"
             )
             return lines
+        if result.frozen:
+            few = ", ".join(map(str, result.frozen[:10])) + ", …" * (len(result.frozen) > 10)
+            lines.append(
+                f"{len(result.frozen)} of {self.pieces.chains} chains diverged and stand still where they were last "
+                f"finite (chains {few}): leave their draws out; a smaller step size may do"
+            )
         if kernel.acceptance != "monitor" and not kernel.impossible and rate < 0.01:
             lines.append("the chain is exact but stuck: hardly a trajectory is accepted; take a smaller step size")
         return lines + self._mixing_lines(metrics, result)
@@ -290,7 +325,8 @@ class Voice:
             return []
         share = draws.shape[1] / self.pieces.chains if of != "the potential" else 1.0
         rates = f"{value / share / max(result.seconds, 1e-9):.3g} a second"
-        rates += f", {value / share / max(result.gradients * self.pieces.chains, 1):.3g} a gradient"
+        passes = "a pass over the data" if self.pieces.potential.data_size else "a gradient"
+        rates += f", {value / share / max(result.gradients * self.pieces.chains, 1e-9):.3g} {passes}"
         lines = [f"effective sample size of {of} {value / share:.4g} ± {error / share:.2g}: {rates}"]
         worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0).max())
         if worst_r_hat:
@@ -303,7 +339,9 @@ class Voice:
         plan, numbers = self.pieces.plan, self.pieces.chains * self.pieces.potential.dim
         kept = (result.cycles - plan.burn_in) // plan.thin
         if plan.keep != "none" and 8 <= kept and kept * numbers <= READ_AT_MOST and numbers < 100_000:
-            draws = sgmcmc.load_samples(self.path)[:, :64, :16].double()
+            alive = torch.ones(self.pieces.chains, dtype=torch.bool)
+            alive[result.frozen] = False
+            draws = sgmcmc.load_samples(self.path)[:, alive][:, :64, :16].double()
             return draws, "the slowest coordinate"
         potential = metrics["potential"][metrics["cycle"] > plan.burn_in]
         potential = torch.as_tensor(potential[len(potential) // 2 :])

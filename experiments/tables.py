@@ -89,5 +89,3 @@ MAKERS: dict[str, Callable[[dict, Path, int], Iterator[dict]]] = {
     "amagold_fig1": _amagold_fig1,
 }
 EXPERIMENTS = tuple(MAKERS)
-
-

@@ -54,7 +54,7 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
 
 def table(experiment: str, scale: str, configs: list[dict], ends: list[dict]) -> list[dict]:
     """The rows of the experiment's summary table, from its finished chains."""
-    for config, end in zip(configs, ends, strict=True):
+    for end in ends:
         if not (Path(end["folder"]) / "metrics.csv").exists() and end["status"] != "failed":
             raise FileNotFoundError(
                 f"{end['folder']} was deleted after its chain had finished: `jug invalidate jugfile.py --target "

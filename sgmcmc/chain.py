@@ -25,6 +25,7 @@ from sgmcmc.diagnostics import (
     metrics,
     predictive_entropy,
 )
+from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential
 from sgmcmc.random import Random
@@ -76,7 +77,7 @@ class Plan:
     written every ``save_every`` cycles or, where that is None, when writing costs under 2 % of the time.
     ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h;
     then frozen). ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
-    ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which.
+    ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
     ``epochs_per_cycle`` is for the column ``epoch`` alone.
     """
 
@@ -103,10 +104,12 @@ class Result:
     cycles: int = 0
     accepted: int = 0  # accepted trajectories, over chains
     proposed: int = 0
-    gradients: float = 0.0  # gradient evaluations a chain, a full gradient counted as its minibatches
+    gradients: float = 0.0  # a chain's gradient evaluations, or with data its passes over them
     seconds: float = 0.0
     kernel: Kernel | None = None
     ensembles: dict[str, Ensemble] = field(default_factory=dict)
+    moments: dict[str, Tensor] = field(default_factory=dict)  # of all draws, kept or not: see ``Chain.add_moments``
+    frozen: list[int] = field(default_factory=list)  # chains that diverged under monitor
 
 
 class Chain:
@@ -129,6 +132,10 @@ class Chain:
     ):
         self.kernel, self.potential, self.plan, self.random = kernel, potential, plan, random
         together = getattr(potential, "together", True)
+        if plan.tune is not None and kernel.impossible:
+            raise SettingError("tune.target", plan.tune, f"there is no acceptance to tune to: {kernel.impossible}")
+        if plan.trace and together and chains > 1 and kernel.random_direction:
+            raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
         self.groups = [range(chains)] if together else [range(i, i + 1) for i in range(chains)]
         self.predictions = predictions or {}
         self.initial = initial
@@ -182,7 +189,8 @@ class Chain:
             State(*(None if value is None else value.to(device) for value in values)) for values in saved["states"]
         ]
         self.cycle, self.accepted, self.proposed = saved["cycle"], saved["accepted"], saved["proposed"]
-        self.seconds, self.moments, self.fits = saved["seconds"], saved["moments"], saved["fits"]
+        self.seconds, self.fits = saved["seconds"], saved["fits"]
+        self.moments = {key: _to(value, device) for key, value in saved["moments"].items()}
         self.ensembles = {name: Ensemble.from_state(value, device) for name, value in saved["ensembles"].items()}
         self.tuning, self.mass = saved["tuning"], saved["mass"]
         self.sums, self.row_start = saved["sums"], tuple(saved["row_start"])
@@ -193,15 +201,15 @@ class Chain:
     def advance(self) -> list[dict]:
         """One cycle of every chain; returns the rows of its trace, where it is traced."""
         clock, index, trace = time.perf_counter(), self.cycle, []
-        traced = bool(self.plan.trace) and (not self.plan.trace_cycles or index in self.plan.trace_cycles)
+        traced = bool(self.plan.trace) and (not self.plan.trace_cycles or index + 1 in self.plan.trace_cycles)
         probabilities, new_states, new_fits = [], [], []
         record_sums: dict[str, float] = {}
         accepted = proposed = 0
-        if hasattr(self.potential, "counter"):
-            self.potential.counter = index + 1  # random augmentation: another draw for each evaluation of U
         self.signals.armed = True
         for number, group in enumerate(self.groups):
             state = self.states[number]
+            if hasattr(self.potential, "counter"):  # random augmentation: another draw for each evaluation of U
+                self.potential.counter = (index + 1) * len(self.groups) + number
             observe = self._observer(state, index, group, trace) if traced else None
             kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor([number]))
             state, record = run_trajectory(kernel, self.potential, state, self.random, index, group, observe)
@@ -287,6 +295,22 @@ class Chain:
         moves = getattr(self.potential, "moves", None)
         return mass / mass.min() if moves is None else torch.where(moves.cpu(), mass / mass[moves.cpu()].min(), 1.0)
 
+    def add_moments(self, theta: Tensor) -> None:
+        """Count a draw ``[chains, dim]`` into the running moments (Welford): ``count``, and ``mean`` and ``m2`` float64
+        ``[chains, dim]``, the sum of squared deviations from the mean."""
+        theta = theta.double()
+        if not self.moments:
+            self.moments = {"count": 0, "mean": torch.zeros_like(theta), "m2": torch.zeros_like(theta)}
+        count, delta = self.moments["count"] + 1, theta - self.moments["mean"]
+        mean = self.moments["mean"] + delta / count
+        self.moments = {"count": count, "mean": mean, "m2": self.moments["m2"] + delta * (theta - mean)}
+
+    @property
+    def share(self) -> float:
+        """The part of the data that one gradient sees (1 where there are none, and for full gradients)."""
+        batches = self.kernel.batches
+        return getattr(batches, "batch_size", 1) / max(getattr(batches, "data_size", 1), 1)
+
     # -- what is measured --------------------------------------------------------------------------
 
     def _observer(self, state: State, index: int, group: range, trace: list[dict]):
@@ -318,7 +342,12 @@ class Chain:
         return observe
 
     def row(self) -> dict:
-        """A row of metrics: means over the cycles since the last one and over the chains that are alive."""
+        """A row of metrics: means over the cycles since the last regular one and over the chains that are alive.
+
+        The run's last row may come before the next regular end, every ``log_every`` cycles: a longer run has that
+        row besides its own.
+        """
+        boundary = self.cycle % self.plan.log_every == 0
         plan, kernel, potential = self.plan, self.kernel, self.potential
         first, began = self.row_start
         sums, size = self.sums, max(potential.data_size, 1)
@@ -340,11 +369,12 @@ class Chain:
             "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()),
             **self._temperatures(),
             **self._fit(),
-            **self._predict(),
+            **self._predict(boundary),
         }
         row["seconds"] = self.seconds
         row["steps_per_second"] = (self.cycle - first) * kernel.steps / max(self.seconds - began, 1e-9)
-        self.sums, self.row_start = {}, (self.cycle, self.seconds)
+        if boundary:
+            self.sums, self.row_start = {}, (self.cycle, self.seconds)
         return row
 
     def _temperatures(self) -> dict:
@@ -352,12 +382,16 @@ class Chain:
         kinetic, configurational = [], []
         moves = getattr(self.potential, "moves", None)
         moves = slice(None) if moves is None else moves
+        # ⟨θ, ∇U⟩ has no expectation in coordinates with a flat prior.
+        std = getattr(self.potential, "std", None)
+        proper = moves if std is None else torch.isfinite(std)
         for group, state in zip(self.groups, self.states, strict=True):
             inverse_mass = _like(self.kernel.inverse_mass, state.theta)
             inverse_mass = inverse_mass[moves] if isinstance(inverse_mass, Tensor) else inverse_mass
             gradient = self._diagnostic_gradient(state, group)
             kinetic.append(kinetic_temperature(state.momentum[:, moves], inverse_mass)[state.alive])
-            configurational.append(configurational_temperature(state.theta[:, moves], gradient[:, moves])[state.alive])
+            theta, gradient = state.theta[:, proper], gradient[:, proper]
+            configurational.append(configurational_temperature(theta, gradient)[state.alive])
         return {
             "kinetic_temperature": float(torch.cat(kinetic).mean()),
             "configurational_temperature": float(torch.cat(configurational).mean()),
@@ -379,23 +413,29 @@ class Chain:
         keys = self.fits[0].keys()
         return {key: sum(fit[key] for fit in self.fits) / len(self.fits) for key in keys}
 
-    def _predict(self) -> dict:
-        """The current samples' and the running ensemble's quality on each of the prediction sets."""
+    def _predict(self, boundary: bool) -> dict:
+        """The current samples' and the running ensemble's quality on each of the prediction sets.
+
+        The ensemble is of the samples after the burn-in at the rows' regular ends (``boundary``), of chains alive.
+        """
         columns = {}
         for name, (inputs, targets) in self.predictions.items():
             members = torch.cat([self.potential.predict(state.theta, inputs) for state in self.states])
+            alive = torch.cat([state.alive for state in self.states])
+            members = members[alive] if bool(alive.any()) else members
             if name not in self.ensembles:
                 self.ensembles[name] = Ensemble(*members.shape[1:], device=members.device)
             ensemble = self.ensembles[name]
-            if self.cycle > self.plan.burn_in:
+            if boundary and self.cycle > self.plan.burn_in and bool(alive.any()):
                 ensemble.add(members)
+            empty = not int(ensemble.count)
             if targets is None:
                 columns[f"{name}_entropy"] = float(predictive_entropy(members).mean())
                 columns[f"{name}_ensemble_entropy"] = float(predictive_entropy(ensemble.probabilities).mean())
                 continue
             single, joint = metrics(members, targets), metrics(ensemble.probabilities, targets)
             columns |= {f"{name}_{key}": float(single[key].mean()) for key in ("nll", "accuracy")}
-            columns |= {f"{name}_ensemble_{key}": float(value) for key, value in joint.items()}
+            columns |= {f"{name}_ensemble_{key}": math.nan if empty else float(joint[key]) for key in joint}
         return columns
 
 
@@ -448,8 +488,12 @@ def run(
             while status == RUNNING and not signals.arrived:
                 pending["trace"] += chain.advance()
                 past = chain.cycle - plan.burn_in
-                if plan.keep != "none" and past > 0 and past % plan.thin == 0:
-                    pending["draws"].append(torch.cat([state.theta for state in chain.states]).cpu())
+                due_draw = past > 0 and past % plan.thin == 0
+                if due_draw:
+                    theta = torch.cat([state.theta for state in chain.states])
+                    chain.add_moments(theta)
+                if due_draw and plan.keep != "none":
+                    pending["draws"].append(theta.cpu())
                     held += pending["draws"][-1].nbytes
                 row, status = None, _finished(chain, plan)
                 if chain.cycle % plan.log_every == 0 or status != RUNNING:
@@ -474,7 +518,13 @@ def run(
     result.status = status
     result.draws = torch.stack(draws) if draws else None
     result.cycles, result.accepted, result.proposed = chain.cycle, chain.accepted, chain.proposed
-    result.gradients = chain.cycle * max(kernel.points, 1)
+    result.gradients = chain.cycle * max(kernel.points, 1) * chain.share
+    result.moments = chain.moments
+    result.frozen = [
+        group[int(row)]
+        for group, state in zip(chain.groups, chain.states, strict=False)  # no states yet: interrupted at the start
+        for row in torch.nonzero(~state.alive).flatten()
+    ]
     result.seconds, result.kernel, result.ensembles = chain.seconds, chain.kernel, chain.ensembles
     return result
 
@@ -503,6 +553,10 @@ def _add(sums: dict[str, float], record: Record, alive: Tensor) -> None:
 
 def _accumulate(sums: dict[str, float], name: str, value: Tensor) -> None:
     sums[name] = sums.get(name, 0.0) + float(value)
+
+
+def _to(value, device):
+    return value.to(device) if isinstance(value, Tensor) else value
 
 
 def _like(value, like: Tensor):

@@ -138,7 +138,7 @@ def _main(words: list[str]) -> int:
     configs = [OmegaConf.to_container(OmegaConf.load(Path(folder) / "config.yaml")) for folder in folders]
     config = configs[0]
     for other, folder in zip(configs, folders, strict=True):
-        if other["model"] != config["model"] or other["data"]["name"] != config["data"]["name"]:
+        if other["model"] != config["model"] or {**other["data"], "root": 0} != {**config["data"], "root": 0}:
             raise SettingError("RUN", folder, f"samples another model or data set than {folders[0]}")
     if known["data.root"]:
         config["data"]["root"] = known["data.root"]
@@ -150,13 +150,14 @@ def _main(words: list[str]) -> int:
     name = known["data"] or config["data"]["name"]
     foreign = name != config["data"]["name"]
     data = load(name, config["data"]["root"]) if foreign else own
+    which = "test" if data.test else "training"
     data = data.test or data.train
     if foreign:
         data = data.like(own.train)
     data = shifted(data.to(device), _number("noise", known["noise"]), int(_number("translate", known["translate"])))
     draws = load_samples(folders).to(device)
     result = evaluate(potential, draws, data, labelled=not foreign)
-    print(f"{draws.shape[0]} draws of {draws.shape[1]} chains on {len(data)} data of {name}")
+    print(f"{draws.shape[0]} draws of {draws.shape[1]} chains on the {len(data)} {which} data of {name}")
     for key, value in result.items():
         print(f"  {key:22} {value:.6g}")
     if known["output"]:

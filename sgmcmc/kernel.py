@@ -220,6 +220,8 @@ def make_kernel(
     _one_of("schedule.direction", schedule.direction, ("forward", "random"))
     if row.friction == "infinite" and friction is None:
         friction = Friction("gamma", math.inf)
+    if row.friction == "infinite" and not bool(torch.isinf(torch.as_tensor(friction.value)).all()):
+        raise SettingError("friction", _show(friction.value), "is infinite in sgld; with less it is sampler=ggmc")
     friction = friction or Friction("gamma", 1.0)
     step_size = _per_chain("step_size", step_size, positive=True)
     friction = Friction(friction.kind, _per_chain("friction", friction.value))
@@ -259,7 +261,9 @@ def make_kernel(
     if gradient == "minibatch":
         points = kernel.points - exact_ends
         if potential.data_size and points:
-            size = batch_size or potential.data_size
+            size = batch_size
+            if size is None:
+                raise SettingError("batch_size", "null", f"give the size of a minibatch, below {potential.data_size}")
             views = getattr(potential, "views", 1)
             batches = Minibatches(minibatches, potential.data_size, size, points, views)
         elif getattr(potential, "noise", 0.0) and points > 0:
@@ -325,7 +329,7 @@ def _check_refresh(kernel: Kernel) -> None:
             _show(kernel.friction.value),
             f"gives a negative momentum decay, which cannot be split over the O's of {letters}; use less",
         )
-    if kernel.rescaled and bool((decay == 0).any()):
+    if kernel.rescaled and bool((decay <= 0).any()):
         raise SettingError(
             "friction", _show(kernel.friction.value), "must be finite for a rescaled word: it never moves"
         )

@@ -109,7 +109,8 @@ def run_trajectory(
     """One trajectory and its decision. ``index`` is the trajectory's number, ``chains`` the chains' numbers.
 
     Random numbers are a function of the seed, ``index``, the step and the chain. ``observe`` is called
-    before the kick at each gradient point with (point, theta, momentum, ΣΔK so far, its minibatch).
+    at each gradient point with (point, theta, momentum, ΣΔK, its minibatch), after the kick that ends the
+    step there: what log MH would be, were the trajectory to end.
     The given state is not changed.
     """
     chains = _indices(chains, state.theta)
@@ -117,18 +118,18 @@ def run_trajectory(
         begun, end, energy = _propose(kernel, potential, state, random, index, chains, 0, observe)
     else:
         backwards = random.uniform("direction", index, chains)[:, 0] < 0.5
-        begun, end, energy = _both_ways(kernel, potential, state, random, index, chains, backwards)
+        begun, end, energy = _both_ways(kernel, potential, state, random, index, chains, backwards, observe)
     return _decide(kernel, state, begun, end, energy, random, index, chains)
 
 
-def _both_ways(kernel, potential, state, random, index, chains, backwards):
+def _both_ways(kernel, potential, state, random, index, chains, backwards, observe):
     """Chains whose coin fell one way forwards, the others backwards; put together again in order."""
     parts, places = [], []
     for way in (0, 1):
         rows = torch.nonzero(backwards == bool(way)).flatten()
         if len(rows):
             parts.append(
-                _propose(kernel.rows(rows), potential, state.rows(rows), random, index, chains[rows], way, None)
+                _propose(kernel.rows(rows), potential, state.rows(rows), random, index, chains[rows], way, observe)
             )
             places.append(rows)
     back = torch.argsort(torch.cat(places))
@@ -159,7 +160,7 @@ def _propose(kernel, potential, state, random, index, chains, way, observe):
     batches = kernel.batches.draw(random, index, chains) if kernel.batches else lambda point: None
     energy = torch.zeros(len(theta), dtype=torch.float64, device=theta.device)
     end_potential, gradient, end_gradient = None, None, None
-    point, begun = -1, m
+    point, begun, arrived = -1, m, False
     for place, (op, number, extra) in enumerate(program):
         if op.letter == "A":
             theta = flows.drift(theta, m, number, inverse_mass)
@@ -182,8 +183,9 @@ def _propose(kernel, potential, state, random, index, chains, way, observe):
                 end_gradient = gradient
             else:
                 gradient = potential.gradient(theta)
-            if observe:
+            if observe and point == 0:
                 observe(point, theta, m, energy, batch)
+            arrived = point > 0
         before = m
         if op.letter == "B":
             m = flows.kick(m, gradient, number)
@@ -192,6 +194,9 @@ def _propose(kernel, potential, state, random, index, chains, way, observe):
             keep, strength = extra
             m = flows.euler(m, gradient, noise[op.draw], number, keep, strength)
             m = m if moves is None else m * moves
+        if observe and arrived:
+            observe(point, theta, m, energy, batch)
+        arrived = False
     if end_potential is None:
         end_potential = potential.potential(theta)
     end = State(theta, m, end_potential, end_gradient, state.sign, state.log_abs, state.alive)

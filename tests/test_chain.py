@@ -107,7 +107,7 @@ def hmc_with_a_mass_and_a_random_direction():
 @case
 def networks_one_after_the_other():
     target, kernel, predictions = network_case()
-    return target, kernel, predictions, Plan(6, burn_in=2, save_every=1, trace=2, trace_cycles=(0, 4))
+    return target, kernel, predictions, Plan(6, burn_in=2, save_every=1, trace=2, trace_cycles=(1, 5))
 
 
 @case
@@ -377,7 +377,7 @@ def test_a_traced_cycle_has_a_row_every_few_points():
     target, kernel, _ = network_case()
     for every, points in ((2, [0, 2, 4]), (3, [0, 3, 4])):
         store, random = Memory(), Random(1)
-        plan = Plan(3, trace=every, trace_cycles=(1,))
+        plan = Plan(3, trace=every, trace_cycles=(2,))
         run(kernel, target, plan, random, 2, lambda: target.initial(2, random), None, store)  # noqa: B023
         assert {row["cycle"] for row in store.trace} == {2}
         for chain in (0, 1):

@@ -13,6 +13,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.samplers import SAMPLERS
 
 TOYS = ["double_well", "banana", "mixture", "gaussian", "gaussian_pairs", "quartic"]
+CHAINS = ["digits", "garriga2021", "wenzel2020"]  # the experiments that are one chain, not a grid
 DATA = {"resnet20": "cifar10", "mlp": "mnist", "logistic": "australian", "hierarchical_regression": "none"}
 
 
@@ -55,7 +56,7 @@ def test_every_model_with_every_sampler(composing, model):
 
 
 @pytest.mark.parametrize("scale", ["paper", "quick", "smoke"])
-@pytest.mark.parametrize("experiment", options("experiment"))
+@pytest.mark.parametrize("experiment", CHAINS)
 def test_every_experiment_with_the_samplers_at_every_scale(composing, experiment, scale):
     # All samplers at one scale, every third at the others: composing takes a tenth of a second.
     for sampler in options("sampler")[:: 1 if scale == "paper" else 3]:
@@ -63,13 +64,13 @@ def test_every_experiment_with_the_samplers_at_every_scale(composing, experiment
             config = composing(f"experiment={experiment} scale={scale} sampler={sampler}", a_word(sampler))
         except SettingError as refused:
             # An experiment that corrects its chain says why it cannot with a word that has no way back.
-            assert refused.setting == "sampler.acceptance" and sampler == "sghmc"
+            assert refused.setting == "sampler.acceptance" and schema.compose([f"experiment={experiment}"])
         else:
             assert config["name"] == experiment and config["sampler"]["name"] == sampler
     assert composing(f"experiment={experiment} scale={scale}")
 
 
-@pytest.mark.parametrize("experiment", options("experiment"))
+@pytest.mark.parametrize("experiment", CHAINS)
 def test_every_experiment_with_every_model(composing, experiment):
     for model in [*TOYS, *DATA]:
         words = f"experiment={experiment} model={model} {step(model)}"
@@ -122,7 +123,7 @@ smoke: {cycles: 2}
     [
         # the experiment over the groups and over the schema
         ("", {"batch_size": 9, "seed": 4, "step_size": 0.01, "lr": None, "cycles": 50}),
-        ("", {"data.name": "heart", "sampler.name": "amagold", "sampler.beta": 0.25, "model.prior_variance": 7}),
+        ("", {"data.name": "heart", "sampler.name": "amagold", "friction": 1, "model.prior_variance": 7}),
         # the command line over the experiment, its groups too
         ("batch_size=8 model.prior_variance=2", {"batch_size": 8, "model.prior_variance": 2}),
         ("data=australian", {"data.name": "australian", "batch_size": 9}),
@@ -170,11 +171,11 @@ def test_the_papers_command(composing):
     "words, expected",
     [
         ("model=banana sampler=ggmc", {"friction": 1, "sampler.beta": None}),
-        ("model=banana sampler=amagold", {"friction": None, "sampler.beta": 0.25}),
-        ("model=banana sampler=sghmc", {"friction": None, "sampler.beta": 0.25}),
+        ("model=banana sampler=amagold", {"friction": 1, "sampler.beta": None}),
+        ("model=banana sampler=sghmc", {"friction": 1, "sampler.beta": None}),
         ("model=banana sampler=sgld", {"friction": None, "sampler.beta": None}),
         ("model=banana sampler=hmc friction=3", {"friction": None}),
-        ("model=logistic sampler=l2mc", {"sampler.beta": 0.25}),
+        ("model=logistic sampler=l2mc", {"friction": 1}),
         ("model=mlp sampler=amagold", {"friction": schema.PAPER_FRICTION, "sampler.beta": None}),
         ("model=mlp sampler=amagold sampler.b=.01", {"friction": None, "sampler.b": 0.01}),
         ("model=banana sampler=custom sampler.word=BAB", {"sampler.refresh": "full", "friction": None}),
@@ -311,9 +312,9 @@ PINNED = {
     "experiment=garriga2021": "a08651157cce",
     "experiment=wenzel2020": "767dbb1597a5",
     "model=mlp sampler=amagold sampler.b=.01 lr=.0005 steps_per_cycle=10 cycles=100": "71e475953abc",
-    "model=logistic data=heart sampler=amagold step_size=1e-3 batch_size=16 chains=100 cycles=3000": "6fd56dd6c214",
+    "model=logistic data=heart sampler=amagold step_size=1e-3 batch_size=16 chains=100 cycles=3000": "ce458a07318a",
     "model=gaussian_pairs model.pairs=10 sampler=nonreversible_langevin step_size=.08": "5484026c6c43",
-    "model=double_well sampler=amagold step_size=.25 chains=200 cycles=700 burn_in=200 model.noise=1": "cbaa13a2c05c",
+    "model=double_well sampler=amagold step_size=.25 chains=200 cycles=700 burn_in=200 model.noise=1": "067286bd7cc7",
     "model=banana sampler=hmc step_size=[.05,.1,.15] steps_per_cycle=10": "a7135b33a797",
     "model=hierarchical_regression sampler=ovrvo step_size=.05 friction=2 dtype=float64": "7517a5a075d9",
 }
@@ -383,3 +384,36 @@ def test_the_help_explains_every_option_and_every_setting():
     missing = [name for name in schema.settings() if name not in words and name not in silent]
     assert not missing
     assert text.count("python run.py") >= 4 + 3
+
+
+# ---- a sampler chosen instead of an experiment's own
+
+
+def test_infinite_friction_stays_infinite_under_an_experiment(composing):
+    for experiment in CHAINS:
+        config = composing(f"experiment={experiment} sampler=sgld")
+        assert [schema._get(config, way) for way in schema.FRICTION] == [None] * 4
+    with pytest.raises(SettingError, match="infinite in sgld"):
+        composing("model=banana sampler=sgld step_size=.1 friction=3")
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        ("experiment=digits sampler=nonreversible_langevin", {"sampler.acceptance": "persistent_uniform"}),
+        ("experiment=digits sampler=sghmc", {"sampler.acceptance": "monitor"}),
+        ("experiment=digits sampler=baoab", {"sampler.acceptance": "monitor"}),
+        ("experiment=digits sampler=ggmc", {"sampler.acceptance": "metropolis"}),
+        # that nothing is corrected, and exact ends where a word has gradients there, are the experiment's
+        ("experiment=garriga2021 sampler=hmc", {"sampler.acceptance": "monitor", "sampler.ends": "exact"}),
+        ("experiment=garriga2021 sampler=amagold", {"sampler.acceptance": "monitor", "sampler.ends": "minibatch"}),
+    ],
+)
+def test_another_sampler_has_its_own_policies(composing, words, expected):
+    config = composing(words)
+    assert {key: schema._get(config, key) for key in expected} == expected
+
+
+def test_a_burn_in_must_leave_draws(composing):
+    with pytest.raises(SettingError, match="leaves no draws"):
+        composing("model=banana step_size=.1 cycles=10 burn_in=10")

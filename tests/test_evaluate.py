@@ -37,7 +37,7 @@ def test_one_run_on_its_own_test_set_is_what_the_run_said(runs, tmp_path, capsys
     assert row["accuracy"] == pytest.approx(metrics["test_ensemble_accuracy"][-1], abs=1e-12)
     assert row["nll"] == pytest.approx(metrics["test_ensemble_nll"][-1], rel=1e-6)
     assert row["sample_nll"] == pytest.approx(np.mean(metrics["test_nll"]), rel=1e-6)
-    assert "6 draws of 1 chains on 297 data of digits" in capsys.readouterr().out
+    assert "6 draws of 1 chains on the 297 test data of digits" in capsys.readouterr().out
 
 
 def test_seeds_are_joined_as_chains(runs, tmp_path):

@@ -264,7 +264,8 @@ def test_defaults_of_the_table():
         assert ours.gradient == ("full" if row.gradient == "either" else row.gradient)
         assert (ours.temperature, ours.mass, ours.alpha, ours.delta, ours.ends) == (1.0, 1.0, 0.9, 0.05, "minibatch")
     assert kernel("sgld").friction.decay(0.3, False) == 0
-    assert kernel("sgld", friction=Friction("gamma", 2.0)).friction.value == 2.0
+    for given in (2.0, torch.tensor([[2.0], [3.0]])):
+        assert "infinite in sgld" in refusal(lambda: kernel("sgld", friction=Friction("gamma", given)))  # noqa: B023
     assert kernel().friction == Friction("gamma", 1.0)
 
 
@@ -289,7 +290,7 @@ def test_batches_are_for_the_points_that_need_one():
     assert kernel("aboba", four, steps=4, batch_size=1).batches.points == 4
     assert kernel(target=four, steps=4001, batch_size=1, ends="exact", minibatches="shuffled").batches.points == 4000
     assert kernel(target=four, steps=1, batch_size=1, ends="exact").batches is None
-    assert kernel(target=four, steps=2).batches.batch_size == 4
+    assert "give the size of a minibatch, below 4" in refusal(lambda: kernel(target=four, steps=2))
     assert kernel(steps=4).batches.points == 5 and kernel(steps=4).batches.std == 1.0
     assert kernel(target=Quartic(2), steps=4).batches is None
     assert kernel("hmc", steps=4).batches is None and kernel("hmc", steps=4).points == 5

@@ -285,13 +285,16 @@ class NetworkPotential:
 
     def _nll(self, index: Tensor) -> Tensor:
         """−log p(y | x, θ) of the (image, view) indices ``[B]``, at the loaded θ."""
+        return F.cross_entropy(*self._outputs(index), reduction="none")
+
+    def _outputs(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and labels of the (image, view) indices ``[B]``, at the loaded θ."""
         image = index if self.augmentation == "none" else index // self.views
         inputs = self.train.inputs.index_select(0, image)
         if self.augmentation != "none":
             view = index % self.views
             inputs = augment(inputs, view if self._frozen is None else self._frozen[image, view].long())
-        logits = self._logits(self.train.normalise(inputs))
-        return F.cross_entropy(logits, self.train.targets.index_select(0, image), reduction="none")
+        return self._logits(self.train.normalise(inputs)), self.train.targets.index_select(0, image)
 
     def _logits(self, inputs: Tensor) -> Tensor:
         layout = torch.channels_last if self._channels_last else torch.contiguous_format
@@ -319,11 +322,16 @@ class NetworkPotential:
         """−Σ_i mean_k log p(y_i | x_ik, θ) at the loaded θ, float64; its gradient is added to the slope."""
         views = self.views if self.augmentation == "averaged" else 1
         total = torch.zeros((), dtype=torch.float64, device=self.device)
+        right = torch.zeros((), dtype=torch.int64, device=self.device)
         for index in self._sweep():
-            nll = self._nll(index)
+            logits, targets = self._outputs(index)
+            nll = F.cross_entropy(logits, targets, reduction="none")
             if backward:
                 (nll.sum() / views).backward()
             total += nll.detach().sum(dtype=torch.float64)
+            right += (logits.argmax(1) == targets).sum()
+        shown = self.data_size * views
+        self.fit = {"train_nll": float(total) / shown, "train_accuracy": float(right) / shown}
         return total / views
 
     @torch.no_grad()

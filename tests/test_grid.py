@@ -1,0 +1,79 @@
+"""Experiments' grids: their points, and the graph that runs them."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.config import compose, options
+from experiments.graph import plan
+from experiments.grid import configurations, sweep
+from experiments.tables import EXPERIMENTS
+from experiments.tasks import lengths
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("scale", ["paper", "quick", "smoke"])
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_point_of_every_grid_composes_alike_by_both_ways(experiment, scale):
+    configs = configurations(experiment, (f"scale={scale}",))
+    points = sweep(experiment)
+    assert len(configs) == len(points) > 1
+    for config, words in list(zip(configs, points, strict=True))[:: 1 if scale == "smoke" else 4]:
+        assert config == compose([f"experiment={experiment}", f"scale={scale}", *words])
+    assert len({str(config) for config in configs}) == len(configs)
+
+
+def test_a_setting_of_the_command_line_is_not_swept():
+    assert [c["sampler"]["name"] for c in configurations("amagold_fig1", ("sampler=l2mc",))] == ["l2mc"]
+
+
+def test_every_experiment_has_its_table_or_is_a_chain():
+    assert set(options("experiment")) == {*EXPERIMENTS, "digits", "garriga2021", "wenzel2020"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["experiment=neal_rejecton"], "did you mean neal_rejection"),
+        (["scale=quik"], "scale=quik: must be one of paper, quick, smoke"),
+        (["experiment=amagold_fig1", "chans=3"], "chans"),
+        (["quick"], "quick: is not KEY=VALUE"),
+    ],
+)
+def test_an_unknown_word_is_one_sentence_and_status_2(words, told, capsys):
+    with pytest.raises(SystemExit) as left:
+        plan(["jugfile.py", *words])
+    assert left.value.code == 2
+    said = capsys.readouterr().err
+    assert told in said and len(said.splitlines()) == 1
+
+
+def test_a_network_s_chain_is_a_string_of_segments():
+    config = compose(["lr=1e-4"])
+    assert lengths(config) == list(range(30, 301, 30))
+    assert lengths({**config, "epochs": 450}) == [30, 45]
+    assert lengths(compose(["model=banana", "step_size=.1", "cycles=70"])) == [70]
+
+
+@pytest.mark.slow
+def test_jug_runs_a_grid_writes_its_table_and_says_that_it_is_done(tmp_path):
+    """Two workers side by side; the table's rows are the grid's points."""
+    for name in ("conf", "experiments", "sgmcmc", "jugfile.py"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    jug = [str(Path(sys.executable).with_name("jug"))]
+    words = ["jugfile.py", "experiment=neal_rejection", "scale=smoke"]
+    run = {"cwd": tmp_path, "capture_output": True, "text": True}
+    workers = [subprocess.Popen([*jug, "execute", *words, "--will-cite"], cwd=tmp_path) for _ in range(2)]
+    assert [worker.wait(timeout=240) for worker in workers] == [0, 0]
+    assert subprocess.run([*jug, "execute", *words, "--will-cite"], **run).returncode == 0
+    assert subprocess.run([*jug, "check", *words], **run).returncode == 0
+    with open(tmp_path / "results/runs/smoke/tables/neal_rejection.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["sampler"] for row in rows] == [
+        config["sampler"]["name"] for config in configurations("neal_rejection")
+    ]
+    assert all(row["status"] == "done" and 0 <= float(row["rejected"]) <= 1 for row in rows)

@@ -4,10 +4,11 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
+SCALE := quick
 # True of a Python that can make the environment, and of the environment's own
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help install run test test-quick clean
+.PHONY: help install run figures reproduce test test-quick clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -16,6 +17,13 @@ install: $(INSTALLED) ## make .venv and install the package in it (the other tar
 
 run: $(INSTALLED) ## sample a ResNet-20 on handwritten digits with exact acceptance, about 2 minutes
 	$(PYTHON) run.py experiment=digits
+
+figures: $(INSTALLED) ## draw every figure whose summary table is there
+	$(PYTHON) scripts/draw.py
+
+reproduce: $(INSTALLED) ## run every experiment and draw: make reproduce SCALE=quick (or paper)
+	$(VENV)/bin/jug execute jugfile.py scale=$(SCALE) --will-cite
+	$(PYTHON) scripts/draw.py
 
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .

@@ -25,5 +25,5 @@ for experiment, scale, configs in plan(sys.argv):
             end = segment(config, cycles, end)
         ends.append(end)
     rows = table(experiment, scale, configs, ends)
-    if rows.can_load():
+    if rows.can_load():  # a table that was deleted comes back
         tasks.write_table(tasks.table_path(experiment, scale), rows.result)

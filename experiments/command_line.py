@@ -12,6 +12,7 @@ import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -56,12 +57,34 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _run(cfg, said: list[str]) -> int:
+    if _is_grid(said):
+        return MISTAKE
     config = schema.resolve(cfg, said)
     for word in schema.unused(config, said):
         print(f"{word} is not used by {config['sampler']['name']} on {config['model']['name']}", file=sys.stderr)
     from experiments.run import run  # imports torch, which takes seconds
 
     return run(config)
+
+
+def _is_grid(said: list[str]) -> bool:
+    """Whether the words name a grid and not one of its points; then its points and how to run them are printed."""
+    if HydraConfig.get().mode != RunMode.RUN:
+        return False
+    from experiments.grid import sweep
+
+    experiment = next((word.partition("=")[2] for word in said if word.startswith("experiment=")), "")
+    others = tuple(word for word in said if not word.startswith("experiment="))
+    points = sweep(experiment, others) if experiment else [[]]
+    if len(points) < 2:
+        return False
+    words = " ".join([f"experiment={experiment}", *others])
+    print(f"experiment={experiment} is a grid of {len(points)} runs:")
+    for point in points:
+        print(f"  python run.py {words} {' '.join(point)}")
+    print(f"all of them: python run.py -m {words}")
+    print(f"with its summary table, by as many workers as you start: jug execute jugfile.py {words}")
+    return True
 
 
 def guarded(work, debug: bool = False) -> int:

@@ -788,8 +788,9 @@ def _fill_data(config: dict, network: bool, said) -> None:
 def _fill_start(config: dict, network: bool, said) -> None:
     config["init"] = config["init"] or ("he" if network else None)
     free, data = config["model"].get("_target_") is not None, config["data"]["name"] != "none"
-    if not network and not free and (config["init"] == "he" or config["init"] == "sgd" and not (data and "init" in said)):
-        if "init" in said:
+    asked = "init" in said
+    if not network and not free and (config["init"] == "he" or config["init"] == "sgd" and not (data and asked)):
+        if asked:
             mend = "is for networks" + " and regressions" * (config["init"] == "sgd")
             raise SettingError("init", config["init"], mend + "; other targets start dispersed, or at init=exact")
         config["init"] = None

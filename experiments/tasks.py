@@ -60,7 +60,9 @@ def table(experiment: str, scale: str, configs: list[dict], ends: list[dict]) ->
                 f"{end['folder']} was deleted after its chain had finished: `jug invalidate jugfile.py --target "
                 f"experiments.tasks.segment experiment={experiment} scale={scale}` makes it run again"
             )
-    return tables.make(experiment, configs, ends)
+    rows = tables.make(experiment, configs, ends)
+    write_table(table_path(experiment, scale), rows)
+    return rows
 
 
 def table_path(experiment: str, scale: str) -> Path:

@@ -62,5 +62,5 @@ def _composed_text(words: tuple[str, ...]) -> str:
 def _composed(words: tuple[str, ...], hydra: bool = False) -> dict:
     config = composed(words_for(list(words)), return_hydra_config=hydra)
     if hydra:
-        return {"hydra": {"sweeper": {"params": OmegaConf.to_container(config.hydra.sweeper.params or {})}}}
+        return {"hydra": {"sweeper": {"params": dict(config.hydra.sweeper.params or {})}}}
     return OmegaConf.to_container(config, resolve=True)

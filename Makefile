@@ -8,7 +8,7 @@ SCALE := quick
 # True of a Python that can make the environment, and of the environment's own
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help install run figures reproduce test test-quick clean
+.PHONY: help install run figures reproduce certify mutants test test-quick clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,6 +24,12 @@ figures: $(INSTALLED) ## draw every figure whose summary table is there
 reproduce: $(INSTALLED) ## run every experiment and draw: make reproduce SCALE=quick (or paper)
 	$(VENV)/bin/jug execute jugfile.py scale=$(SCALE) --will-cite
 	$(PYTHON) scripts/draw.py
+
+certify: $(INSTALLED) ## prove every sampler's acceptance probability: results/certificate.md, about 5 minutes
+	$(PYTHON) -m sgmcmc.certify
+
+mutants: $(INSTALLED) ## break the library line by line and see a test fail each time
+	$(PYTHON) scripts/mutants.py
 
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .

@@ -427,8 +427,46 @@ MUTANTS = [
     ),
 ]
 
+BLOCKS = (
+    "views = Blocks(lambda steps: random.integers('augmentation', trajectory, steps, chains, self.batch_size, "
+    "self.views), {}, self.points, len(chains) * self.batch_size)"
+)
+KINETIC = "return 0.5 * product.sum({}1, dtype=torch.float64)"
+ENERGY = "return 0.5 * (momentum.double().square() * inverse_mass).sum({}1)"
+ALIVE = "accepted = alive = alive & finite & torch.isfinite(end.momentum).all({}1)"
+LAST = "of [chains, dim] dimension 1 is the last"
 # Random mutants that change no number, by (file, the line as it was, the line as it became), and why.
-EQUIVALENT: dict[tuple[str, str, str], str] = {}
+EQUIVALENT: dict[tuple[str, str, str], str] = {
+    (
+        "data/minibatches",
+        "first = random.uniform('direction', trajectory, chains, step=1) < 0.5",
+        "first = random.uniform('direction', trajectory, chains, step=2) < 0.5",
+    ): "another place of the stream, which nothing else asks for either",
+    (
+        "acceptance",
+        "sign = torch.where(v < 0, -1.0, 1.0).to(sign) if delta else sign",
+        "sign = torch.where(v <= 0, -1.0, 1.0).to(sign) if delta else sign",
+    ): "0 has no sign: both are the law of v",
+    ("words", "draw: int = -1", "draw: int = +1"): "drifts and kicks draw nothing; one number more is ready, unused",
+    (
+        "trajectory",
+        "draws = 1 + max(0, *(op.draw for op, _, _ in program))",
+        "draws = 1 + max(1, *(op.draw for op, _, _ in program))",
+    ): "one number more is ready, unused",
+    (
+        "trajectory",
+        "point, begun, arrived = (-1, m, False)",
+        "point, begun, arrived = (-2, m, False)",
+    ): "any number that is not the first point's",
+    (
+        "data/minibatches",
+        BLOCKS.format("0"),
+        BLOCKS.format("1"),
+    ): "numbers belong to their steps, wherever a block begins",
+    ("flows", KINETIC.format("-"), KINETIC.format("+")): LAST,
+    ("flows", ENERGY.format("-"), ENERGY.format("+")): LAST,
+    ("trajectory", ALIVE.format("-"), ALIVE.format("+")): LAST,
+}
 
 
 # ---- running tests in a copy of the tree
@@ -476,7 +514,7 @@ def copy_tree(folder: Path) -> Path:
 
 
 def ask(tree: Path, *words: str) -> dict:
-    """Run tests in the tree: {"passed": n, "failed": [(test, own assertion)], "status": pytest's, timeout or crashed}."""
+    """Run tests in the tree: {"passed": n, "failed": [(test, own assertion)], "status": pytest's or a word}."""
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, str(Path(__file__).resolve()), "--run", *words]
     try:
@@ -551,7 +589,7 @@ def sites(tree: ast.Module) -> list[ast.AST]:
         ):
             found.append(node)
         for name, child in ast.iter_fields(node):
-            if name in ("annotation", "returns"):
+            if name in ("annotation", "returns", "decorator_list"):
                 continue
             for one in child if isinstance(child, list) else [child]:
                 if isinstance(one, ast.AST):
@@ -628,7 +666,7 @@ def judge_random(place: tuple[str, int]) -> tuple[str, str, str, str]:
                 break
     where = f"{file}.py:{line}"
     if not result["failed"] and result["status"]:
-        return where, before, after, "killed (did not run)"
+        return where, before, after, "killed (no test could run)"
     if result["failed"]:
         test, own = result["failed"][0]
         return where, before, after, f"killed by {test.split('::')[-1]}" + ("" if own else " (crash)")

@@ -9,11 +9,12 @@ from conftest import FourParts, refusal
 from torch import nn
 
 from sgmcmc.data import Dataset
-from sgmcmc.kernel import Friction, make_kernel, step_size_of
+from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.samplers import SAMPLERS, Sampler, lookup
 from sgmcmc.schedules import Schedule
+from sgmcmc.words import Word
 
 F64 = torch.float64
 TARGET = Quartic(2, noise=1.0)
@@ -267,6 +268,10 @@ def test_defaults_of_the_table():
     for given in (2.0, torch.tensor([[2.0], [3.0]])):
         assert "infinite in sgld" in refusal(lambda: kernel("sgld", friction=Friction("gamma", given)))  # noqa: B023
     assert kernel().friction == Friction("gamma", 1.0)
+    bare, full = Kernel(Word("BAB"), 2, 0.3, Friction("gamma", 1.0)), kernel("hmc", steps=2, refresh="partial")
+    named = ("temperature", "mass", "gradient", "ends", "batches", "schedule", "rescaled", "impossible", "inexact")
+    assert all(getattr(bare, name) == getattr(full, name) for name in named)
+    assert (bare.refresh, bare.alpha, bare.acceptance, bare.delta) == ("keep", 0.0, "monitor", 0.0)
 
 
 def test_a_row_of_one_s_own():

@@ -1,0 +1,417 @@
+"""The exactness certificate: ``python -m sgmcmc.certify [NAME …] [--word BABOBAB] [--full] [--output results]``.
+
+A row for every sampler of ``samplers.SAMPLERS`` and every variant one step from its defaults, a column for every
+property; ``certificate_columns`` says what each measures, ``certificate_reference`` what it is held to. Rows
+whose acceptance cannot be exact must fail where theory says so, or the certificate itself fails.
+
+Exit status: 0 if every claim is borne out, 1 if not, 2 for a setting that cannot work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import textwrap
+import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict, fields, replace
+from functools import partial
+from multiprocessing import get_context
+from os import cpu_count
+from pathlib import Path
+
+import torch
+from scipy.stats import norm
+
+from sgmcmc import certificate_columns as columns
+from sgmcmc import certificate_networks as networks
+from sgmcmc.certificate_columns import Cell, Row, Seed
+from sgmcmc.errors import SettingError
+from sgmcmc.samplers import SAMPLERS, lookup
+from sgmcmc.schedules import Schedule
+from sgmcmc.words import Word
+
+FALSE_ALARM = 1e-3  # of the whole certificate
+POWER = norm.isf(0.1)  # the smallest bias is one that is seen with probability .9
+CHAINS, MANY = 100_000, 1_000_000
+COLUMNS = dict.fromkeys("back ratio path lin (i) (ii) (iii) (iv)64 (iv)32 cov order step time".split(), 6)
+COLUMNS |= {"(iv)64": 7, "(iv)32": 7}  # of the table, with their widths; (iv) in each precision
+
+ONE_SIDED = "the schedule or the word does not read the same backwards"
+THEOREM = "GGMC paper, theorem 1: the letter E has no backward trajectory"
+MONITORED = "monitored: every end is kept, so the discretisation's bias stays"
+ORDERED = "the batches' joint law is not its own mirror image"
+
+
+# -- the design ----------------------------------------------------------------------------------------------------
+
+
+def variants(name: str) -> list[Row]:
+    """The default row of a sampler and the rows one step from it (from its corrected form, where it is monitored)."""
+    sampler = lookup(name)
+    friction = {"infinite": ("infinite", 0.0), "amagold": ("b", 0.05)}.get(sampler.friction, ("decay", 0.95))
+    default = Row(name, friction=friction, slopes=True)
+    if "E" in sampler.word:
+        return _euler_rows(replace(default, friction=("decay", 0.9)))
+    rows, exact = [default], default
+    if sampler.acceptance == "monitor":
+        rows[0] = replace(default, fails={"(iv)": MONITORED})
+        exact = replace(default, variant="metropolis", settings={"acceptance": "metropolis"})
+        rows.append(replace(exact, slopes=False))
+    exact = replace(exact, slopes=False)
+
+    def step(variant: str, **settings):
+        rows.append(replace(exact, variant=variant, settings=exact.settings | settings))
+
+    if name in ("random_walk", "hmc", "ggmc", "amagold"):
+        step("persistent uniform", acceptance="persistent_uniform")
+    if sampler.gradient in ("full", "either"):
+        step("minibatch", gradient="minibatch")
+    elif sampler.gradient == "minibatch":
+        step("full gradient", gradient="full")
+    if sampler.refresh != "full":
+        step("full refresh", refresh="full")
+    if sampler.refresh != "keep" and "O" in sampler.word:
+        step("kept momentum", refresh="keep")
+    if sampler.refresh != "partial" and name in ("random_walk", "hmc", "ggmc", "amagold"):
+        step("partial refresh", refresh="partial", alpha=0.8)
+    step("T=0.6", temperature=0.6)
+    step("M=2.5,.7", mass=True)
+    if sampler.steps is None:
+        step("palindromic cosine", schedule=Schedule("palindromic_cosine"))
+    if name in ("hmc", "ggmc", "ovrvo", "amagold"):
+        step("two-way cosine", schedule=Schedule("cosine", "random"))
+    if name == "ggmc":
+        step("stairs", schedule=Schedule("stairs", every=4, factor=0.8))
+        step("epoch + batch, either end", minibatches="shuffled")
+        step("exact ends", ends="exact")
+        rows.append(replace(exact, variant="word OBAB", word="OBAB", slopes=True))
+    if name == "amagold":
+        step("whole epochs", minibatches="shuffled")
+    if name in ("ggmc", "amagold"):
+        step("run in a permutation", minibatches="shuffled")
+        rows[-1] = replace(rows[-1], steps=2)
+    return rows
+
+
+def _euler_rows(default: Row) -> list[Row]:
+    fails = {"back": THEOREM, "(i)": THEOREM, "(iv)": MONITORED}
+    default = replace(default, fails=fails)
+    return [
+        default,
+        replace(default, variant="word AE (Algorithm 1)", word="AE"),
+        replace(default, variant="full gradient", settings={"gradient": "full"}),
+        replace(default, variant="full refresh", settings={"refresh": "full"}),
+        replace(default, variant="T=0.6", settings={"temperature": 0.6}),
+        replace(default, variant="M=2.5,.7", settings={"mass": True}),
+    ]
+
+
+def theory_rows() -> list[Row]:
+    """What is not exact and must be seen to fail, each with its remedy, the direction drawn at random."""
+    metropolis = {"acceptance": "metropolis"}
+    fails = {column: ONE_SIDED for column in ("back", "ratio", "(iii)", "(iv)")}
+    rows = []
+    for name in ("hmc", "ggmc"):
+        settings = {"schedule": Schedule("cosine"), "gradient": "full"}
+        rows.append(Row(name, "one-sided cosine", settings, naive=True, fails=fails, free=("(ii)",)))
+    for name, word in (("hmc", "BA"), ("ggmc", "OBA")):
+        rows.append(Row(name, f"one-sided {word}", {}, word=word, naive=True, fails=fails, free=("(ii)",), slopes=True))
+        remedy = metropolis | {"schedule": Schedule(direction="random")}
+        rows.append(Row(name, f"two-way {word}", remedy, word=word))
+    fails = {column: ORDERED for column in ("order", "(iii)", "(iv)")}
+    for runs, variant in (((1, 4), "extra batch first"), ((4, 1), "extra batch last"), ((3, 2), "straddles an epoch")):
+        rows.append(Row("ggmc", variant, metropolis, order=runs, fails=fails, free=("(ii)",)))
+    for runs, variant in (((1, 4), "extra batch, two-way"), ((3, 2), "straddles, two-way")):
+        rows.append(Row("ggmc", variant, metropolis, order=runs, coin=True))
+    return rows
+
+
+def rows_of_word(word: str) -> list[Row]:
+    """A word of one's own: corrected where it can be, else as it fails, and with its direction drawn at random."""
+    parsed = Word(word)
+    sampler = "sghmc" if "E" in word else "hmc" if "B" in word else "random_walk"
+    refresh = {"refresh": "keep" if "O" in word else "full"}
+    if "E" in word:
+        if word not in ("EA", "AE"):
+            raise SettingError("--word", word, "of the words with E only EA and AE can be certified not to be exact")
+        return [replace(_euler_rows(Row(sampler, friction=("decay", 0.9)))[0], variant=word, word=word)]
+    exact = Row(sampler, word, refresh | {"acceptance": "metropolis"}, word=word)
+    if sampler == "random_walk":
+        if set(word) != {"A"}:
+            raise SettingError("--word", word, "has no kick: of such words only A is a sampler of the table")
+        return [exact]
+    exact = replace(exact, settings=exact.settings | {"gradient": "minibatch"})
+    rows = []
+    if parsed.one_sided:
+        naive = replace(exact, settings=refresh | {"gradient": "minibatch"}, naive=True)
+        fails = {"back": ONE_SIDED, "ratio": ONE_SIDED}
+        free = ("(ii)", "(iii)", "(iv)")
+        rows.append(replace(naive, variant=f"{word} one-sided", fails=fails, free=free, slopes=True))
+        schedule = Schedule(direction="random")
+        exact = replace(exact, variant=f"{word} two-way", settings=exact.settings | {"schedule": schedule})
+    for variant, settings in (
+        ("", {}),
+        ("full gradient", {"gradient": "full"}),
+        ("persistent uniform", {"acceptance": "persistent_uniform"}),
+        ("T=0.6", {"temperature": 0.6}),
+        ("M=2.5,.7", {"mass": True}),
+    ):
+        label = f"{exact.variant} {variant}".strip()
+        rows.append(replace(exact, variant=label, settings=exact.settings | settings, slopes=not rows))
+    return rows
+
+
+def design(names: Iterable[str] = (), word: str | None = None) -> list[Row]:
+    """The rows of the certificate: of the samplers ``names`` (all) and of what must fail, or of one word."""
+    if word is not None:
+        return rows_of_word(word)
+    names = list(names)
+    rows = [row for name in names or SAMPLERS for row in variants(name)]
+    return rows + [row for row in theory_rows() if not names or row.sampler in names]
+
+
+DESIGN = """\
+Rows: every sampler as it is by default and every variant one step from it (monitored samplers: from their corrected
+form). One fraction of all variants: partial refresh on random_walk, hmc, ggmc, amagold; random direction on hmc, ggmc,
+ovrvo, amagold; the laws of batches on ggmc (gradients at both ends) and amagold (none there); stairs, a leading refresh
+and the failures on ggmc and hmc. The code behind those policies does not know the word.
+Identities (i) to (iii) are on both targets of a row, a quartic with gradient noise and four unlike data (batches of
+one), (i) on the second alone: its tails are Gaussian. Invariance (iv) after 20 decisions in float64 on one of the
+two and in float32 on the other, alternating from row to row. --full: both on both, ten times the chains."""
+
+
+# -- running it ----------------------------------------------------------------------------------------------------
+
+
+def certify_row(row: Row, number: int = 0, chains: int = CHAINS, seed: int = 0, full: bool = False) -> list[Cell]:
+    """All cells of a row; its place ``number`` decides the targets of (iv)."""
+    torch.set_num_threads(1)
+    cells = []
+    for column in (columns.realizable, columns.density_ratio, columns.path, columns.linear, columns.refused):
+        cells += column(row)
+    for column in (
+        columns.energy_identity,
+        columns.reversal_identities,
+        columns.covariances,
+        columns.batch_order,
+        columns.slopes,
+    ):
+        cells += column(row, chains, Seed(3 * seed, number))
+    targets = row.targets if number % 2 else row.targets[::-1]
+    float64, float32 = (targets, targets) if full else (targets[:1], targets[-1:])
+    for place, (dtype, names) in enumerate(((torch.float64, float64), (torch.float32, float32)), 1):
+        for name in names:
+            cells += columns.invariance(row, name, dtype, chains, Seed(3 * seed + place, number))
+    for cell in cells:
+        cell.row = row.label
+        cell.expected = "fails" if cell.column in row.fails else "free" if cell.column in row.free else "holds"
+        cell.reason = row.fails.get(cell.column, "")
+        if cell.column == "(i)" and (row.naive or row.order and not row.coin):
+            cell.reason = columns.ENERGY
+        if cell.column in ("(ii)", "(iii)") and "E" in row.letters:
+            cell.reason = columns.NOTHING_MOVES
+    return cells
+
+
+def judge(cells: list[Cell]) -> tuple[float, int]:
+    """Set the cells' verdicts; returns the threshold on |z| and the number of statistical tests.
+
+    Bonferroni: each of n two-sided tests has the false-alarm probability 1e-3/n. What must fail must do so in some
+    cell of its row and column (target, precision).
+    """
+    number = sum(cell.tests for cell in cells)
+    threshold = float(norm.isf(FALSE_ALARM / max(number, 1) / 2))
+    for cell in cells:
+        if cell.tests:
+            cell.holds = abs(cell.z) < threshold
+            cell.smallest_bias = cell.smallest_bias and cell.smallest_bias * (threshold + POWER)
+        else:
+            cell.holds = cell.tolerance is None or cell.figure <= cell.tolerance
+    failed = {(cell.row, cell.column) for cell in cells if not cell.holds}
+    for cell in cells:
+        if cell.expected == "free":
+            cell.verdict = "holds" if cell.holds else "fails"
+        elif cell.expected == "fails":
+            seen = (cell.row, cell.column) in failed
+            cell.verdict = "WRONG" if not seen else "holds here" if cell.holds else "fails as it must"
+        else:
+            cell.verdict = "ok" if cell.holds else "WRONG"
+    return threshold, number
+
+
+def run(rows: list[Row], chains: int = CHAINS, seed: int = 0, full: bool = False, progress: bool = False) -> list[Cell]:
+    """The cells of all rows, from as many single-threaded processes as there are cores, in the rows' order."""
+    cells, began = [], time.monotonic()
+    work = partial(certify_row, chains=chains, seed=seed, full=full)
+    workers = min(cpu_count() or 1, len(rows))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else nullcontext() as pool:
+        results = (pool.map if pool else map)(work, rows, range(len(rows)))
+        for number, result in enumerate(results, 1):
+            cells += result
+            if progress:
+                seconds = time.monotonic() - began
+                print(f"\r{number}/{len(rows)} rows, {seconds:.0f} s ", end="", file=sys.stderr, flush=True)
+    if progress:
+        print(file=sys.stderr)
+    return cells
+
+
+# -- showing it ----------------------------------------------------------------------------------------------------
+
+
+def show(cells: list[Cell]) -> list[str]:
+    """The table, at most 120 characters wide, one line a row."""
+    head = f"{'sampler and variant':<35}{'acc':>4}" + "".join(f"{name:>{width}}" for name, width in COLUMNS.items())
+    lines = [head, "-" * len(head)]
+    for label in dict.fromkeys(cell.row for cell in cells):
+        mine = [cell for cell in cells if cell.row == label]
+        accept = min(cell.figure for cell in mine if cell.column == "accept")
+        line = f"{label[:35]:<35}{_acceptance(accept):>4}"
+        for name, width in COLUMNS.items():
+            line += f"{_brief([cell for cell in mine if _shown_in(cell) == name]):>{width}}"
+        lines.append(line)
+    return lines
+
+
+def _acceptance(value: float) -> str:
+    return f"{value:.2f}".removeprefix("0")
+
+
+def _shown_in(cell: Cell) -> str:
+    return f"(iv){cell.dtype[-2:]}" if cell.column == "(iv)" else cell.column
+
+
+def _brief(cells: list[Cell]) -> str:
+    """The worst of some cells: an error, a largest |z|, or a power of h; x for a failure that theory asks for."""
+    if not cells:
+        return "-"
+    wrong = any(cell.verdict == "WRONG" for cell in cells)
+    failed = any(not cell.holds for cell in cells)
+    mark = "!" if wrong else "x" if failed else ""
+    if cells[0].tests:
+        value = max(abs(cell.z) for cell in cells)
+        return mark + (f"{value:.1f}" if value < 100 else f"{value:.0f}" if value < 9999 else "inf")
+    if cells[0].column in ("step", "time"):
+        return mark + cells[0].statistic.split(": ")[1].split()[0]
+    value = max(cell.figure for cell in cells)
+    if value == 0 or 1 <= value < 9999:
+        return f"{mark}{value:.0f}"
+    return mark + ("inf" if value >= 9999 else f"{value:.0e}".replace("e-0", "e-"))
+
+
+LEGEND = """\
+acc      mean of min(1, MH) on the target where it is smaller
+back     distance from the start after forward, negate, backward with the backward noises (E: nearest any noise reaches)
+ratio    log MH against the log ratio of the path densities, a step
+path     end, energies and rejected state of a trajectory against the same in NumPy
+lin      map, noise covariance, stationary covariance and closed forms on a Gaussian
+(i)      E[MH] = 1, one trajectory from exact draws, at a step size at which MH has light tails
+(ii)     E[min(1, MH) sign(log MH)] = 0
+(iii)    E[min(1, MH) (f(end) - f(start, momentum negated))] = 0, f = theta, theta^2, theta^3, m, m^2, theta m
+(iv)64   moments after 20 decisions from exact draws, in float64; (iv)32 in float32
+cov      covariance and lag-1 autocovariance of unadjusted trajectories against linear theory
+order    the batches' joint law against its mirror image
+step     power of h of the energy error of a step; time: of a fixed time
+Columns back to lin show errors, (i) to order the largest |z| of their tests. x: fails, as theory says it must or
+may. !: contradicts what is claimed. Two-way: the direction is drawn for each trajectory.
+certificate.csv has every cell with its standard error and smallest bias."""
+
+
+def summary(cells: list[Cell], threshold: float, tests: int, seconds: float) -> list[str]:
+    rows = len({cell.row for cell in cells})
+    wrong = [cell for cell in cells if cell.verdict == "WRONG"]
+    must = {(cell.row, cell.column) for cell in cells if cell.expected == "fails"}
+    missed = {(cell.row, cell.column) for cell in wrong if cell.expected == "fails"}
+    biases = {}
+    for cell in cells:
+        if cell.smallest_bias and cell.expected == "holds":
+            biases.setdefault(cell.column, []).append(cell.smallest_bias)
+    bonferroni = f"{FALSE_ALARM / max(tests, 1):.1e}"
+    lines = [
+        f"{rows} rows, {len(cells)} cells, {tests} statistical tests, {seconds:.0f} seconds.",
+        f"False alarm of the whole at most {FALSE_ALARM:g}, so {bonferroni} a test: |z| < {threshold:.2f} (Bonferroni;",
+        "normal approximation of means over independent chains).",
+        f"Exact cells are held to {columns.EXACT:g} (stationary covariances: times the equation's condition number),",
+        f"powers of h to {columns.SLOPE:g}.",
+        "Smallest bias that is seen with probability .9, in standard deviations of a function, worst cell:",
+        "  " + ", ".join(f"{name} {max(values):.3f}" for name, values in biases.items()),
+        f"Failures that theory asks for: {len(must)}, of them seen: {len(must - missed)}.",
+        *reasons(cells),
+    ]
+    if wrong:
+        lines += ["", "NOT borne out:"] + [f"  {_sentence(cell)}" for cell in wrong]
+    else:
+        lines += ["", "Every claim of the samplers table is borne out."]
+    return lines
+
+
+def reasons(cells: list[Cell]) -> list[str]:
+    """Which columns of which rows must fail, or cannot, and why."""
+    grouped: dict[tuple[str, str], tuple[dict, dict]] = {}
+    for cell in cells:
+        if cell.reason:
+            which = grouped.setdefault((cell.expected, cell.reason), ({}, {}))
+            which[0][cell.column], which[1][cell.row] = None, None
+    lines = []
+    for (expected, reason), (names, rows) in grouped.items():
+        verb = "must fail" if expected == "fails" else "cannot fail"
+        text = f"{', '.join(names)} {verb}: {reason} [{'; '.join(rows)}]"
+        lines += textwrap.wrap(text, 118, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    return lines
+
+
+def _sentence(cell: Cell) -> str:
+    what = f"z = {cell.z:.1f}" if cell.tests else f"{cell.figure:.2g}"
+    held = "should fail and holds" if cell.expected == "fails" else "should hold and fails"
+    return f"{cell.row}: {cell.column} {held} ({cell.target}, {cell.dtype}, {cell.statistic}: {what})"
+
+
+def write(folder: Path, cells: list[Cell], text: list[str]) -> None:
+    """``certificate.csv``, a line a cell, and ``certificate.md``, the page that was printed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "certificate.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Cell)])
+        writer.writeheader()
+        for cell in cells:
+            values = asdict(cell).items()
+            writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in values})
+    (folder / "certificate.md").write_text("\n".join(["# Certificate of exactness", "", "```", *text, "```", ""]))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    described = "The exactness certificate of the samplers."
+    parser = argparse.ArgumentParser(prog="python -m sgmcmc.certify", description=described)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="samplers (all)")
+    parser.add_argument("--word", help="certify a word of one's own, such as BABOBAB")
+    parser.add_argument("--full", action="store_true", help="ten times the chains, every target in both precisions")
+    parser.add_argument("--seed", type=int, default=0, help="other random numbers (0)")
+    parser.add_argument(
+        "--output", type=Path, default=Path("results"), help="folder of certificate.csv and .md (results)"
+    )
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    try:
+        for name in options.names:
+            lookup(name)
+        if options.names and options.word:
+            raise SettingError("--word", options.word, "give names of samplers or a word, not both")
+        rows = design(options.names, options.word)
+        cells = run(rows, MANY if options.full else CHAINS, options.seed, options.full, progress=sys.stderr.isatty())
+    except SettingError as error:
+        print(error, file=sys.stderr)
+        return 2
+    threshold, tests = judge(cells)
+    measured = networks.page(networks.budgets())
+    text = [*show(cells), "", *LEGEND.split("\n"), "", *DESIGN.split("\n"), ""]
+    text += [*summary(cells, threshold, tests, time.monotonic() - began), "", *measured]
+    print("\n".join(text))
+    write(options.output, cells, text)
+    return 1 if any(cell.verdict == "WRONG" for cell in cells) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,218 @@
+"""The certificate: what it measures, that it sees what is wrong, and what it shows and writes.
+
+Few chains, so only exact columns and failures that are seen by a wide margin are judged here; no verdict is left to
+chance.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sgmcmc import certificate_columns as columns
+from sgmcmc import certificate_networks as networks
+from sgmcmc import certificate_reference as reference
+from sgmcmc import certify, flows
+from sgmcmc.certificate_columns import Cell
+from sgmcmc.errors import SettingError
+from sgmcmc.samplers import SAMPLERS
+
+EXACT = (columns.realizable, columns.density_ratio, columns.path, columns.linear, columns.refused)
+
+
+def row_of(label: str):
+    (row,) = [row for row in certify.design() if row.label == label]
+    return row
+
+
+def errors(row) -> dict[str, float]:
+    """The largest figure over tolerance of each exact column."""
+    worst: dict[str, float] = {}
+    for column in EXACT:
+        for cell in column(row):
+            share = cell.figure / cell.tolerance if cell.tolerance else 1e9 * cell.figure
+            worst[cell.column] = max(worst.get(cell.column, 0.0), share)
+    return worst
+
+
+# ---- the reference
+
+
+def test_program_shares_the_step_and_merges_the_seams():
+    letters = reference.program("OBABO", [0.5, 0.5], lambda h: 0.81)
+    assert "".join(letter for letter, _ in letters) == "OBABOBABO"
+    assert [number for _, number in letters] == pytest.approx([0.9, 0.25, 0.5, 0.25, 0.81, 0.25, 0.5, 0.25, 0.9])
+    assert reference.reads_backwards(letters, "OBABO")
+    assert not reference.reads_backwards(reference.program("OBABO", [0.5, 0.4], lambda h: 0.81), "OBABO")
+    assert reference.reads_backwards(reference.program("OBAB", [0.5], lambda h: 0.81), "OBAB")
+
+
+@pytest.mark.parametrize("word", ["OBABO", "ABOBA", "BAOAB", "EA"])
+def test_lyapunov_equation_gives_the_closed_forms(word):
+    stiffness, mass, decay = np.array([1.0, 2.3]), np.array([2.5, 0.7]), lambda h: 0.8
+    letters = reference.program(word, [0.5], decay)
+    covariance = reference.stationary([reference.linear(letters, stiffness, mass, 0.6, 0.0)])
+    closed = reference.closed_form(word, 0.5, decay, False, stiffness, mass, 0.6)
+    assert np.diag(covariance).reshape(2, 2) == pytest.approx(closed, rel=1e-12)
+
+
+def test_draws_and_moments_of_the_four_data_agree():
+    target = reference.FourData()
+    theta, moments = target.draw(40_000, 0.6, np.random.default_rng(3)), target.moments(0.6)
+    for k in (1, 2):
+        error = np.sqrt((moments[2 * k] - moments[k] ** 2) / len(theta))
+        assert np.all(np.abs((theta**k).mean(0) - moments[k]) < 5.5 * error)  # four normal tests: 2e-7
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("BAB", (3, 2)), ("OBABO", (3, 2)), ("ABOBA", (2.5, 2)), ("BABOBAB", (3, 2)), ("BA", (2, 1)), ("EA", None)],
+)
+def test_powers_of_the_step(word, expected):
+    assert reference.energy_order(word) == expected
+
+
+# ---- what the columns see
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["ggmc metropolis", "ggmc exact ends", "ggmc word OBAB", "ovrvo M=2.5,.7", "amagold two-way cosine", "sgld T=0.6"],
+)
+def test_exact_columns_hold(label):
+    assert max(errors(row_of(label)).values()) <= 1
+
+
+@pytest.mark.parametrize("label", ["hmc one-sided cosine", "ggmc one-sided OBA"])
+def test_one_sided_rows_fail_where_they_must(label):
+    worst = errors(row_of(label))
+    assert worst["back"] > 1e6 and worst["ratio"] == np.inf
+    assert worst["path"] <= 1 and worst["refused"] == 0
+
+
+def test_no_noise_brings_sghmc_back():
+    worst = errors(row_of("sghmc"))
+    assert worst["back"] > 1e6 and worst["ratio"] == 0 and worst["refused"] == 0
+
+
+def test_energy_identity_sees_wrong_energies(monkeypatch):
+    row, seed = row_of("ggmc full gradient"), columns.Seed(0, 0)
+    (cell,) = columns.energy_identity(row, 20_000, seed)
+    assert abs(cell.z) < 6
+    whole = flows.kinetic_change
+    monkeypatch.setattr(flows, "kinetic_change", lambda *given: 0.5 * whole(*given))
+    (cell,) = columns.energy_identity(row, 20_000, seed)
+    assert abs(cell.z) > 12
+    assert errors(row)["ratio"] > 1e6
+
+
+def test_batch_orders_are_told_apart():
+    seed = columns.Seed(0, 0)
+    (first,) = columns.batch_order(row_of("ggmc extra batch first"), 20_000, seed)
+    (either,) = columns.batch_order(row_of("ggmc epoch + batch, either end"), 20_000, seed)
+    assert first.z > 12 and either.z < 6
+
+
+def test_slopes_of_a_one_sided_word():
+    step, time = columns.slopes(row_of("hmc one-sided BA"), 4000, columns.Seed(0, 0))
+    assert max(step.figure, time.figure) < columns.SLOPE
+
+
+# ---- the verdict
+
+
+def test_budget_is_shared_by_all_tests():
+    cells = [Cell("(ii)", "quartic", "f", 0.1, z=5.0, tests=1)]
+    threshold, tests = certify.judge(cells)
+    assert tests == 1 and threshold == pytest.approx(3.2905, abs=1e-3) and cells[0].verdict == "WRONG"
+    cells = [Cell("(ii)", "quartic", "f", 0.1, z=5.0, tests=6000)]
+    assert certify.judge(cells)[0] > 5.2 and cells[0].verdict == "ok"
+
+
+def test_what_must_fail_and_does_not_is_wrong():
+    def cells(z):
+        return [
+            Cell("(iii)", target, "f", 0.1, z=value, tests=1, row="ggmc", expected="fails")
+            for target, value in (("quartic", 0.3), ("four data", z))
+        ]
+
+    seen, missed = cells(20.0), cells(1.0)
+    certify.judge(seen)
+    certify.judge(missed)
+    assert [cell.verdict for cell in seen] == ["holds here", "fails as it must"]
+    assert [cell.verdict for cell in missed] == ["WRONG", "WRONG"]
+
+
+def test_every_sampler_has_its_rows():
+    rows = certify.design()
+    labels = [row.label for row in rows]
+    assert {row.sampler for row in rows} == set(SAMPLERS)
+    assert len(set(labels)) == len(labels) and max(map(len, labels)) <= 35
+    for name in SAMPLERS:
+        assert {f"{name} T=0.6", f"{name} M=2.5,.7"} <= set(labels)
+
+
+def test_words_of_ones_own():
+    assert [row.label for row in certify.rows_of_word("BABOBAB")][0] == "BABOBAB"
+    assert [row.label for row in certify.rows_of_word("OBA")][:2] == ["OBA one-sided", "OBA two-way"]
+    assert max(errors(certify.rows_of_word("BABOBAB")[0]).values()) <= 1
+
+
+# ---- the command
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["gmc"], ["--word", "XYZ"], ["--word", ""], ["--word", "AEA"], ["--word", "AOA"], ["ggmc", "--word", "BAB"]],
+)
+def test_what_cannot_work_is_one_sentence(arguments, capsys):
+    assert certify.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+
+
+def test_command_writes_what_it_prints(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(certify, "cpu_count", lambda: 1)
+    monkeypatch.setattr(certify, "CHAINS", 1000)
+    monkeypatch.setattr(certify, "FALSE_ALARM", 1e-9)  # 1,000 chains are no budget's worth
+    monkeypatch.setattr(networks, "budgets", lambda: "not measured: no data")
+    rows = certify.design(["langevin"])[:1]
+    monkeypatch.setattr(certify, "design", lambda names, word: rows)
+    assert certify.main(["langevin", "--output", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 120
+    assert "Every claim of the samplers table is borne out." in printed and "not measured: no data" in printed
+    page = (tmp_path / "certificate.md").read_text()
+    assert printed.strip() in page
+    with open(tmp_path / "certificate.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert {line["verdict"] for line in lines} == {"ok"}
+    assert {line["column"] for line in lines} >= {"back", "ratio", "path", "lin", "(i)", "(ii)", "(iii)", "(iv)", "cov"}
+    assert all(float(line["smallest_bias"]) > 0 for line in lines if line["column"] == "(iv)")
+
+
+def test_command_fails_where_a_claim_does(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(certify, "cpu_count", lambda: 1)
+    monkeypatch.setattr(networks, "budgets", lambda: "not measured: no data")
+    claim = replace(row_of("hmc one-sided cosine"), naive=True, fails={}, free=())
+    monkeypatch.setattr(certify, "design", lambda names, word: [claim])
+    monkeypatch.setattr(certify, "CHAINS", 1000)
+    assert certify.main(["--output", str(tmp_path)]) == 1
+    assert "NOT borne out:" in capsys.readouterr().out
+
+
+def test_error_budget_of_a_network():
+    measured = networks.budget("mlp")
+    assert measured.kinetic_sum < 1e-3 and measured.forward < 1e-2 and measured.data_order < 1e-2
+    assert measured.tf32 is None
+    assert len(networks.page([measured])) == 4
+
+
+def test_refused_settings_are_refused_by_the_engine():
+    row = row_of("ggmc one-sided cosine")
+    with pytest.raises(SettingError):
+        target, _ = columns.make_target("quartic", row)
+        columns.build(replace(row, naive=False), target, 0.1, acceptance="metropolis")

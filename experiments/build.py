@@ -10,7 +10,6 @@ import importlib
 import inspect
 import math
 import os
-import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -338,9 +337,10 @@ def _stored(path: str, potential: Potential) -> Tensor:
             stored = load_file(path)
         else:
             stored = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SettingError("init", path, f"cannot be read as a tensor or a state dict ({why})") from error
+    except Exception as error:  # what an unpickler raises for a file that is no pickle can be anything
+        raise SettingError(
+            "init", path, f"cannot be read as a tensor or a state dict ({type(error).__name__})"
+        ) from error
     if isinstance(stored, dict):
         if not hasattr(potential, "from_state_dict"):
             raise SettingError("init", path, "is a state dict, and the target is no network")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 import traceback
 
 import hydra
@@ -34,6 +36,10 @@ def main(words: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if words is None else words)
     debug = any(re.fullmatch(r"\+*debug=(true|yes|on|1)", word.lower()) for word in words)
     statuses: list[int] = []
+    if threading.current_thread() is threading.main_thread():
+        # Before there is a chain to write down, a scheduler's signal is a Ctrl-C.
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, signal.default_int_handler)
 
     def job(cfg) -> None:
         said = list(HydraConfig.get().overrides.task)

@@ -228,6 +228,7 @@ MODELS = {
     )
 }
 NETWORKS = ("resnet20", "mlp")
+TOYS = ("double_well", "banana", "mixture", "quartic", "gaussian", "gaussian_pairs")
 OWN_DATA = ("hierarchical_regression",)  # targets that bring their data, under data=none
 
 CHOICES = {
@@ -569,7 +570,9 @@ def _mass(setting, value):
 
 
 def _trace(setting, value):
-    return count(setting, int(value)) if value else None
+    if value is None or value is False:
+        return None
+    return count(setting, int(value) if value is True else value)
 
 
 _CASTS = {
@@ -647,6 +650,8 @@ def _typed(model, values: dict) -> dict:
 
 def sampler_row(sampler: dict) -> Sampler:
     """The row of the samplers' table, or of ``sampler=custom`` (kept momentum where the word refreshes it)."""
+    if sampler["word"] == "":
+        raise SettingError("sampler.word", "''", "is empty: leave it out, or give letters such as BABAB")
     if sampler["name"] != "custom":
         return lookup(sampler["name"])
     if sampler["word"] is None:
@@ -663,6 +668,10 @@ def _filled(config: dict, said) -> dict:
     network, free = target in NETWORKS, model.get("_target_") is not None
     if free:
         target = model["_target_"].rpartition(".")[2]
+    if target in TOYS and data != "none":
+        if "data" in said:
+            raise SettingError("data", data, f"{target} has no data: leave data out")
+        config["data"]["name"] = data = "none"
     if network and data == "none":
         raise SettingError("data", "none", f"{target} needs data: one of {', '.join(options('data'))}")
     word = Word(sampler["word"] or row.word)
@@ -803,6 +812,9 @@ def _fill_start(config: dict, network: bool, said) -> None:
         raise SettingError("burn_in", config["burn_in"], f"leaves no draws of cycles={config['cycles']}: make it less")
     if config["trace"] is None:
         config["trace_cycles"] = None
+    elif config["cycles"] is not None and max(config["trace_cycles"] or [0]) > config["cycles"]:
+        mend = f"counts cycles from 1, and the run has {config['cycles']}"
+        raise SettingError("trace_cycles", config["trace_cycles"], mend)
 
 
 def _check_exact(config: dict, word: Word) -> None:

@@ -61,10 +61,18 @@ def _energies(panel, rows: pd.DataFrame) -> None:
     parts = rows[["delta_potential", "delta_kinetic"]].replace([np.inf, -np.inf], np.nan)
     panel.plot(rows.cycle, parts.delta_potential, color=BLUE, linewidth=0.8, label="ΔU")
     panel.plot(rows.cycle, parts.delta_kinetic, color=ORANGE, linewidth=0.8, label="ΣΔK")
-    panel.plot(rows.cycle, parts.sum(axis=1, skipna=False), color=BLACK, linewidth=1.2, label="sum = -T log MH")
     panel.axhline(0, color=GREY, linewidth=0.5)
-    panel.set(title="energies of a trajectory", xlabel="cycle")
-    panel.legend(frameon=False, fontsize=8, ncols=3)
+    panel.set(title="energies of a trajectory", xlabel="cycle", ylabel="ΔU, ΣΔK")
+    # The sum, of which the acceptance is made, is far smaller than its parts: it has its own axis.
+    right, total = panel.twinx(), parts.sum(axis=1, skipna=False)
+    right.plot(rows.cycle, total, color=BLACK, linewidth=1.2, label="sum = −T log MH (right)")
+    low, high = panel.get_ylim()
+    reach = 1.6 * max(float(total.abs().max()), 1e-12) if total.notna().any() else 1.0
+    bound = max(abs(low), abs(high)) * 1.2 or 1.0
+    panel.set_ylim(-bound, bound)
+    right.set_ylim(-reach, reach)
+    handles = panel.get_lines()[:2] + right.get_lines()
+    panel.legend(handles=handles, frameon=False, fontsize=8, ncols=3, loc="upper center")
 
 
 def _acceptance(panel, rows: pd.DataFrame, acceptance: str) -> None:

@@ -21,7 +21,7 @@ from experiments.command_line import DIVERGED, DONE, INTERRUPTED, show
 from experiments.config import folder, identity, scientific
 from sgmcmc import chain as engine
 from sgmcmc import diagnostics
-from sgmcmc.errors import StoreError
+from sgmcmc.errors import SettingError, StoreError
 
 STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
@@ -62,17 +62,23 @@ def run(config: dict) -> int:
     )
     with store:
         say = Voice(config, pieces, path)
-        result = sgmcmc.run(
-            pieces.kernel,
-            pieces.potential,
-            pieces.plan,
-            pieces.random,
-            pieces.chains,
-            say.starting(pieces.initial),
-            pieces.predictions,
-            store,
-            say.report,
-        )
+        try:
+            result = sgmcmc.run(
+                pieces.kernel,
+                pieces.potential,
+                pieces.plan,
+                pieces.random,
+                pieces.chains,
+                say.starting(pieces.initial),
+                pieces.predictions,
+                store,
+                say.report,
+            )
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
+                raise
+            mend = f"needs more memory than {say.device} has; take fewer, or a smaller batch_size"
+            raise SettingError("chains", config["chains"], mend) from error
         say.end()
         lines = say.summary(result)
         facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
@@ -133,6 +139,8 @@ def _finished(config: dict, path: Path) -> int | None:
     if status.get("state") != engine.DONE or status.get("cycles", 0) < wanted:
         return None
     print(f"done: {status['cycles']} cycles; the run lies in {path}")
+    if config["trace"] and not (path / "trace.csv").exists():
+        print("it was run without a trace; more cycles are traced, or another folder (output=…) from the start")
     for line in status.get("summary", ()):
         print(line)
     return DONE
@@ -150,7 +158,7 @@ class Voice:
         elif kernel.inexact:
             self.acceptance = f"not exact: {kernel.inexact}"
         elif kernel.acceptance == "monitor":
-            self.acceptance = "acceptance (not at the target)"
+            self.acceptance = "accept_prob (not at the target)"
         self.bar, self.shown, self.header = None, 0.0, False
         self.first: tuple[int, float] | None = None
         for line in self.plan() + self.estimate():
@@ -252,7 +260,10 @@ class Voice:
         if not self.header:
             self.header = True
             if self.acceptance != "acceptance":
-                self.tell(f"acceptance = {self.acceptance}")
+                meaning = self.acceptance
+                if meaning.startswith("accept_prob"):
+                    meaning = "that of proposals from where the uncorrected chain is, not from the target"
+                self.tell(f"acceptance: {meaning}")
             self.tell(" ".join(f"{head:>11}" for head in heads))
         self.tell(" ".join(f"{shape.format(row[name]):>11}" for name, _, shape in columns))
 
@@ -329,7 +340,7 @@ class Voice:
         rates += f", {value / share / max(result.gradients * self.pieces.chains, 1e-9):.3g} {passes}"
         lines = [f"effective sample size of {of} {value / share:.4g} ± {error / share:.2g}: {rates}"]
         worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0).max())
-        if worst_r_hat:
+        if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
             chains = "chains from dispersed starts" if draws.shape[1] > 1 else "halves of the one chain"
             lines.append(f"R-hat {worst_r_hat:.4g} over {chains}" + " (above 1.01: not mixed)" * (worst_r_hat > 1.01))
         return lines

@@ -19,9 +19,7 @@ def metropolis(log_mh: Tensor, uniform: Tensor) -> Tensor:
     return uniform.log() < log_mh
 
 
-def persistent_uniform(
-    log_mh: Tensor, sign: Tensor, log_abs: Tensor, delta: float
-) -> tuple[Tensor, Tensor, Tensor]:
+def persistent_uniform(log_mh: Tensor, sign: Tensor, log_abs: Tensor, delta: float) -> tuple[Tensor, Tensor, Tensor]:
     """Neal's rule: returns (accepted, sign of v, log |v|), all ``[chains]``.
 
     v ← v + δ, minus 2 where it passes 1 (plus 2 below −1); accept where log |v| < log MH; then v ← v / MH.

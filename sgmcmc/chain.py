@@ -454,7 +454,7 @@ def run(
 
     ``store`` is a ``RunFolder`` or None: then rows and draws are kept in memory. ``report`` is called after
     each cycle with the chain and the row of metrics that the cycle completed, or None. Interrupted by a signal,
-    the run writes what is complete and returns with status "interrupted"; a second Ctrl-C stops it at once.
+    the run writes what is complete and returns with status "interrupted".
     """
     chain = Chain(kernel, potential, plan, random, chains, initial, predictions)
     saved = store.load() if store else None

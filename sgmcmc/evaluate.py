@@ -1,11 +1,12 @@
 """Predict again with stored samples, on the run's own test set or on other data.
 
-    python -m sgmcmc.evaluate RUN [RUN …] [data=NAME] [data.root=FOLDER] [noise=S] [translate=P] [output=FILE.csv]
+    python -m sgmcmc.evaluate RUN [RUN …] [data=NAME] [data.root=FOLDER] [noise=S] [translate=P] [draws=200]
+        [output=FILE.csv]
 
 Several run folders of one configuration (its seeds) are joined as chains. ``data`` is the test set by default, or
 any data set of the same shape (``data=notmnist`` for a network of MNIST: out of distribution, no labels are
 compared). ``noise`` adds normal noise of that standard deviation to the normalised inputs, ``translate`` moves
-images that many pixels down and to the right: shifted data.
+images that many pixels down and to the right: shifted data. At most ``draws`` of each chain are used, evenly spaced.
 
 It prints the quality of single samples, of each chain's ensemble and of the joint one (accuracy, NLL, Brier score,
 expected calibration error, mean predictive entropy), and R-hat and effective sample size in function space:
@@ -16,6 +17,7 @@ network agree.
 from __future__ import annotations
 
 import csv
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -65,15 +67,17 @@ def evaluate(potential: Potential, draws: Tensor, data: Dataset, labelled: bool 
     ensembles: list[diagnostics.Ensemble] = []
     single: dict[str, list[float]] = {}
     functions = np.empty((len(draws), chains, min(FUNCTIONS, len(data))))
+    together = getattr(potential, "together", True)
     for number, draw in enumerate(draws):
+        members = potential.predict(draw, inputs) if together else None
         for chain in range(chains):
-            probabilities = potential.predict(draw[chain : chain + 1], inputs)
+            own = members[chain] if together else potential.predict(draw[chain : chain + 1], inputs)[0]
             if len(ensembles) <= chain:
-                ensembles.append(diagnostics.Ensemble(*probabilities.shape[1:], device=probabilities.device))
-            ensembles[chain].add(probabilities)
-            for key, value in _quality(probabilities[0], data, labelled).items():
+                ensembles.append(diagnostics.Ensemble(*own.shape, device=own.device))
+            ensembles[chain].add(own)
+            for key, value in _quality(own, data, labelled).items():
                 single.setdefault(key, []).append(value)
-            functions[number, chain] = _functions(probabilities[0], data, labelled)
+            functions[number, chain] = _functions(own, data, labelled)
     joint = torch.stack([ensemble.probabilities for ensemble in ensembles]).mean(0)
     own = [_quality(ensemble.probabilities, data, labelled) for ensemble in ensembles]
     result = _quality(joint, data, labelled)
@@ -123,7 +127,15 @@ def _main(words: list[str]) -> int:
     from experiments.build import build_potential, find_device, load_data  # the command alone knows configurations
 
     folders = [word for word in words if "=" not in word or Path(word).exists()]
-    known = {"data": None, "data.root": None, "noise": "0", "translate": "0", "output": None, "device": "cpu"}
+    known = {
+        "data": None,
+        "data.root": None,
+        "noise": "0",
+        "translate": "0",
+        "output": None,
+        "device": "cpu",
+        "draws": "200",
+    }
     for word in words:
         if word not in folders:
             key, _, value = word.partition("=")
@@ -140,8 +152,7 @@ def _main(words: list[str]) -> int:
     for other, folder in zip(configs, folders, strict=True):
         if other["model"] != config["model"] or {**other["data"], "root": 0} != {**config["data"], "root": 0}:
             raise SettingError("RUN", folder, f"samples another model or data set than {folders[0]}")
-    if known["data.root"]:
-        config["data"]["root"] = known["data.root"]
+    config["data"]["root"] = known["data.root"] or os.environ.get("SGMCMC_DATA") or config["data"]["root"]
     device = find_device(known["device"])
     own = load_data(config)
     if own.train is None:
@@ -155,11 +166,14 @@ def _main(words: list[str]) -> int:
     if foreign:
         data = data.like(own.train)
     data = shifted(data.to(device), _number("noise", known["noise"]), int(_number("translate", known["translate"])))
-    draws = load_samples(folders).to(device)
+    draws = load_samples(folders)
+    every = max(1, -(-len(draws) // max(int(_number("draws", known["draws"])), 1)))
+    draws = draws[every - 1 :: every].to(device)
     result = evaluate(potential, draws, data, labelled=not foreign)
     print(f"{draws.shape[0]} draws of {draws.shape[1]} chains on the {len(data)} {which} data of {name}")
     for key, value in result.items():
-        print(f"  {key:22} {value:.6g}")
+        if value == value:  # what one chain cannot tell is left out
+            print(f"  {key:22} {value:.6g}")
     if known["output"]:
         try:
             with open(known["output"], "w", newline="") as file:

@@ -4,11 +4,12 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
+PEERS := .venv-peers
 SCALE := quick
 # True of a Python that can make the environment, and of the environment's own
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help install run figures reproduce certify mutants test test-quick clean
+.PHONY: help install run figures reproduce certify mutants peers test test-quick clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -31,6 +32,10 @@ certify: $(INSTALLED) ## prove every sampler's acceptance probability: results/c
 mutants: $(INSTALLED) ## break the library line by line and see a test fail each time
 	$(PYTHON) scripts/mutants.py
 
+peers: $(INSTALLED) $(PEERS)/.installed ## compare with BlackJAX's samplers: results/peers.csv, about 90 seconds
+	$(PEERS)/bin/python scripts/peers.py theirs results/runs/peers.json
+	$(PYTHON) scripts/peers.py ours results/runs/peers.json
+
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m pytest
@@ -40,7 +45,7 @@ test-quick: $(INSTALLED) ## run the tests but those that take more than a few se
 
 clean: ## remove caches and build leftovers; .venv, data and results stay
 	rm -rf build dist outputs multirun .pytest_cache .hypothesis .ruff_cache
-	find . -path ./$(VENV) -prune -o -type d \( -name __pycache__ -o -name '*.egg-info' \) -exec rm -rf {} +
+	find . -path ./$(VENV) -prune -o -path ./$(PEERS) -prune -o -type d \( -name __pycache__ -o -name '*.egg-info' \) -exec rm -rf {} +
 
 # Again only when what is to be installed has changed; the stamp comes last, so that a broken-off installation goes on.
 $(INSTALLED): pyproject.toml constraints.txt
@@ -59,4 +64,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	fi
 	@echo "installing into $(VENV): a few minutes, and about 6 GB where torch brings CUDA's libraries"
 	@$(PYTHON) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+# BlackJAX needs JAX, which nothing else here does: an environment of its own, for `make peers` alone.
+$(PEERS)/.installed: | $(INSTALLED)
+	$(PYTHON) -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip install -q --disable-pip-version-check blackjax==1.7.1
 	@touch $@

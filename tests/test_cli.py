@@ -243,6 +243,7 @@ def test_a_mistake_does_not_wait_for_torch(elsewhere):
     assert time.perf_counter() - begun < 60 and not list(elsewhere.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_schedulers_signal_leaves_a_checkpoint_and_status_75(number):
     long = [*replaced(TOY, cycles=1_000_000, save_every=50, log_every=10)]

@@ -42,6 +42,7 @@ def test_the_groups_are_the_contract():
     assert {"digits", "garriga2021", "wenzel2020"} <= set(options("experiment"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [*TOYS, *DATA, "custom"])
 def test_every_model_with_every_sampler(composing, model):
     own = "model._target_=package.Model model.width=3" if model == "custom" else f"model={model}"
@@ -55,6 +56,7 @@ def test_every_model_with_every_sampler(composing, model):
         assert len(identity(config)) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["paper", "quick", "smoke"])
 @pytest.mark.parametrize("experiment", CHAINS)
 def test_every_experiment_with_the_samplers_at_every_scale(composing, experiment, scale):
@@ -70,6 +72,7 @@ def test_every_experiment_with_the_samplers_at_every_scale(composing, experiment
     assert composing(f"experiment={experiment} scale={scale}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", CHAINS)
 def test_every_experiment_with_every_model(composing, experiment):
     for model in [*TOYS, *DATA]:

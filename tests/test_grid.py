@@ -16,6 +16,7 @@ from experiments.tasks import lengths
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["paper", "quick", "smoke"])
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_every_point_of_every_grid_composes_alike_by_both_ways(experiment, scale):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import os
 import sys
 from collections.abc import Callable
@@ -18,11 +17,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.config import PAPER_FRICTION, sampler_row
+from experiments.config import PAPER_FRICTION, planned_cycles, sampler_row
 from sgmcmc.chain import Plan
 from sgmcmc.data import Data, load
 from sgmcmc.errors import SettingError
-from sgmcmc.kernel import Friction, Kernel, make_kernel
+from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import build as build_network
 from sgmcmc.potentials import Potential, analytic, regression
 from sgmcmc.potentials.network import NetworkPotential
@@ -166,7 +165,7 @@ def step_size(config: dict, size: int) -> float | list[float]:
     rate = config["lr"]
     if not size:
         raise SettingError("lr", rate, "the target has no data, so it takes step_size (lr = N step_size^2)")
-    return [math.sqrt(one / size) for one in rate] if isinstance(rate, list) else math.sqrt(rate / size)
+    return step_size_of(rate, size)
 
 
 def batches_an_epoch(config: dict, potential: Potential, gradient: str) -> int:
@@ -285,10 +284,9 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel) -> Plan:
 
 def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:
     """``cycles``, or ``epochs`` in cycles."""
-    if config["cycles"] is not None:
-        return config["cycles"]
-    if config["epochs_per_cycle"] is not None:
-        return config["epochs"] // config["epochs_per_cycle"]
+    planned = planned_cycles(config)
+    if planned is not None:
+        return planned
     steps = config["epochs"] * batches_an_epoch(config, potential, kernel.gradient)
     if steps % kernel.steps:
         mend = f"is {steps} steps, not a whole number of cycles of steps_per_cycle={kernel.steps}"

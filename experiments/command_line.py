@@ -24,7 +24,7 @@ from sgmcmc.errors import DataError, SettingError, StoreError
 DONE, MISTAKE, DIVERGED, INTERRUPTED = 0, 2, 3, 75
 _WORST = (DONE, DIVERGED, MISTAKE, INTERRUPTED)  # of a sweep's statuses the last of these is the process'
 
-_MISTAKES = (SettingError, DataError, StoreError, HydraException, OmegaConfBaseException)
+MISTAKES = (SettingError, DataError, StoreError, HydraException, OmegaConfBaseException)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -97,7 +97,7 @@ def guarded(work, debug: bool = False) -> int:
     """The status that ``work()`` returns, or 2 with one sentence on standard error where it finds a mistake."""
     try:
         return work()
-    except _MISTAKES as error:
+    except MISTAKES as error:
         if debug:
             traceback.print_exc()
         print(sentence(error), file=sys.stderr)

@@ -390,6 +390,13 @@ def scientific(config: dict) -> dict:
     return _without_nulls(science)
 
 
+def planned_cycles(config: dict) -> int | None:
+    """How many cycles a resolved configuration asks for; None where only its data can tell."""
+    if config["cycles"] is None and config["epochs_per_cycle"] is not None:
+        return config["epochs"] // config["epochs_per_cycle"]
+    return config["cycles"]
+
+
 def folder(config: dict) -> Path:
     """Where the run is kept: ``output``, else ``results/runs/<name>/<identity>``."""
     return Path(config["output"] or Path("results", "runs", config["name"], identity(config)))

@@ -34,9 +34,9 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict]]]:
     try:
         return [(name, scale, configurations(name, (f"scale={scale}", *more))) for name in names]
     except Exception as error:
-        from experiments.command_line import _MISTAKES, sentence
+        from experiments.command_line import MISTAKES, sentence
 
-        if not isinstance(error, _MISTAKES):
+        if not isinstance(error, MISTAKES):
             raise
         _refuse(sentence(error))
 

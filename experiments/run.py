@@ -18,7 +18,7 @@ import sgmcmc
 from experiments import picture
 from experiments.build import Pieces, build
 from experiments.command_line import DIVERGED, DONE, INTERRUPTED, show
-from experiments.config import folder, identity, scientific
+from experiments.config import folder, identity, planned_cycles, scientific
 from sgmcmc import chain as engine
 from sgmcmc import diagnostics
 from sgmcmc.errors import SettingError, StoreError
@@ -128,9 +128,7 @@ def _finished(config: dict, path: Path) -> int | None:
         mine = status["identity"]["hash"] == identity(config)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    wanted = config["cycles"]
-    if wanted is None and config["epochs_per_cycle"] is not None:
-        wanted = config["epochs"] // config["epochs_per_cycle"]
+    wanted = planned_cycles(config)
     if not mine or wanted is None:
         return None
     if status.get("state") == engine.DIVERGED:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from experiments import tables
-from experiments.config import folder, identity
+from experiments.config import NETWORKS, folder, identity, planned_cycles
 from sgmcmc.errors import DataError, SettingError, StoreError
 
 SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each
@@ -23,10 +23,8 @@ SCALES = ("paper", "quick", "smoke")
 
 def lengths(config: dict) -> list[int]:
     """The cycles after which the segments of a chain end."""
-    cycles = config["cycles"]
-    if cycles is None and config["epochs_per_cycle"]:
-        cycles = config["epochs"] // config["epochs_per_cycle"]
-    if cycles is None or config["model"]["name"] not in ("resnet20", "mlp"):
+    cycles = planned_cycles(config)
+    if cycles is None or config["model"]["name"] not in NETWORKS:
         return [cycles]
     return [min(end, cycles) for end in range(SEGMENT, cycles + SEGMENT, SEGMENT)]
 

@@ -276,14 +276,13 @@ class Chain:
         """
         size = max(self.potential.data_size, 1)
         square = torch.zeros(self.potential.dim, dtype=torch.float64, device=theta.device)
-        draw = getattr(self.kernel.batches, "draw", None)
         batches = self.kernel.batches
         for number in range(MASS_BATCHES):
             for group in self.groups:
                 rows = theta[group.start : group.stop]
                 chains = torch.arange(group.start, group.stop, device=theta.device)
                 batch = None
-                if draw:
+                if batches is not None:
                     # Trajectories from the end of the counter's range, which no chain reaches.
                     far = 2**62 + self.cycle * MASS_BATCHES + number
                     batch = batches.with_points(1).draw(self.random, far, chains)(0)

@@ -1,4 +1,4 @@
-"""The task graph: every experiment's chains, in segments, and its summary table.
+"""The task graph: every experiment's chains, in segments, and its summary tables.
 
     jug execute                                                    # all of it, at paper scale
     jug execute jugfile.py experiment=amagold_fig1 scale=quick     # a part
@@ -13,6 +13,7 @@ from jug import TaskGenerator
 
 from experiments import tasks
 from experiments.graph import plan
+from experiments.tables import tables_of
 
 segment = TaskGenerator(tasks.segment)
 table = TaskGenerator(tasks.table)
@@ -24,6 +25,7 @@ for experiment, scale, configs in plan(sys.argv):
         for cycles in tasks.lengths(config):
             end = segment(config, cycles, end)
         ends.append(end)
-    rows = table(experiment, scale, configs, ends)
-    if rows.can_load():  # a table that was deleted comes back
-        tasks.write_table(tasks.table_path(experiment, scale), rows.result)
+    for name in tables_of(experiment):
+        made = table(name, experiment, scale, configs, ends)
+        if made.can_load():  # a table that was deleted comes back
+            tasks.write_table(tasks.table_path(name, scale), made.result["rows"], made.result["made"])

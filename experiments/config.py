@@ -339,7 +339,7 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
     said = _said(words)
     points, point = config.pop("points", None), config.pop("point", None)
     if point is not None:
-        return _compose_point(points, point, words)
+        return _compose_point(points, point, config.get(config["scale"]), words)
     for key, default in _defaults().items():
         # A default is what null, and a setting that was taken out with ~, stand for.
         if _get(config, key) is None:
@@ -402,17 +402,18 @@ def folder(config: dict) -> Path:
     return Path(config["output"] or Path("results", "runs", config["name"], identity(config)))
 
 
-# Layers: block over experiment, point over block, command line over all.
+# Layers: point over experiment, block over point, command line over all.
 
 
-def _compose_point(points, point, words) -> dict:
-    """The configuration of one of an experiment's ``points``, whose settings stand as if they had been typed."""
+def _compose_point(points, point, block, words) -> dict:
+    """The configuration of one of an experiment's ``points``, whose settings stand as if they had been typed, but for
+    those that the scale's ``block`` gives."""
     if not isinstance(points, list):
         raise SettingError("point", point, "chooses one of an experiment's points, and there are none here")
     if not isinstance(point, int) or not 0 <= point < len(points):
         raise SettingError("point", point, f"must be a whole number from 0 to {len(points) - 1}")
     others = [word for word in words if word.partition("=")[0] != "point"]
-    said = _said(others)
+    said = {**_said(others), **_flatten(block or {})}
     return compose([*others, *(f"{key}={value}" for key, value in points[point].items() if not _covered(key, said))])
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -50,39 +52,41 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     return {"status": status_of(code), "hash": identity(config), "folder": str(folder(config))}
 
 
-def table(experiment: str, scale: str, configs: list[dict], ends: list[dict]) -> list[dict]:
-    """The rows of the experiment's summary table, from its finished chains."""
+def table(name: str, experiment: str, scale: str, configs: list[dict], ends: list[dict]) -> dict:
+    """A summary table's rows, and where and how long its chains were computed."""
     for end in ends:
         if not (Path(end["folder"]) / "metrics.csv").exists() and end["status"] != "failed":
             raise FileNotFoundError(
                 f"{end['folder']} was deleted after its chain had finished: `jug invalidate jugfile.py --target "
                 f"experiments.tasks.segment experiment={experiment} scale={scale}` makes it run again"
             )
-    rows = tables.make(experiment, configs, ends)
-    write_table(table_path(experiment, scale), rows)
-    return rows
+    rows, made = tables.make(name, configs, ends)
+    made = {"experiment": experiment, "scale": scale, **made}
+    write_table(table_path(name, scale), rows, made)
+    return {"rows": rows, "made": made}
 
 
-def table_path(experiment: str, scale: str) -> Path:
-    """Where an experiment's summary table lies. Smoke runs never write among the results."""
+def table_path(name: str, scale: str) -> Path:
+    """Where a summary table lies. Smoke runs never write among the results."""
     root = Path("results", scale) if scale != "smoke" else Path("results", "runs", "smoke")
-    return root / "tables" / f"{experiment}.csv"
+    return root / "tables" / f"{name}.csv"
 
 
-def write_table(path: Path, rows: list[dict]) -> None:
-    """Write rows as CSV, where they are not there already in the same words."""
+def write_table(path: Path, rows: list[dict], made: dict) -> None:
+    """Write rows as CSV and ``made`` as JSON beside it, where they are not there already in the same words."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
-    if path.exists() and path.read_text() == text.getvalue():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text.getvalue())
-    part.replace(path)
-    print(f"wrote {path}", file=sys.stderr)
+    for file, content in ((path, text.getvalue()), (path.with_suffix(".json"), json.dumps(made, indent=1) + "\n")):
+        if file.exists() and file.read_text() == content:
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f".{file.name}.{os.getpid()}.part")
+        part.write_text(content)
+        part.replace(file)
+        print(f"wrote {file}", file=sys.stderr)
 
 
 def _cell(value):

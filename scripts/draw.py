@@ -1,13 +1,21 @@
-"""Draw every figure from the summary tables that are there: what `make figures` runs.
+"""Draw every figure from the summary tables that are there, and the page that shows them: what `make figures` runs.
 
-Each file in scripts/figures/ has a function ``draw(table)``; the table of the same name is read from
-results/<scale>/tables/, the figure written to results/<scale>/figures/ as PNG and PDF. Tables that are missing are
-listed with the command that makes them.
+A script in scripts/figures/ is one figure. It has
+
+- ``SOURCE``, what it is a figure of, and ``CAPTION``, what it shows and what was decided where the source is silent;
+- ``TABLES``, the summary tables that it reads (by default the one of its own name);
+- ``draw(*tables)``, which returns the figure;
+- ``compare(*tables)``, rows (what, in the paper, measured here, verdict), where the source has numbers or claims.
+
+Tables are read from results/<scale>/tables/, figures are written to results/<scale>/figures/ as PNG and PDF, and
+results/README.md shows each at the largest scale that is there. What is missing is listed with the command that makes
+it.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -19,32 +27,134 @@ from matplotlib import pyplot
 
 ROOT = Path(__file__).resolve().parents[1]
 SCALES = ("paper", "quick")
+PARTS = {
+    "ggmc": "Exact Langevin dynamics with stochastic gradients (Garriga-Alonso and Fortuin 2021)",
+    "amagold": "AMAGOLD: amortized Metropolis adjustment for efficient stochastic gradient MCMC (Zhang, Cooper, De Sa 2020)",  # noqa: E501
+    "neal": "Non-reversible Langevin methods (Neal's talk, 2020)",
+    "note": "Langevin MCMC and its M-H acceptance probability (Garriga-Alonso, note of 2020)",
+}
+HEAD = """# Results
+
+Every figure and table of the papers, as this program reproduces them: each at paper scale where that has been run,
+else at quick scale, and it says which. This page is written by `make figures` from the summary tables in
+`paper/tables/` and `quick/tables/`; the numbers under "here" are read from them.
+
+| figure | scale | verdicts |
+|---|---|---|
+"""
+
+
+def load(script: Path):
+    """The module of a figure script."""
+    if str(script.parents[1]) not in sys.path:
+        sys.path.insert(0, str(script.parents[1]))
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.TABLES = getattr(module, "TABLES", (script.stem,))
+    return module
+
+
+def scripts() -> list[Path]:
+    """The figure scripts, in the order of the page."""
+    found = (ROOT / "scripts" / "figures").glob("*.py")
+    return sorted(found, key=lambda path: (list(PARTS).index(path.stem.partition("_")[0]), path.stem))
+
+
+def read(names, folder: Path) -> list[pd.DataFrame] | None:
+    """The tables of a figure; None where one is not there."""
+    paths = [folder / f"{name}.csv" for name in names]
+    return [pd.read_csv(path) for path in paths] if all(path.exists() for path in paths) else None
+
+
+def save(figure, out: Path) -> None:
+    """As PNG and PDF; the same table gives the same bytes."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out.with_suffix(".png"), dpi=150, metadata={"Software": None})
+    figure.savefig(out.with_suffix(".pdf"), metadata={"CreationDate": None})
+    pyplot.close(figure)
 
 
 def main() -> int:
-    missing = []
-    for script in sorted((ROOT / "scripts" / "figures").glob("*.py")):
+    """Draw what can be drawn, write the page, tell what is missing."""
+    results, missing, sections, summary, part = ROOT / "results", [], [], [], None
+    for script in scripts():
+        module, shown = load(script), None
         for scale in SCALES:
-            table = ROOT / "results" / scale / "tables" / f"{script.stem}.csv"
-            if not table.exists():
-                missing.append((script.stem, scale))
+            tables = read(module.TABLES, results / scale / "tables")
+            if tables is None:
+                missing.append((module.TABLES, scale))
                 continue
-            spec = importlib.util.spec_from_file_location(script.stem, script)
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            figure = module.draw(pd.read_csv(table))
-            out = ROOT / "results" / scale / "figures" / script.stem
-            out.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(out.with_suffix(".png"), dpi=150)
-            # No date in the file, so that the same table gives the same bytes.
-            figure.savefig(out.with_suffix(".pdf"), metadata={"CreationDate": None})
-            pyplot.close(figure)
+            out = results / scale / "figures" / script.stem
+            save(module.draw(*tables), out)
             print(f"drew {out.relative_to(ROOT)}.png and .pdf")
-    for name, scale in missing:
-        print(
-            f"missing: {name} at {scale} scale; jug execute jugfile.py experiment={name} scale={scale} makes its table"
-        )
+            shown = shown or (scale, tables)
+        if script.stem.partition("_")[0] != part:
+            part = script.stem.partition("_")[0]
+            sections.append(f"## {PARTS[part]}\n")
+        text, verdicts = section(script.stem, module, shown, results)
+        sections.append(text)
+        anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’"))
+        summary.append(f"| [{module.SOURCE}](#{anchor}) | {shown[0] if shown else 'not run'} | {verdicts} |")
+    write(results / "README.md", HEAD + "\n".join(summary) + "\n\n" + "\n".join(sections))
+    for names, scale in missing:
+        experiments = ",".join(dict.fromkeys(map(experiment_of, names)))
+        command = f"jug execute jugfile.py experiment={experiments} scale={scale}"
+        print(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it")
     return 0
+
+
+def experiment_of(table: str) -> str:
+    """The experiment that a table is made by."""
+    sys.path.insert(0, str(ROOT))
+    from experiments.tables import TABLES
+
+    return TABLES[table][0]
+
+
+def section(name: str, module, shown, results: Path) -> tuple[str, str]:
+    """A figure's part of the page, and its verdicts in a few words."""
+    lines = [f"### {module.SOURCE}\n"]
+    if shown is None:
+        lines += [module.CAPTION.strip() + "\n", "*Not run yet.*\n"]
+        return "\n".join(lines), ""
+    scale, tables = shown
+    lines += [f"![{module.SOURCE}]({scale}/figures/{name}.png)\n", module.CAPTION.strip() + "\n"]
+    rows = list(module.compare(*tables)) if hasattr(module, "compare") else []
+    if rows:
+        lines += ["| | paper | here | verdict |", "|---|---|---|---|"]
+        lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
+        lines.append("")
+    lines += [f"*{made(name, scale, results / scale / 'tables')}*\n" for name in module.TABLES]
+    counts = pd.Series([row[3].split()[0].strip(":;,") for row in rows]).value_counts()
+    return "\n".join(lines), ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+
+
+def made(table: str, scale: str, folder: Path) -> str:
+    """One sentence: which command made the table, where, in what time."""
+    path = folder / f"{table}.json"
+    where = f"[{table}.csv]({scale}/tables/{table}.csv), {scale} scale"
+    if not path.exists():
+        return where
+    facts = json.loads(path.read_text())
+    machine = ", ".join(facts["processor"] + [device for device in facts["device"] if device != "cpu"])
+    command = f"`jug execute jugfile.py experiment={facts['experiment']} scale={scale}`"
+    took = f"{duration(facts['seconds'])} of sampling in {facts['runs']} runs" if facts["seconds"] else "no chain"
+    return f"{where}: {command}; {took}" + (f" on {machine}, torch {', '.join(facts['torch'])}" if machine else "")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def write(path: Path, text: str) -> None:
+    """Write the page, where it is not there in the same words."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+        print(f"wrote {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from style import BLUE, NAMES, RED, clean
 
-NAMES = {
-    "random_walk": "Metropolis",
-    "hmc": "HMC",
-    "langevin": "Langevin",
-    "persistent_langevin": "persistent",
-    "nonreversible_langevin": "persistent +\nnon-reversible",
-}
+SOURCE = "Neal, rejection rates of the ten pictures"
+CAPTION = """
+Rejection over the last 90 % of each chain. The talk quotes single chains of the lengths given there; here many chains
+of the same length give the rate with its error, and the bars say how far single chains stray (2 sd). Chains start
+dispersed over the target, not at the low-probability point of his first slide.
+"""
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -19,14 +19,23 @@ def draw(table: pd.DataFrame) -> Figure:
     for panel, (pairs, part) in zip(panels, table.groupby("pairs"), strict=True):
         places = range(len(part))
         panel.errorbar(
-            places, part.rejected, 2 * part.single_chain_sd, fmt="o", color="#0072B2", label="many chains ± 2 sd of one"
+            places, part.rejected, 2 * part.single_chain_sd, fmt="o", color=BLUE, label="many chains ± 2 sd of one"
         )
-        panel.plot(places, part.quoted, "x", color="#D55E00", ms=8, mew=2, label="quoted, one chain")
+        panel.plot(places, part.quoted, "x", color=RED, ms=8, mew=2, label="quoted, one chain")
         panel.set_xticks(places, [NAMES[name] for name in part.sampler], fontsize=8)
         panel.set_title("2 dimensions" if pairs == 1 else f"{2 * pairs:.0f} dimensions", fontsize=10)
-        panel.spines[["top", "right"]].set_visible(False)
+    clean(*panels)
     panels[0].set_ylabel("rejection rate")
     panels[0].set_ylim(bottom=0)
     panels[1].legend(frameon=False, fontsize=8)
     figure.suptitle("Neal's rejection rates lie within what one chain of his length scatters", fontsize=11)
     return figure
+
+
+def compare(table: pd.DataFrame):
+    """Each quoted rate against the mean, on the scale of single chains."""
+    for row in table.itertuples():
+        off = abs(row.rejected - row.quoted) / row.single_chain_sd
+        verdict = "agrees" if off < 3 else f"differs by {off:.1f} sd of a chain"
+        measured = f"{row.rejected:.4f} ± {row.rejected_error:.4f} (one chain ± {row.single_chain_sd:.3f})"
+        yield f"{NAMES[row.sampler]}, {2 * row.pairs} dimensions", row.quoted, measured, verdict

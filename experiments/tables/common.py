@@ -1,0 +1,77 @@
+"""What every maker of a summary table works with: the finished runs of an experiment's grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from sgmcmc import load_metrics, load_samples
+from sgmcmc.store import load_trace, read_status
+
+
+@dataclass(frozen=True)
+class Run:
+    """One chain of a grid (or many in one tensor): its place in the grid, configuration and folder, and how it ended.
+
+    ``status`` is done, diverged or failed; of a failed one there may be no folder, and ``why`` says why.
+    """
+
+    number: int
+    config: dict
+    status: str
+    path: Path
+    why: str = ""
+
+    @property
+    def sampler(self) -> str:
+        return self.config["sampler"]["name"]
+
+    @property
+    def draws(self) -> Tensor:
+        """``[draws, chains, dim]``, those kept."""
+        return load_samples(self.path)
+
+    @property
+    def metrics(self) -> dict[str, np.ndarray]:
+        return load_metrics(self.path)
+
+    @property
+    def trace(self) -> dict[str, np.ndarray]:
+        return load_trace(self.path)
+
+    @cached_property
+    def facts(self) -> dict:
+        """What status.json holds: seconds, cycles, frozen chains, the machines it ran on."""
+        return read_status(self.path)
+
+    def groups(self) -> Iterator[tuple[float, range]]:
+        """(step size, its chains), for a run whose list of step sizes is spread over equal groups of chains."""
+        sizes = self.config["step_size"]
+        sizes = sizes if isinstance(sizes, list) else [sizes]
+        each = self.config["chains"] // len(sizes)
+        for number, size in enumerate(sizes):
+            yield size, range(number * each, (number + 1) * each)
+
+
+Maker = Callable[[list[Run]], list[dict]]
+
+
+def of_each(rows: Callable[[Run], Iterator[dict]]) -> Maker:
+    """A table that is its runs' rows one after another; a run that did not finish has one row, which says so."""
+
+    def make(runs: list[Run]) -> list[dict]:
+        table = []
+        for run in runs:
+            common = {"sampler": run.sampler, "status": run.status}
+            if run.status != "done":
+                table.append({**common, "why": run.why})
+                continue
+            table += [{**common, **row, "seconds": run.facts.get("seconds")} for row in rows(run)]
+        return table
+
+    return make

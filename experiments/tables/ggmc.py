@@ -1,0 +1,3 @@
+"""Tables of the GGMC paper, "Exact Langevin dynamics with stochastic gradients" (Garriga-Alonso and Fortuin 2021)."""
+
+TABLES: dict = {}

@@ -1,0 +1,65 @@
+"""How the figures look: colours that colour-blind eyes tell apart (Okabe and Ito), names, small helpers."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#B59F00",
+    "#7F7F7F",
+)
+
+NAMES = {
+    "random_walk": "Metropolis",
+    "hmc": "HMC",
+    "langevin": "Langevin",
+    "persistent_langevin": "persistent",
+    "nonreversible_langevin": "non-reversible",
+    "sghmc": "SGHMC",
+    "amagold": "AMAGOLD",
+    "l2mc": "L2MC",
+    "ggmc": "GGMC",
+    "sgld": "SGLD",
+    "ovrvo": "OVRVO",
+    "baoab": "BAOAB",
+    "aboba": "ABOBA",
+}
+COLOURS = {
+    "sghmc": RED,
+    "amagold": GREEN,
+    "hmc": BLUE,
+    "l2mc": PURPLE,
+    "ggmc": GREEN,
+    "random_walk": GREY,
+    "langevin": SKY,
+    "persistent_langevin": ORANGE,
+    "nonreversible_langevin": GREEN,
+    "ovrvo": ORANGE,
+    "baoab": BLUE,
+    "aboba": PURPLE,
+}
+
+
+def clean(*panels: Axes) -> None:
+    """No frame above and to the right."""
+    for panel in panels:
+        panel.spines[["top", "right"]].set_visible(False)
+
+
+def label(panel: Axes, x, y, text: str, colour: str, **options) -> None:
+    """A direct label beside the point (x, y), in the colour of its line."""
+    panel.annotate(text, (x, y), (6, 0), textcoords="offset points", color=colour, va="center", **options)
+
+
+def close(here: float, paper: float, error: float, times: float = 3.0) -> str:
+    """The verdict on a number with an error: ``agrees`` within ``times`` errors, else by how much it differs."""
+    difference = here - paper
+    if abs(difference) <= times * error:
+        return "agrees"
+    return f"differs by {difference:+.2g}"

@@ -1,0 +1,64 @@
+"""Every experiment at smoke scale: its chains, its summary tables, the figures that are drawn of them, the page."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import tasks
+from experiments.grid import configurations
+from experiments.tables import EXPERIMENTS, tables_of
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+import draw  # noqa: E402
+
+REAL = {"cifar10": "cifar-10-batches-py", "mnist": "MNIST", "australian": "uci", "heart": "uci"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the smoke runs go; their tables are drawn by the tests after them."""
+    return tmp_path_factory.mktemp("smoke")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_an_experiment_runs_and_makes_its_tables(experiment, folder, monkeypatch):
+    configs = configurations(experiment, ("scale=smoke",))
+    for config in configs:
+        needed = REAL.get(config["data"]["name"])
+        if needed and not (Path(os.environ.get("SGMCMC_DATA", "")) / needed).exists():
+            pytest.skip(f"needs {config['data']['name']} in the folder that SGMCMC_DATA names")
+    monkeypatch.chdir(folder)
+    ends = []
+    for config in configs:
+        end = None
+        for cycles in tasks.lengths(config):
+            end = tasks.segment(config, cycles, end)
+        assert end["status"] in ("done", "diverged"), end
+        ends.append(end)
+    for name in tables_of(experiment):
+        table = tasks.table(name, experiment, "smoke", configs, ends)
+        assert table["rows"] and json.loads(json.dumps(table["made"])) == table["made"]
+        assert tasks.table_path(name, "smoke").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", draw.scripts(), ids=lambda path: path.stem)
+def test_a_figure_is_drawn_of_its_tables(script, folder):
+    figure = draw.load(script)
+    tables = draw.read(figure.TABLES, folder / "results" / "runs" / "smoke" / "tables")
+    if tables is None:
+        pytest.skip(f"no table {' or '.join(figure.TABLES)}: its experiment was skipped")
+    draw.save(figure.draw(*tables), folder / script.stem)
+    assert (folder / f"{script.stem}.png").stat().st_size > 5000
+    text, _ = draw.section(script.stem, figure, ("quick", tables), folder)
+    assert figure.SOURCE in text and figure.CAPTION.strip() in text
+
+
+def test_every_table_is_drawn_by_a_figure():
+    drawn = {table for script in draw.scripts() for table in draw.load(script).TABLES}
+    assert drawn == {table for experiment in EXPERIMENTS for table in tables_of(experiment)}

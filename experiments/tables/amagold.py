@@ -1,4 +1,10 @@
-"""Tables of the AMAGOLD paper (Zhang, Cooper and De Sa 2020)."""
+"""Tables of the AMAGOLD paper (Zhang, Cooper and De Sa 2020): its double well, two dimensions, logistic regression.
+
+J is the symmetric Kullback-Leibler divergence between a histogram of draws and the exact bin masses
+(``sgmcmc.diagnostics.symmetric_kl``; the paper does not define its own). A column ``…_one`` is of single chains, as
+the paper's are: the mean over chains, ``low`` and ``high`` the central 80 % of them. Without it, all chains of a step
+size count together. ``floor`` is J's expectation for as many independent exact draws, which no sampler beats.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +12,373 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from experiments.tables.common import Run, of_each
-from sgmcmc.diagnostics import Grid, symmetric_kl, symmetric_kl_floor
-from sgmcmc.potentials.analytic import DoubleWell
+from sgmcmc.diagnostics import Grid, integrated_autocorrelation_time, symmetric_kl, symmetric_kl_floor
+from sgmcmc.potentials.analytic import Banana, DoubleWell, Mixture
+
+# ---------------------------------------------------------------------------------------------- common
+
+
+def counts_of(draws: Tensor, grid: Grid) -> np.ndarray:
+    """Each chain's histogram, int64 ``[chains, *bins]``, of draws ``[draws, chains, dim]``."""
+    return np.stack([grid.counts(chain).numpy() for chain in draws.unbind(1)])
+
+
+def divergences(counts: np.ndarray, masses: np.ndarray, draws: int, occupied_only: bool = False) -> dict:
+    """J of single chains and of all together, from their histograms ``[chains, *bins]`` of ``draws`` draws each.
+
+    The error of the J of all is the jackknife's over chains.
+    """
+    chains, total = len(counts), counts.sum(0)
+    one = symmetric_kl(counts, masses, draws, occupied_only)
+    low, high = np.quantile(one, (0.1, 0.9))
+    return {
+        "J_one": float(one.mean()),
+        "J_one_low": float(low),
+        "J_one_high": float(high),
+        "floor_one": symmetric_kl_floor(masses, draws, occupied_only),
+        "J": float(symmetric_kl(total, masses, draws * chains, occupied_only)),
+        "J_error": jackknife(
+            lambda i: symmetric_kl(total - counts[i], masses, draws * (chains - 1), occupied_only), chains
+        ),
+        "floor": symmetric_kl_floor(masses, draws * chains, occupied_only),
+    }
+
+
+def jackknife(without, chains: int) -> float:
+    """The standard error of a statistic from ``without(i)``, its value without the i-th of ``chains`` chains."""
+    if chains < 2:
+        return float("nan")
+    values = np.array([without(i) for i in range(chains)])
+    return float(np.sqrt((chains - 1) * values.var()))
+
+
+def groups(run: Run) -> Iterator[tuple[float, list[int]]]:
+    """(step size, its chains) of a run, without the chains that diverged and stand still."""
+    frozen = set(run.facts.get("frozen") or ())
+    for size, chains in run.groups():
+        alive = [chain for chain in chains if chain not in frozen]
+        if alive:
+            yield size, alive
+
+
+def autocorrelation_time(values: Tensor) -> tuple[float, float]:
+    """That of the slowest column of ``[draws, chains, columns]``, and its error; NaN where chains are too short."""
+    tau, error = integrated_autocorrelation_time(values)
+    slowest = int(np.argmax(tau))
+    return float(tau[slowest]), float(error[slowest])
+
+
+def accepted(draws: Tensor) -> float:
+    """The share of draws ``[draws, chains, dim]`` that are not the one before."""
+    return float((draws[1:] != draws[:-1]).any(-1).double().mean())
+
+
+def checkpoints(draws: int) -> list[int]:
+    """1, 2, 5, 10, 20, … up to ``draws``, from 10 on, and ``draws``."""
+    steps = [first * 10**power for power in range(1, 9) for first in (1, 2, 5)]
+    return [*(number for number in steps if number < draws), draws]
+
+
+def seconds_a_cycle(run: Run) -> float:
+    """Seconds a cycle of a run, its fastest tenth of rows: whatever else a machine does only adds to them."""
+    rates = run.metrics["steps_per_second"]
+    return float(run.config["steps_per_cycle"] / np.quantile(rates, 0.9))
+
+
+# ---------------------------------------------------------------------------------------------- double well
+
+WELL = Grid([-6.0], [6.0], [120])  # bins of .1
+
+
+def well_masses() -> np.ndarray:
+    """The exact masses of the bins of ``WELL``."""
+    return DoubleWell().cumulative(torch.linspace(-6, 6, 121, dtype=torch.float64)).diff().numpy()
 
 
 def _double_well(run: Run) -> Iterator[dict]:
-    """J between the draws' histogram (bins of .1 on [−6, 6]) and the exact bin masses, a row a step size.
-
-    The error is that of ten groups of chains; ``floor`` is what as many independent draws would give.
-    """
-    draws, grid = run.draws, Grid([-6.0], [6.0], [120])
-    masses = DoubleWell().cumulative(torch.linspace(-6, 6, 121, dtype=torch.float64), 1.0).diff().numpy()
-    for size, chains in run.groups():
-        part = draws[:, chains.start : chains.stop]
-        groups = part.split(max(1, len(chains) // 10), dim=1)
-        js = np.array([_j(group, grid, masses) for group in groups])
+    """J, autocorrelation time, moments with their errors over chains, acceptance: a row a step size."""
+    draws, tuned = run.draws, run.config["tune"]["target"]
+    for size, chains in groups(run):
+        part = draws[:, chains]
+        tau, tau_error = autocorrelation_time(part)
+        means = part.double().mean((0, 2))
+        squares = (part.double() - means.mean()).square().mean((0, 2))
         yield {
-            "step_size": size,
-            "draws": part.numel(),
+            "word": run.config["sampler"]["word"],
+            "tuned_to": tuned,
+            "step_size": float(run.metrics["step_size"][-1]) if tuned else size,
             "chains": len(chains),
-            "J": _j(part, grid, masses),
-            "J_error": float(js.std(ddof=1) / len(js) ** 0.5) if len(js) > 1 else float("nan"),
-            "floor": float(symmetric_kl_floor(masses, part.numel())),
-            "mean": float(part.double().mean()),
-            "variance": float(part.double().var()),
-            "accepted": float((part[1:] != part[:-1]).double().mean()),
+            "draws_a_chain": len(part),
+            **divergences(counts_of(part, WELL), well_masses(), len(part)),
+            "autocorrelation_time": tau,
+            "autocorrelation_time_error": tau_error,
+            "mean": float(means.mean()),
+            "mean_error": float(means.std() / len(means) ** 0.5),
+            "variance": float(squares.mean()),
+            "variance_error": float(squares.std() / len(squares) ** 0.5),
+            "accepted": accepted(part),
         }
 
 
-def _j(draws: Tensor, grid: Grid, masses) -> float:
-    return float(symmetric_kl(grid.counts(draws), masses, draws=draws.numel()))
+def _double_well_density(run: Run) -> Iterator[dict]:
+    """Densities (histograms) for the figures' step sizes: of the first chain, the central 80 % of chains, the exact."""
+    draws, tuned, word = run.draws, run.config["tune"]["target"], run.config["sampler"]["word"]
+    width, centres = 0.1, np.linspace(-5.95, 5.95, 120)
+    exact = well_masses() / width
+    for size, chains in groups(run):
+        if word == "AE" or size not in (0.01, 0.05, 0.15, 0.25):
+            continue
+        density = counts_of(draws[:, chains], WELL) / (len(draws) * width)
+        low, high = np.quantile(density, (0.1, 0.9), axis=0)
+        for place, x in enumerate(centres):
+            yield {
+                "tuned_to": tuned,
+                "step_size": float(run.metrics["step_size"][-1]) if tuned else size,
+                "x": float(x),
+                "one": float(density[0, place]),
+                "low": float(low[place]),
+                "high": float(high[place]),
+                "exact": float(exact[place]),
+            }
 
 
-TABLES = {"amagold_fig1": ("amagold_fig1", of_each(_double_well))}
+# ---------------------------------------------------------------------------------------------- two dimensions
+
+PLANES = {
+    "banana": (Banana(), Grid([-5.0, -8.0], [15.0, 8.0], [100, 100])),
+    "mixture": (Mixture(), Grid([-6.0, -6.0], [6.0, 6.0], [100, 100])),
+}
+SHOWN = 0.15  # the step size of Figures 3 and 7
+
+
+def plane_masses(model: str) -> np.ndarray:
+    """The exact masses of the bins of a two-dimensional target's grid (its U is normalised)."""
+    target, grid = PLANES[model]
+    return grid.masses(lambda z: -target.potential(z), 0.0)
+
+
+def _planes(run: Run) -> Iterator[dict]:
+    """J over bins with draws, autocorrelation time (the slowest of z₁, z₂, z₁z₂), acceptance: a row a step size."""
+    draws, model = run.draws, run.config["model"]["name"]
+    masses = plane_masses(model)
+    for size, chains in groups(run):
+        part = draws[:, chains]
+        tau, tau_error = autocorrelation_time(torch.cat((part, part.prod(-1, keepdim=True)), -1))
+        yield {
+            "model": model,
+            "step_size": size,
+            "chains": len(chains),
+            "draws_a_chain": len(part),
+            **divergences(counts_of(part, PLANES[model][1]), masses, len(part), occupied_only=True),
+            "autocorrelation_time": tau,
+            "autocorrelation_time_error": tau_error,
+            "accepted": accepted(part),
+        }
+
+
+def growth(draws: Tensor, model: str) -> Iterator[tuple[int, dict]]:
+    """(n, J of the first n draws of each chain) at the checkpoints of draws ``[draws, chains, 2]``."""
+    masses, before, counts = plane_masses(model), 0, 0
+    for number in checkpoints(len(draws)):
+        counts = counts + counts_of(draws[before:number], PLANES[model][1])
+        before = number
+        yield number, divergences(counts, masses, number, occupied_only=True)
+
+
+def _planes_growth(run: Run) -> Iterator[dict]:
+    """J of the first draws at the step size of Figure 3; seconds are those of the tensor's chains, divided by them."""
+    draws, model = run.draws, run.config["model"]["name"]
+    seconds = seconds_a_cycle(run) / run.config["chains"]
+    for size, chains in groups(run):
+        if size != SHOWN:
+            continue
+        for number, js in growth(draws[:, chains], model):
+            yield {
+                "model": model,
+                "step_size": size,
+                "chains": len(chains),
+                "draws_a_chain": number,
+                **js,
+                "seconds_a_draw": seconds,
+            }
+
+
+def _planes_density(runs: list[Run]) -> list[dict]:
+    """The exact densities, for pictures, on every fourth point of a side of the grid that J is taken on."""
+    rows = []
+    for model in dict.fromkeys(run.config["model"]["name"] for run in runs):
+        target, grid = PLANES[model]
+        axes = [
+            torch.linspace(low, high, 76, dtype=torch.float64) for low, high in zip(grid.low, grid.high, strict=True)
+        ]
+        points = torch.cartesian_prod(*axes)
+        density = torch.exp(-target.potential(points))
+        for (first, second), value in zip(points.tolist(), density.tolist(), strict=True):
+            rows.append({"model": model, "z1": first, "z2": second, "density": value})
+    return rows
+
+
+def _one_chain(run: Run) -> Iterator[dict]:
+    """J of one chain's first draws over the seconds that they took."""
+    model, seconds = run.config["model"]["name"], seconds_a_cycle(run)
+    for number, js in growth(run.draws, model):
+        yield {
+            "model": model,
+            "step_size": run.config["step_size"],
+            "draws": number,
+            "seconds_a_draw": seconds,
+            "J": js["J_one"],
+            "floor": js["floor_one"],
+        }
+
+
+# ---------------------------------------------------------------------------------------------- logistic regression
+
+CURVES = (1e-4, 1e-3)  # step sizes whose error is followed along the chain
+
+
+def purpose(run: Run) -> str:
+    """What a run of the logistic experiment is for: ``figure 4``, ``figure 8`` (its draws are not thinned), the
+    ``reference`` that the posterior mean is taken from, or the ``seconds`` of one chain."""
+    if run.config["keep"] == "none":
+        return "reference"
+    if run.config["chains"] == 1:
+        return "seconds"
+    return "figure 8" if run.config["thin"] == 1 else "figure 4"
+
+
+def of_purpose(runs: list[Run], wanted: str) -> dict[tuple[str, str], Run]:
+    """The finished runs of one purpose, by data set and sampler."""
+    chosen = (run for run in runs if run.status == "done" and purpose(run) == wanted)
+    return {(run.config["data"]["name"], run.sampler): run for run in chosen}
+
+
+def reference(runs: list[Run], data: str) -> tuple[np.ndarray, float]:
+    """The posterior mean ``[dim]`` by the reference run, and its own mean squared error (from its chains' spread)."""
+    run = of_purpose(runs, "reference")[data, "hmc"]
+    means = load_file(run.path / "moments.safetensors")["mean"].numpy()
+    return means.mean(0), float((means.var(0, ddof=1) / len(means)).mean())
+
+
+def errors_of(means: np.ndarray, truth: np.ndarray) -> dict:
+    """Mean squared error (over coordinates) of estimates ``[chains, dim]`` of the mean ``truth`` ``[dim]``.
+
+    ``mse`` is the mean over chains, with its error; ``low`` and ``high`` their range. ``bias2`` is the square of the
+    bias that all chains share, |their mean − truth|²/dim less what their scatter adds to it: what stays however long
+    a chain is.
+    """
+    each = ((means - truth) ** 2).mean(1)
+
+    def bias2(part):
+        return float(((part.mean(0) - truth) ** 2).mean() - (part.var(0, ddof=1) / len(part)).mean())
+
+    chains = len(means)
+    return {
+        "mse": float(each.mean()),
+        "mse_error": float(each.std(ddof=1) / chains**0.5),
+        "low": float(each.min()),
+        "high": float(each.max()),
+        "bias2": bias2(means),
+        "bias2_error": jackknife(lambda i: bias2(np.delete(means, i, 0)), chains),
+    }
+
+
+def passes_a_cycle(config: dict, size: int) -> float:
+    """What a cycle's algorithm needs, in passes over ``size`` data: gradients, and U at the end where it is corrected.
+
+    The start's gradient and U are kept from the cycle before.
+    """
+    share = config["batch_size"] / size if config["sampler"]["gradient"] == "minibatch" else 1.0
+    return config["steps_per_cycle"] * share + (config["sampler"]["name"] != "sghmc")
+
+
+def _main_runs(runs: list[Run]) -> Iterator[tuple[Run, dict, np.ndarray]]:
+    """Figure 4's runs that are done, what is common to their rows, and the true mean."""
+    sizes = {"australian": 690, "heart": 270}
+    for (data, _), run in of_purpose(runs, "figure 4").items():
+        truth, error = reference(runs, data)
+        common = {"data": data, "sampler": run.sampler, "status": run.status}
+        common |= {"passes_a_cycle": passes_a_cycle(run.config, sizes[data]), "reference_mse": error}
+        yield run, common, truth
+
+
+def _logistic(runs: list[Run]) -> list[dict]:
+    """Error of the posterior mean over step sizes, of chains of full length."""
+    rows = []
+    for run, common, truth in _main_runs(runs):
+        draws = run.draws.double()
+        for size, chains in groups(run):
+            tau, tau_error = autocorrelation_time(draws[:, chains])
+            rows.append(
+                {
+                    **common,
+                    "step_size": size,
+                    "chains": len(chains),
+                    "cycles": len(draws) * run.config["thin"],
+                    **errors_of(draws[:, chains].mean(0).numpy(), truth),
+                    "autocorrelation_time": tau * run.config["thin"],
+                    "autocorrelation_time_error": tau_error * run.config["thin"],
+                    "seconds": run.facts["seconds"],
+                }
+            )
+    return rows
+
+
+def _logistic_growth(runs: list[Run]) -> list[dict]:
+    """Error of the running mean along the chain, with the seconds of one chain (from the runs that have one)."""
+    timed = of_purpose(runs, "seconds")
+    rows = []
+    for run, common, truth in _main_runs(runs):
+        draws, thin = run.draws.double(), run.config["thin"]
+        running = draws.cumsum(0)
+        seconds = seconds_a_cycle(timed[common["data"], run.sampler])
+        for size, chains in groups(run):
+            for number in checkpoints(len(draws)) if size in CURVES else ():
+                rows.append(
+                    {
+                        **common,
+                        "step_size": size,
+                        "cycles": number * thin,
+                        "seconds_a_cycle": seconds,
+                        **errors_of((running[number - 1, chains] / number).numpy(), truth),
+                    }
+                )
+    return rows
+
+
+def _logistic_acceptance(runs: list[Run]) -> list[dict]:
+    """AMAGOLD's acceptance over step sizes: the mean over chains, and its error."""
+    rows = []
+    for run in of_purpose(runs, "figure 8").values():
+        draws = run.draws
+        for size, chains in groups(run):
+            rates = np.array([accepted(draws[:, [chain]]) for chain in chains])
+            rows.append(
+                {
+                    "data": run.config["data"]["name"],
+                    "sampler": run.sampler,
+                    "step_size": size,
+                    "chains": len(chains),
+                    "cycles": len(draws),
+                    "accepted": float(rates.mean()),
+                    "accepted_error": float(rates.std(ddof=1) / len(rates) ** 0.5),
+                }
+            )
+    return rows
+
+
+TABLES = {
+    "amagold_fig1": ("amagold_fig1", of_each(_double_well)),
+    "amagold_fig1_density": ("amagold_fig1", of_each(_double_well_density)),
+    "amagold_2d": ("amagold_2d", of_each(_planes)),
+    "amagold_2d_growth": ("amagold_2d", of_each(_planes_growth)),
+    "amagold_2d_density": ("amagold_2d", _planes_density),
+    "amagold_one_chain": ("amagold_one_chain", of_each(_one_chain)),
+    "amagold_logistic": ("amagold_logistic", _logistic),
+    "amagold_logistic_growth": ("amagold_logistic", _logistic_growth),
+    "amagold_logistic_acceptance": ("amagold_logistic", _logistic_acceptance),
+}

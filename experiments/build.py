@@ -23,7 +23,7 @@ from sgmcmc.data import Data, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import build as build_network
-from sgmcmc.potentials import Potential, analytic, regression
+from sgmcmc.potentials import Potential, analytic, mixed, regression
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.schedules import Schedule
@@ -37,6 +37,7 @@ TOYS = {
     "gaussian": analytic.Gaussian,
     "gaussian_pairs": analytic.GaussianPairs,
     "quartic": analytic.Quartic,
+    "mixed": mixed.MixedBinary,
     "hierarchical_regression": regression.HierarchicalRegression,
 }
 LOG_EVERY = 10  # cycles a row of targets whose chains run together; networks have a row a cycle

@@ -204,6 +204,15 @@ class Quartic:
 
 
 @dataclass
+class MixedBinary:
+    name: str = "mixed"
+    binary: int = 20
+    sd: float = 0.04
+    every: int = 1
+    noise: float = 0.0
+
+
+@dataclass
 class HierarchicalRegression:
     name: str = "hierarchical_regression"
     size: int = 100
@@ -224,11 +233,12 @@ MODELS = {
         Gaussian,
         GaussianPairs,
         Quartic,
+        MixedBinary,
         HierarchicalRegression,
     )
 }
 NETWORKS = ("resnet20", "mlp")
-TOYS = ("double_well", "banana", "mixture", "quartic", "gaussian", "gaussian_pairs")
+TOYS = ("double_well", "banana", "mixture", "quartic", "gaussian", "gaussian_pairs", "mixed")
 OWN_DATA = ("hierarchical_regression",)  # targets that bring their data, under data=none
 
 CHOICES = {

@@ -55,7 +55,7 @@ class State:
 
 @dataclass
 class Record:
-    """What one trajectory did, ``[chains]`` float64 each (``accepted`` bool).
+    """What one trajectory did, ``[chains]`` float64 each (``accepted`` bool, ``proposal`` positions).
 
     ``accept_prob`` is min(1, MH). Under ``monitor`` every finite end is accepted.
     """
@@ -66,6 +66,7 @@ class Record:
     log_accept: Tensor
     accept_prob: Tensor
     accepted: Tensor
+    proposal: Tensor  # θ_L of the proposal, [chains, dim]
 
 
 def start(kernel: Kernel, potential: Potential, theta: Tensor, random: Random, chains: range | Tensor) -> State:
@@ -236,6 +237,7 @@ def _decide(kernel, state, begun, end, energy, random, index, chains):
         log_accept=log_mh,
         accept_prob=log_mh.clamp(max=0).exp(),
         accepted=accepted,
+        proposal=end.theta,
     )
     return new, record
 

@@ -12,7 +12,7 @@ from experiments.config import CONF, compose, folder, identity, options, resolve
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import SAMPLERS
 
-TOYS = ["double_well", "banana", "mixture", "gaussian", "gaussian_pairs", "quartic"]
+TOYS = ["double_well", "banana", "mixture", "gaussian", "gaussian_pairs", "quartic", "mixed"]
 CHAINS = ["digits", "garriga2021", "wenzel2020"]  # the experiments that are one chain, not a grid
 DATA = {"resnet20": "cifar10", "mlp": "mnist", "logistic": "australian", "hierarchical_regression": "none"}
 

@@ -1,0 +1,93 @@
+"""Neal's talk (2020): non-reversible acceptance clusters rejections, and what that is worth, over δ."""
+
+import pandas as pd
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from style import BLUE, GREEN, GREY, ORANGE, RED, clean
+
+SOURCE = "Neal, clustering of rejections"
+CAPTION = """
+Langevin with persistent momentum at the talk's ε and α (2 dimensions: .12, .92; 20: .08, .94) and, in 20 dimensions,
+at two other α, with the non-reversible acceptance over δ; dotted lines: the same with standard acceptance. Many
+chains from exact draws; the points are δ of our choice (the talk has .05). Clustering: variance of the number of
+rejections in 20 decisions, over that of independent decisions. ESS is per 1,000 gradients, of x1 and of U; triangles
+mark δ = 1 − α. The patterns of the talk (4 accepts, 1 reject; 16 accepts, 4 rejects) are in the comparison below;
+`reach` is their distance for the measured sequences of decisions, √(Σ r²/n) over the runs r of acceptances. τ is in
+gradients; a chain is many times as long.
+"""
+TABLES = ("neal_clustering", "neal_patterns")
+COLOURS = {(1, 0.92): ORANGE, (10, 0.8): BLUE, (10, 0.94): GREEN, (10, 0.98): RED}
+WHAT = (
+    ("rejected", "rejection rate", "the rate stays"),
+    ("clustering", "clustering of rejections", "rejections cluster"),
+    ("ess_x1", "ESS of $x_1$ / 1,000 gradients", "positions mix faster …"),
+    ("ess_U", "ESS of U / 1,000 gradients", "… and so does U, within limits"),
+)
+
+
+def draw(table: pd.DataFrame, patterns: pd.DataFrame) -> Figure:
+    """Four panels over δ, a line a setting, standard acceptance dotted."""
+    figure, panels = pyplot.subplots(1, 4, figsize=(12, 3.5), layout="constrained")
+    for (pairs, alpha), part in _settings(table):
+        colour = COLOURS.get((pairs, alpha), GREY)
+        standard, moved = part[part.delta.isna()].iloc[0], part[part.delta.notna()]
+        for panel, (column, _, _) in zip(panels, WHAT, strict=True):
+            name = f"{2 * pairs:.0f}-D, α = {alpha:g}" if column == "rejected" else None
+            panel.errorbar(
+                moved.delta, moved[column], moved[f"{column}_error"], color=colour, marker="o", ms=3, lw=1.2, label=name
+            )
+            panel.axhline(standard[column], color=colour, ls=":", lw=1)
+            if column.startswith("ess"):
+                panel.plot(
+                    [1 - alpha], [0], "^", color=colour, ms=7, clip_on=False, transform=panel.get_xaxis_transform()
+                )
+    for panel, (_, name, title) in zip(panels, WHAT, strict=True):
+        panel.set(xscale="log", xlabel="δ", ylabel=name)
+        panel.set_ylim(bottom=0)
+        panel.set_title(title, fontsize=9)
+    panels[0].set_ylim(0, 1.9 * table.rejected.max())
+    panels[0].legend(frameon=False, fontsize=8)
+    clean(*panels)
+    figure.suptitle("Keeping u clusters the rejections at an unchanged rate (dotted: standard acceptance)", fontsize=11)
+    return figure
+
+
+def _settings(table: pd.DataFrame):
+    done = table[table.status == "done"]
+    return done.groupby(["pairs", "alpha"])
+
+
+def compare(table: pd.DataFrame, patterns: pd.DataFrame):
+    """The talk's claims: the same rate, clusters, longer straight stretches, δ near 1 − α."""
+    for row, said in zip(patterns.itertuples(), (8, 16), strict=True):
+        off = abs(row.simulated - said)
+        here = f"{row.formula:.3g} d√K, simulated {row.simulated:.3g} ± {row.simulated_error:.1g}"
+        verdict = "agrees" if off < 4 * row.simulated_error and abs(row.formula - said) < 1e-6 else "differs"
+        yield f"20 K decisions of {row.accepts} accepts, {row.rejects} rejects", f"{said} d√K", here, verdict
+    for (pairs, alpha), part in _settings(table):
+        where = f"{2 * pairs:.0f}-D, α = {alpha:g}"
+        standard, moved = part[part.delta.isna()].iloc[0], part[part.delta.notna()]
+        errors = (moved.rejected_error**2 + standard.rejected_error**2) ** 0.5
+        off = ((moved.rejected - standard.rejected) / errors).abs().max()
+        rates = f"{moved.rejected.min():.4f} to {moved.rejected.max():.4f} (standard {standard.rejected:.4f})"
+        verdict = "agrees" if off < 3.5 else f"differs by {off:.1f} errors"
+        yield f"rejection rate, {where}", "same as standard", f"{rates}, largest difference {off:.1f} errors", verdict
+        near = moved.loc[(moved.delta - (1 - alpha)).abs().idxmin()]
+        here = f"{near.clustering:.2f} ± {near.clustering_error:.2f} at δ = {near.delta:g} "
+        here += f"(standard {standard.clustering:.2f} ± {standard.clustering_error:.2f})"
+        more = near.clustering - standard.clustering
+        sure = more > 3 * (near.clustering_error**2 + standard.clustering_error**2) ** 0.5
+        yield f"clustering, {where}", "clustered", here, "agrees" if sure else "differs"
+        here = f"{near.reach:.2f} ± {near.reach_error:.2f} (standard {standard.reach:.2f} ± {standard.reach_error:.2f})"
+        sure = near.reach - standard.reach > 3 * (near.reach_error**2 + standard.reach_error**2) ** 0.5
+        yield f"√(Σ r²/n), {where}", "larger: less random walk", here, "agrees" if sure else "differs"
+        if moved.ess_x1.isna().any() or pd.isna(standard.ess_x1):
+            yield f"δ ≈ 1 − α, {where}", "seems about right", "τ not known", "not comparable: too few draws"
+            continue
+        best = moved.loc[moved.ess_x1.idxmax()]
+        share, error = near.ess_x1 / best.ess_x1, near.ess_x1_error / best.ess_x1
+        gain = near.ess_x1 / standard.ess_x1
+        here = f"ESS of x1 at δ = {near.delta:g}: {share:.2f} ± {error:.2f} of the best (δ = {best.delta:g}), "
+        here += f"{gain:.2f} times standard's"
+        good = share > 0.85 - 2 * error
+        yield f"δ ≈ 1 − α, {where}", "seems about right", here, "agrees" if good else "differs"

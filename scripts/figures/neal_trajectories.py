@@ -1,0 +1,40 @@
+"""Neal's talk (2020): six successive HMC trajectories for the bivariate Gaussian."""
+
+import pandas as pd
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from style import BLUE, GREEN, RED, clean
+
+SOURCE = "Neal, six HMC trajectories"
+CAPTION = """
+The first six trajectories of HMC's picture in two dimensions (ε = .16, L = 10), x alone: the first red, rejected ones
+blue, the others black, as in the talk; the number stands at a trajectory's end, a dot is a leapfrog step. Green: 500
+independent draws.
+"""
+TABLES = ("neal_trajectories", "neal_iid")
+
+
+def draw(paths: pd.DataFrame, iid: pd.DataFrame) -> Figure:
+    """One panel, numbered paths."""
+    figure, panel = pyplot.subplots(figsize=(4.6, 4.6), layout="constrained")
+    panel.scatter(iid.x1, iid.x2, s=3, color=GREEN, alpha=0.5, lw=0)
+    for number, path in paths.groupby("trajectory"):
+        rejected = not path.accepted.iloc[0]
+        colour = BLUE if rejected else RED if number == 1 else "black"
+        panel.plot(path.x1, path.x2, "-o", color=colour, lw=1, ms=2.5, mew=0)
+        end = path.iloc[-1]
+        panel.annotate(str(number), (end.x1, end.x2), (5, -3), textcoords="offset points", color=colour, weight="bold")
+    panel.set(xlim=(-3.3, 3.3), ylim=(-3.3, 3.3), aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
+    clean(panel)
+    panel.set_title("A trajectory keeps its direction until it turns at an end", fontsize=10)
+    return figure
+
+
+def compare(paths: pd.DataFrame, iid: pd.DataFrame):
+    """The talk's statement about the trajectories, as a number."""
+    along = (paths.x1 + paths.x2) / 2**0.5
+    moves = along.groupby(paths.trajectory).diff()
+    turns = (moves * moves.groupby(paths.trajectory).shift() < 0).groupby(paths.trajectory).sum()
+    verdict = "agrees" if turns.max() <= 2 else "differs"
+    said = "keeps going in the same direction (except turning at an end)"
+    yield "direction along the ridge", said, f"{turns.mean():.2g} turns a trajectory of 10 steps", verdict

@@ -1,0 +1,46 @@
+"""Neal's talk (2020): changes to u, and the clustering of rejections."""
+
+import pandas as pd
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from style import RED, clean
+
+SOURCE = "Neal, changes to u"
+CAPTION = """
+The u that each accept/reject decision compares with the ratio of densities, in 20 dimensions at ε = .08, α = .94; those
+that led to rejection in red. Above: a fresh uniform each time; below: the same chain with the u that is kept and moved
+by δ = .05. The talk gives no settings for this figure: they are those of its last picture.
+"""
+TABLES = ("neal_pictures",)
+PANELS = {10: "standard acceptance: u drawn anew", 9: "non-reversible acceptance: u moves by δ = .05"}
+
+
+def draw(pictures: pd.DataFrame) -> Figure:
+    """u over decisions, a panel a rule."""
+    figure, panels = pyplot.subplots(2, 1, figsize=(7.5, 4.4), sharex=True, sharey=True, layout="constrained")
+    for panel, (number, title) in zip(panels, PANELS.items(), strict=True):
+        chain = pictures[(pictures.panel == number) & (pictures.transition > 0)]
+        lost = chain.accepted == 0
+        panel.plot(chain.transition[~lost], chain.u[~lost], "o", color="black", ms=2.2, mew=0)
+        panel.plot(chain.transition[lost], chain.u[lost], "o", color=RED, ms=3.4, mew=0)
+        panel.set_title(f"{title}; {lost.sum()} of {len(chain)} rejected, in {_clusters(lost)} runs", fontsize=9)
+        panel.set(ylabel="u", ylim=(0, 1.02))
+    panels[1].set_xlabel("decision")
+    clean(*panels)
+    figure.suptitle("With u kept, rejections come while u is near 1", fontsize=11)
+    return figure
+
+
+def _clusters(lost: pd.Series) -> int:
+    """How many stretches of rejections without an acceptance between them."""
+    return int((lost & ~lost.shift(fill_value=False)).sum())
+
+
+def compare(pictures: pd.DataFrame):
+    """Rejections a stretch of them, under both rules, in these two chains."""
+    each = []
+    for number in PANELS:
+        lost = pictures[(pictures.panel == number) & (pictures.transition > 0)].accepted == 0
+        each.append(lost.sum() / max(_clusters(lost), 1))
+    verdict = "agrees" if each[1] > each[0] else "differs"
+    yield "rejections in a row", "clustered", f"{each[1]:.2g} (standard {each[0]:.2g}), one chain each", verdict

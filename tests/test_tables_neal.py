@@ -1,0 +1,69 @@
+"""What the tables of Neal's talk compute: chains run again, straight stretches, efficiencies."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import sgmcmc
+from experiments.build import build
+from experiments.config import compose
+from experiments.tables import neal
+
+
+@pytest.mark.parametrize("sampler", ["hmc", "random_walk", "persistent_langevin", "nonreversible_langevin"])
+def test_a_picture_s_chain_runs_again_with_the_same_numbers(sampler):
+    words = f"model=gaussian_pairs model.pairs=2 sampler={sampler} step_size=0.15 cycles=60 chains=1 init=exact"
+    config = compose([*words.split(), *(["steps_per_cycle=5"] if sampler == "hmc" else [])])
+    rows = list(neal.replay(config))
+    pieces = build(config)
+    stored = sgmcmc.run(pieces.kernel, pieces.potential, pieces.plan, pieces.random, 1, pieces.initial).draws
+    assert [(row["x1"], row["x2"]) for row in rows[1:]] == [
+        (round(float(x1), 3), round(float(x2), 3)) for x1, x2 in stored[:, 0, :2]
+    ]
+    assert {row["accepted"] for row in rows[1:]} == {0, 1}
+    for before, row in zip(rows[:-1], rows[1:], strict=True):
+        where = (row["x1"], row["x2"])
+        assert where == ((row["proposed1"], row["proposed2"]) if row["accepted"] else (before["x1"], before["x2"]))
+        assert 0 <= row["u"] <= 1
+
+
+def test_u_moves_by_delta_where_it_is_kept_and_is_compared_with_the_ratio():
+    words = "model=gaussian_pairs sampler=nonreversible_langevin step_size=0.12 sampler.delta=0.1 cycles=300 chains=1"
+    rows = list(neal.replay(compose([*words.split(), "init=exact"])))[1:]
+    after_rejection = [(a["u"], b["u"]) for a, b in zip(rows[:-1], rows[1:], strict=True) if not a["accepted"]]
+    assert len(after_rejection) > 10
+    for one, two in after_rejection:  # u goes on by δ, turning at 0 and 1
+        assert min(abs(two - one - 0.1), abs(one - two - 0.1), abs(2 - one - two - 0.1), abs(one + two - 0.1)) < 3e-4
+    lost = np.array([not row["accepted"] for row in rows])
+    u = np.array([row["u"] for row in rows])
+    assert u[lost].mean() > u[~lost].mean() + 0.2
+
+
+@pytest.mark.parametrize(("accepts", "rejects", "distance"), [(4, 1, 8), (16, 4, 16)])
+def test_reach_of_his_patterns(accepts, rejects, distance):
+    decisions = np.array(([True] * accepts + [False] * rejects) * 40)
+    assert neal.reach(decisions) * math.sqrt(20) == pytest.approx(distance)
+
+
+def test_reach_of_independent_decisions():
+    p, accepted = 0.3, np.random.default_rng(5).random(400_000) > 0.3
+    assert neal.reach(accepted) == pytest.approx(math.sqrt((1 - p) * (2 - p) / p), rel=0.01)
+
+
+def test_his_patterns_are_simulated():
+    for row, said in zip(neal._patterns([]), (8, 16), strict=True):
+        assert row["formula"] == pytest.approx(said)
+        assert abs(row["simulated"] - said) < 4.5 * row["simulated_error"]
+
+
+def test_efficiency_is_that_of_an_autoregression():
+    noise = torch.from_numpy(np.random.default_rng(1).standard_normal((4000, 50, 2)))
+    draws = noise.clone()
+    for step in range(1, len(draws)):
+        draws[step] = 0.8 * draws[step - 1] + 0.6 * noise[step]
+    row = neal._efficiency("x", draws, 5)
+    assert row["tau_x"] == pytest.approx(9 * 5, rel=0.05)
+    assert abs(row["ess_x"] - 1000 / 45) < 4 * row["ess_x_error"]
+    assert math.isnan(neal._efficiency("x", torch.zeros(40, 2, 1), 1)["ess_x"])

@@ -6,10 +6,11 @@ PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 PEERS := .venv-peers
 SCALE := quick
+WORKERS := $(shell nproc 2>/dev/null || echo 1)
 # True of a Python that can make the environment, and of the environment's own
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help install run figures reproduce certify mutants peers test test-quick clean
+.PHONY: help install run figures reproduce status certify mutants peers test test-quick clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -22,9 +23,12 @@ run: $(INSTALLED) ## sample a ResNet-20 on handwritten digits with exact accepta
 figures: $(INSTALLED) ## draw every figure whose summary table is there
 	$(PYTHON) scripts/draw.py
 
-reproduce: $(INSTALLED) ## run every experiment and draw: make reproduce SCALE=quick (or paper)
-	$(VENV)/bin/jug execute jugfile.py scale=$(SCALE) --will-cite
+reproduce: $(INSTALLED) ## run every experiment and draw: make reproduce SCALE=quick (or paper) WORKERS=2
+	$(PYTHON) scripts/workers.py --cpus $(WORKERS) scale=$(SCALE)
 	$(PYTHON) scripts/draw.py
+
+status: $(INSTALLED) ## how the experiments stand, on all machines that share this folder: make status SCALE=quick
+	@$(PYTHON) scripts/status.py scale=$(SCALE)
 
 certify: $(INSTALLED) ## prove every sampler's acceptance probability: results/certificate.md, about 5 minutes
 	$(PYTHON) -m sgmcmc.certify

@@ -18,6 +18,7 @@ from experiments.tables import tables_of
 segment = TaskGenerator(tasks.segment)
 table = TaskGenerator(tasks.table)
 
+chains = []  # (experiment, scale, configuration, last segment) of every chain: what scripts/status.py looks at
 for experiment, scale, configs in plan(sys.argv):
     ends = []
     for config in configs:
@@ -25,6 +26,7 @@ for experiment, scale, configs in plan(sys.argv):
         for cycles in tasks.lengths(config):
             end = segment(config, cycles, end)
         ends.append(end)
+        chains.append((experiment, scale, config, end))
     for name in tables_of(experiment):
         made = table(name, experiment, scale, configs, ends)
         if made.can_load():  # a table that was deleted comes back

@@ -1,0 +1,120 @@
+"""How the experiments stand, across workers and machines: what `make status` prints.
+
+    python scripts/status.py [--jugdir STORE] experiment=ggmc_fig1 scale=quick
+
+The words are those of `jug execute`. A chain counts as running while its folder was written to in the last quarter of
+an hour. The estimated end supposes that as many chains go on side by side as run now.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from experiments.config import folder, planned_cycles  # noqa: E402
+from sgmcmc.errors import StoreError  # noqa: E402
+from sgmcmc.store import load_metrics  # noqa: E402
+
+RECENT = 15 * 60
+COLUMNS = (
+    "experiment",
+    "scale",
+    "chains",
+    "done",
+    "running",
+    "diverged",
+    "failed",
+    "cycles",
+    "epochs/min",
+    "end",
+    "where",
+)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the table; 0 where all is done, 1 where not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jugdir", default="jugfile.jugdata")
+    options, words = parser.parse_known_args(argv)
+    rows = [summary(*part) for part in experiments(chains(options.jugdir, words))]
+    lines = [COLUMNS, *([str(row[column]) for column in COLUMNS] for row in rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(COLUMNS))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    return int(any(row["done"] + row["diverged"] + row["failed"] < row["chains"] for row in rows))
+
+
+def chains(store: str, words: list[str]) -> list[tuple]:
+    """(experiment, scale, configuration, how its last segment ended or None) of every chain."""
+    import jug
+
+    sys.argv = ["jugfile.py", *words]
+    _, space = jug.init(str(ROOT / "jugfile.py"), store)
+    return [(*chain, end.result if end.can_load() else None) for *chain, end in space["chains"]]
+
+
+def experiments(listed: list[tuple]):
+    """(experiment, scale, its chains) in order."""
+    parts: dict = {}
+    for experiment, scale, config, end in listed:
+        parts.setdefault((experiment, scale), []).append(look(config, end))
+    return [(*key, part) for key, part in parts.items()]
+
+
+def look(config: dict, end: dict | None) -> dict:
+    """One chain: its state, the cycles it has done of those planned, its speed, where it runs."""
+    path, planned = folder(config), planned_cycles(config)
+    chain = {"state": "waiting", "cycles": 0, "planned": planned, "each": None, "epochs": 0.0, "host": None}
+    with contextlib.suppress(StoreError, OSError, KeyError, IndexError, ValueError):
+        metrics = load_metrics(path)
+        chain["cycles"] = int(metrics["cycle"][-1])
+        chain["each"] = float(metrics["seconds"][-1]) / chain["cycles"]
+        chain["epochs"] = 60 * float(metrics["epoch"][-1]) / float(metrics["seconds"][-1])
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        status = json.loads((path / "status.json").read_text())
+        recent = max(file.stat().st_mtime for file in path.iterdir()) > time.time() - RECENT
+        if status["state"] == "running" and recent:
+            chain |= {"state": "running", "host": status["environments"][-1]["host"]}
+    if end is not None:
+        chain["state"] = end["status"]
+    if chain["state"] in ("done", "diverged", "failed"):
+        chain["epochs"] = 0.0
+    return chain
+
+
+def summary(experiment: str, scale: str, part: list[dict]) -> dict:
+    """An experiment's line."""
+    count = {
+        state: sum(chain["state"] == state for chain in part) for state in ("done", "running", "diverged", "failed")
+    }
+    ended = ("done", "diverged", "failed")
+    known = [chain["each"] for chain in part if chain["each"]]
+    left = [chain for chain in part if chain["state"] not in ended]
+    end = "-" if left else "done"
+    if left and count["running"] and known and all(chain["planned"] for chain in left):
+        mean = sum(known) / len(known)
+        seconds = sum((chain["planned"] - chain["cycles"]) * (chain["each"] or mean) for chain in left)
+        end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + seconds / count["running"]))
+    planned = [chain["planned"] for chain in part]
+    epochs = sum(chain["epochs"] for chain in part if chain["state"] == "running")
+    return {
+        "experiment": experiment,
+        "scale": scale,
+        "chains": len(part),
+        **count,
+        "cycles": f"{sum(chain['cycles'] for chain in part)} of {sum(planned) if all(planned) else '?'}",
+        "epochs/min": f"{epochs:.3g}" if epochs else "-",
+        "end": end,
+        "where": ", ".join(sorted({chain["host"] for chain in part if chain["host"]})) or "-",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

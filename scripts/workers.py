@@ -1,0 +1,171 @@
+"""Start one `jug execute` a device, restart those that die, and say whether all is done.
+
+    python scripts/workers.py --cpus 8 scale=quick
+    python scripts/workers.py --gpus 0,1,2,3 experiment=ggmc_fig1
+
+The words behind are jug's: experiment=, scale=, any setting of run.py. A worker that is killed leaves the lock of its
+task behind; it is freed here, because the process that the lock names is gone, and the task is taken up again from the
+chain's last checkpoint. SIGTERM, SIGUSR1 and Ctrl-C are passed on: the workers write their checkpoints and leave, with
+status 75. `python scripts/workers.py --free` only frees the locks of dead processes of this machine.
+
+Exit status: 0 all done, 1 not all (the sentence says why), 2 a mistake in the words, 75 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+STORE = "jugfile.jugdata"
+OWNER = re.compile(r"PID (\d+) on HOSTNAME (\S+)")
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the workers to their end; returns the exit status."""
+    options, words = arguments(argv)
+    if options.free:
+        print(f"freed {free_locks(options.jugdir)} locks of dead processes")
+        return 0
+    devices = options.gpus.split(",") if options.gpus else [None] * options.cpus
+    jug = [sys.executable, "-c", "from jug.jug import main; main()"]
+    common = ["jugfile.py", *words, "--jugdir", options.jugdir]
+    command = [*jug, "execute", *common, "--will-cite"]
+    command += ["--wait-cycle-time", "5"]
+    arrived: list[int] = []
+    for number in SIGNALS:
+        signal.signal(number, lambda number, _: arrived.append(number))
+    free_locks(options.jugdir)
+    workers: dict[int, subprocess.Popen] = {}
+    restarts = dict.fromkeys(range(len(devices)), 0)
+    waiting = list(restarts)
+    print(f"{len(devices)} workers: jug execute {' '.join(common)}", flush=True)
+    while True:
+        for place in waiting:
+            workers[place] = subprocess.Popen(command, cwd=options.folder, env=environment(devices[place]))
+        waiting = []
+        while not arrived and not (ended := [p for p, worker in workers.items() if worker.poll() is not None]):
+            time.sleep(0.2)
+        if arrived:
+            return leave(workers)
+        for place in ended:
+            code = workers.pop(place).returncode
+            if code == 2:
+                leave(workers)
+                return 2
+            if code == 0:
+                continue
+            freed = free_locks(options.jugdir)
+            print(f"worker {place} {died(code)}; {freed} of its locks freed", file=sys.stderr, flush=True)
+            restarts[place] += 1
+            if restarts[place] > options.restarts:
+                print(f"worker {place} is not started again after {options.restarts} restarts", file=sys.stderr)
+                continue
+            waiting.append(place)
+        if workers or waiting:
+            continue
+        check = subprocess.run([*jug, "check", *common], cwd=options.folder, env=environment(None))
+        if check.returncode == 0:
+            print("all done")
+            return 0
+        # A worker that finds the last tasks locked leaves; whose locks they were may have died since.
+        if free_locks(options.jugdir) and restarts[0] < options.restarts:
+            restarts[0] += 1
+            waiting = [0]
+            continue
+        print(
+            "not all is done: other machines' workers hold what is left, or it failed (`make status` shows which). "
+            f"Locks that a dead machine left: `jug cleanup jugfile.py --locks-only --jugdir {options.jugdir}` when no "
+            "worker runs anywhere",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def arguments(argv):
+    """Our options, and the words for jug."""
+    parser = argparse.ArgumentParser(
+        prog="workers.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--cpus", type=int, metavar="N", help="N workers, one thread each [the machine's cores]")
+    which.add_argument("--gpus", metavar="0,1", help="one worker on each of these CUDA devices")
+    parser.add_argument("--restarts", type=int, default=10, metavar="N", help="restarts of each worker [10]")
+    parser.add_argument("--jugdir", default=STORE, help=f"jug's store, a folder or redis://host:port [{STORE}]")
+    parser.add_argument("--folder", default=ROOT, type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--free", action="store_true", help="only free the locks of dead processes of this machine")
+    options, words = parser.parse_known_args(argv)
+    strays = [word for word in words if "=" not in word]
+    if strays:
+        parser.error(f"{strays[0]}: is neither an option nor KEY=VALUE")
+    if options.cpus is None:
+        options.cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if options.cpus < 1:
+        parser.error(f"--cpus {options.cpus}: must be at least 1")
+    if options.gpus and not re.fullmatch(r"\d+(,\d+)*", options.gpus):
+        parser.error(f"--gpus {options.gpus}: must be numbers, such as 0,1,2")
+    if "://" not in options.jugdir:
+        options.jugdir = os.path.abspath(options.folder / options.jugdir)
+    return options, words
+
+
+def environment(gpu: str | None) -> dict[str, str]:
+    """The environment of a worker: one thread, and its GPU if it has one."""
+    mine = dict(os.environ)
+    mine.setdefault("OMP_NUM_THREADS", "1")
+    if gpu is not None:
+        mine["CUDA_VISIBLE_DEVICES"] = gpu
+    return mine
+
+
+def leave(workers: dict) -> int:
+    """Ask the workers to write their checkpoints and leave, and wait for them."""
+    for worker in workers.values():
+        worker.send_signal(signal.SIGTERM)
+    for worker in workers.values():
+        worker.wait()
+    return 75
+
+
+def died(code: int) -> str:
+    """How a worker ended, in words."""
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+
+
+def free_locks(store: str) -> int:
+    """Remove the locks in Jug's file store whose process was on this machine and is gone; returns how many."""
+    freed = 0
+    if "://" in store:  # Redis keeps no owner
+        return 0
+    for lock in Path(store, "locks").glob("*.lock"):
+        try:
+            owner = OWNER.match(lock.read_text())
+            if owner and owner[2] == socket.gethostname() and not alive(int(owner[1])):
+                lock.unlink()
+                freed += 1
+        except FileNotFoundError:
+            continue
+    return freed
+
+
+def alive(process: int) -> bool:
+    """Whether a process of this machine runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""Workers that are killed, signalled and restarted; the cluster's scripts; the table of how things stand."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from experiments.config import folder
+from experiments.grid import configurations
+from sgmcmc import load_samples
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+import workers  # noqa: E402
+
+GRID = ["experiment=amagold_fig1", "scale=smoke"]
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A folder that looks like the repository, with nothing run."""
+    for name in ("conf", "experiments", "sgmcmc", "scripts", "jugfile.py"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
+def started(copy, *words, **options):
+    command = [sys.executable, str(ROOT / "scripts" / "workers.py"), "--folder", str(copy), *words]
+    return subprocess.Popen(command, cwd=copy, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def children(process) -> list[int]:
+    out = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout
+    return [int(number) for number in out.split()]
+
+
+def all_draws(copy, monkeypatch):
+    monkeypatch.chdir(copy)
+    return [load_samples(folder(config)) for config in configurations(GRID[0].partition("=")[2], (GRID[1],))]
+
+
+def test_locks_of_dead_processes_of_this_machine_are_freed_and_no_others(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    locks = tmp_path / "locks"
+    locks.mkdir()
+    here = socket.gethostname()
+    for name, owner in {
+        "dead": f"PID {dead.pid} on HOSTNAME {here}\nLock created on …\n",
+        "alive": f"PID {os.getpid()} on HOSTNAME {here}\n",
+        "elsewhere": f"PID {dead.pid} on HOSTNAME {here}-2\n",
+        "unwritten": "",
+    }.items():
+        (locks / f"{name}.lock").write_text(owner)
+    assert workers.free_locks(str(tmp_path)) == 1
+    assert sorted(path.stem for path in locks.iterdir()) == ["alive", "elsewhere", "unwritten"]
+    assert workers.free_locks("redis://localhost:6379") == 0
+
+
+@pytest.mark.parametrize("words", [["--cpus", "0"], ["--gpus", "a"], ["quick"], ["--cpus", "2", "--gpus", "0"]])
+def test_a_mistake_is_said_and_ends_with_status_2(words, capsys):
+    with pytest.raises(SystemExit) as left:
+        workers.main(words)
+    assert left.value.code == 2 and "error:" in capsys.readouterr().err
+
+
+def test_each_worker_has_one_thread_and_its_gpu(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert workers.environment("3") | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "3"} == workers.environment("3")
+    assert "CUDA_VISIBLE_DEVICES" in workers.environment("0")
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_finish_the_grid_as_one_worker_does(copy, tmp_path_factory, monkeypatch):
+    """SIGKILL to each new worker while it holds a lock, three times; then the grid ends, equal to a run left alone."""
+    process, killed = started(copy, "--cpus", "2", *GRID), 0
+    until = time.monotonic() + 240
+    while process.poll() is None and killed < 3 and time.monotonic() < until:
+        locks = list((copy / "jugfile.jugdata" / "locks").glob("*.lock"))
+        owners = [workers.OWNER.match(lock.read_text()) for lock in locks if lock.exists()]
+        for owner in filter(None, owners):
+            if int(owner[1]) in children(process):
+                os.kill(int(owner[1]), signal.SIGKILL)
+                killed += 1
+                time.sleep(0.5)
+                break
+        time.sleep(0.02)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0 and "all done" in out, err
+    assert killed and err.count("was killed by SIGKILL") == killed
+    alone = tmp_path_factory.mktemp("alone")
+    for name in ("conf", "experiments", "sgmcmc", "jugfile.py"):
+        (alone / name).symlink_to(ROOT / name)
+    jug = [str(Path(sys.executable).with_name("jug")), "execute", "jugfile.py", *GRID, "--will-cite"]
+    assert subprocess.run(jug, cwd=alone, capture_output=True).returncode == 0
+    for one, other in zip(all_draws(copy, monkeypatch), all_draws(alone, monkeypatch), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.slow
+def test_a_signal_leaves_with_status_75_and_the_same_words_go_on(copy):
+    process = started(copy, "--cpus", "1", *GRID)
+    while not list((copy / "results" / "runs").glob("*/*/status.json")) and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGUSR1)
+    process.communicate(timeout=120)
+    assert process.returncode == 75
+    assert not list((copy / "jugfile.jugdata" / "locks").glob("*.lock"))
+    again = started(copy, "--cpus", "1", *GRID)
+    out, err = again.communicate(timeout=240)
+    assert again.returncode == 0 and "all done" in out, err
+    status = [sys.executable, str(ROOT / "scripts" / "status.py"), *GRID]
+    shown = subprocess.run(status, cwd=copy, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    head, line = (row.split() for row in shown.stdout.splitlines())
+    cells = dict(zip(head, line, strict=False))
+    assert cells["chains"] == cells["done"] and cells["running"] == "0"
+
+
+def test_the_status_of_unknown_words_is_one_sentence():
+    shown = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "status.py"), "experiment=nothing"], capture_output=True, text=True
+    )
+    assert shown.returncode == 2 and len(shown.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("script", ["cpu", "gpu"])
+def test_the_cluster_scripts_are_in_order(script):
+    path = ROOT / "scripts" / "slurm" / f"{script}.sbatch"
+    assert subprocess.run(["bash", "-n", str(path)]).returncode == 0
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is not installed")
+    assert subprocess.run(["shellcheck", str(path)]).returncode == 0
+
+
+@pytest.mark.parametrize(("code", "requeued"), [(75, True), (0, False), (1, False)])
+def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, code, requeued):
+    """Under a stand-in for SLURM: SIGUSR1 to the batch shell, as --signal=B:USR1 sends it; a scontrol that notes."""
+    worker = tmp_path / "python"
+    worker.write_text(
+        '#!/usr/bin/env bash\necho "$@" > words\n'
+        f"trap 'echo got >> signals; sleep 1; exit {code}' USR1\necho ready > ready\nwhile true; do sleep .1; done\n"
+    )
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text('#!/usr/bin/env bash\necho "$@" >> requeued\n')
+    for file in (worker, scontrol):
+        file.chmod(0o755)
+    environment = os.environ | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHON": str(worker),
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SLURM_CPUS_PER_TASK": "3",
+        "SLURM_JOB_ID": "7",
+        "SLURM_ARRAY_JOB_ID": "5",
+        "SLURM_ARRAY_TASK_ID": "2",
+    }
+    script = ROOT / "scripts" / "slurm" / "cpu.sbatch"
+    job = subprocess.Popen(["bash", str(script), "scale=quick"], env=environment)
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.02)
+    job.send_signal(signal.SIGUSR1)
+    assert job.wait(timeout=30) == code
+    assert (tmp_path / "signals").read_text().startswith("got\n")
+    assert (tmp_path / "words").read_text().split() == ["scripts/workers.py", "--cpus", "3", "scale=quick"]
+    assert (tmp_path / "requeued").exists() == requeued
+    if requeued:
+        assert (tmp_path / "requeued").read_text() == "requeue 5_2\n"

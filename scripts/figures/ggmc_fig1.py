@@ -1,0 +1,122 @@
+"""GGMC paper, Figure 1: one cycle of GGMC and HMC at four learning rates, with an exact acceptance probability."""
+
+import numpy as np
+import pandas as pd
+from matplotlib import colormaps, pyplot
+from matplotlib.figure import Figure
+from style import clean
+
+SOURCE = "GGMC paper, Figure 1"
+CAPTION = """
+ResNet-20 on CIFAR-10, one chain a learning rate and sampler, monitored and not corrected, the layout of the paper.
+Here U is one function of the weights (filter response normalisation, a proper prior on every weight, no
+augmentation), so that log MH at the cycle's two ends (dots, at the red lines) is exact; between them, as in the
+paper's code, it is that of a trajectory that would end there, with a minibatch's U in place of U of all data.
+Friction is one for all chains, as in their code (14.285: β = .98 at ℓ = .1), HMC's momentum is drawn afresh before
+the cycle and its leapfrog steps take minibatches, the cycle's first and last gradients are of all data; mass 1
+(theirs was estimated anew every epoch). Paper scale: cycle 101 of 300, 4,001 steps, every 10th; configured, and not
+run here. Quick scale: 1,000 images, a quarter of the width (17,622 weights), batches of 25, the third of 3 cycles of
+81 steps (every 4th), from 2 epochs of SGD, far from equilibrium: the net has learnt next to nothing and U grows as
+the weights relax to the prior.
+"""
+ROWS = (("ggmc", "GGMC"), ("hmc", "HMC"))
+COLUMNS = (
+    ("log_accept", "log accept prob."),
+    ("potential_per_datum", "potential, a datum"),
+    ("kinetic_temperature", "est. kinetic temp."),
+)
+
+
+def colour_of(rate: float):
+    """Plasma over log10 ℓ, as the authors' notebook has it."""
+    return colormaps["plasma"]((np.log10(rate) + 7) / 6)
+
+
+def text_of(rate: float) -> str:
+    return rf"$\ell=10^{{{np.log10(rate):.0f}}}$"
+
+
+def draw(table: pd.DataFrame, exact: bool = True) -> Figure:
+    """Two rows of three panels over the number of minibatch steps; red dashed lines where all data were evaluated."""
+    figure, panels = pyplot.subplots(2, 3, figsize=(9, 4.8), sharex=True, sharey="col", layout="constrained")
+    for row, (name, text) in zip(panels, ROWS, strict=True):
+        for panel, (column, title) in zip(row, COLUMNS, strict=True):
+            for rate, part in table[table.sampler == name].dropna(subset=["step"]).groupby("lr"):
+                colour, ends = colour_of(rate), part[part.exact_point == 1]
+                panel.plot(part.step, part[column], color=colour, lw=0.8, label=text_of(rate))
+                panel.plot(ends.step, ends[column], "o", color=colour, ms=4)
+            for step in table[table.exact_point == 1].step.unique():
+                panel.axvline(step, color="red", ls="--", lw=0.8, zorder=0)
+            if name == "ggmc":
+                panel.set_title(title + (", not exact" if column == "log_accept" and not exact else ""), fontsize=10)
+        row[0].set_ylabel(text)
+    low = table.log_accept.replace(-np.inf, np.nan).min()
+    if low < -2000:
+        panels[0][0].ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+    clean(*panels.flat)
+    panels[1][1].set_xlabel("number of minibatch steps")
+    lines, texts = panels[0][0].get_legend_handles_labels()
+    figure.legend(lines, texts, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    title = "The larger the learning rate, the faster the acceptance of a cycle is lost"
+    figure.suptitle(title + ("" if exact else " (as run: no number here is exact)"), fontsize=11)
+    return figure
+
+
+def compare(table: pd.DataFrame):
+    """What the paper's figure shows of one cycle, against this one; ends of the cycle."""
+    done = table.dropna(subset=["step"])
+    ends = done[done.exact_point == 1].sort_values("step").groupby(["sampler", "lr"]).last()
+    size, steps = int(done["data"].iloc[0]), int(done.step.max() - done.step.min())
+    small = f"not comparable: {size:,} images and {steps} steps, not 50,000 and 4,001; log MH grows with both"
+    same = size == 50000
+    for name, text, paper in (
+        ("ggmc", "GGMC", "≈ 0, ≈ 0, −2·10⁴, below −5·10⁴"),
+        ("hmc", "HMC", "≈ 0, ≈ 0, ≈ 0, −1.5·10⁴"),
+    ):
+        log_mh = ends.loc[name].log_accept
+        here = ", ".join(f"{value:.3g}" for value in log_mh)
+        yield (
+            f"{text}: log MH of the cycle, ℓ = {_rates(log_mh)}",
+            paper,
+            here,
+            _about(log_mh, paper) if same else small,
+        )
+        rising = log_mh.abs().is_monotonic_increasing
+        verdict = "agrees" if rising else "differs: one chain each, see the whole run in Figure D.1"
+        yield f"{text}: abs(log MH) grows with ℓ", "yes", "yes" if rising else "no", verdict
+    kinetic = done.groupby(["sampler", "lr"]).kinetic_temperature.mean()
+    here = ", ".join(f"{value:.3f}" for value in kinetic.loc["ggmc"])
+    near = bool((kinetic.loc["ggmc"] - 1).abs().max() < 0.05)
+    yield (
+        "GGMC: kinetic temperature near 1 at every ℓ",
+        "0.998, 1.005, 1.01, 1.01",
+        here,
+        "agrees" if near else "differs",
+    )
+    parts = {name: done[(done.sampler == "hmc") & (done.lr == done.lr.max())].sort_values("step") for name in ("hmc",)}
+    drift = parts["hmc"].kinetic_temperature
+    here = f"{drift.iloc[0]:.3f} to {drift.iloc[-1]:.3f}"
+    cause = "not comparable: here it falls first, to the potential, which is far from equilibrium"
+    yield (
+        "HMC at the largest ℓ: kinetic temperature drifts in the cycle",
+        "1 to above 1.1",
+        here,
+        ("agrees" if drift.iloc[-1] > 1.05 else "differs") if same else cause,
+    )
+    spread = {name: np.ptp(ends.loc[name].potential_per_datum) for name in ("ggmc", "hmc")}
+    yield (
+        "potentials differ more from chain to chain for HMC",
+        "yes",
+        f"range {spread['hmc']:.2f} (HMC) and {spread['ggmc']:.2f} (GGMC) a datum",
+        "agrees" if spread["hmc"] > spread["ggmc"] else "differs",
+    )
+
+
+def _rates(series) -> str:
+    return ", ".join(f"{rate:g}" for rate in series.index)
+
+
+def _about(log_mh, paper: str) -> str:
+    """Read off a plot, so to a factor of 3 for the largest ℓ."""
+    target = -5e4 if "5·10⁴" in paper and "1.5" not in paper else -1.5e4
+    return "agrees" if target * 3 < log_mh.iloc[-1] < target / 3 else "differs"

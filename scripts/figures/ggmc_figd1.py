@@ -1,0 +1,99 @@
+"""GGMC paper, Figure D.1: the whole runs, a point a cycle, of all data."""
+
+import numpy as np
+import pandas as pd
+from figures.ggmc_fig1 import ROWS, colour_of, text_of
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from style import clean
+
+SOURCE = "GGMC paper, Figure D.1"
+CAPTION = """
+The runs of Figure 1 from their start, a point a cycle, quantities of the whole training set, log MH and the
+acceptance probability min(1, MH) exact (one function U, no augmentation, mass 1). Which panels the paper's figure has
+is not recoverable; these are Figure 1's, and the acceptance probability, which its section 4 reads from it. At quick
+scale 3 cycles of 2 epochs of 1,000 images from 2 epochs of SGD: nothing is in equilibrium, and log MH, which grows
+with the number of data and of steps, is some hundred times smaller than in the paper, so that 10⁻³ and 10⁻⁴ are
+accepted there too.
+"""
+COLUMNS = (
+    ("log_accept", "log accept prob."),
+    ("accept_prob", "acceptance probability"),
+    ("potential_per_datum", "potential, a datum"),
+    ("kinetic_temperature", "kinetic temperature"),
+)
+
+
+def draw(table: pd.DataFrame, exact: bool = True) -> Figure:
+    """Two rows of four panels over the number of minibatch steps."""
+    figure, panels = pyplot.subplots(2, 4, figsize=(10.5, 4.8), sharex=True, sharey="col", layout="constrained")
+    for row, (name, text) in zip(panels, ROWS, strict=True):
+        for panel, (column, title) in zip(row, COLUMNS, strict=True):
+            for rate, part in table[table.sampler == name].dropna(subset=["step"]).groupby("lr"):
+                marks = "o-" if len(part) < 30 else "-"
+                panel.plot(part.step, part[column], marks, color=colour_of(rate), ms=4, lw=0.9, label=text_of(rate))
+            if name == "ggmc":
+                panel.set_title(title + (", not exact" if "accept" in column and not exact else ""), fontsize=9)
+        row[0].set_ylabel(text)
+        row[0].set_yscale("symlog", linthresh=1)
+        row[1].set_ylim(-0.05, 1.05)
+    clean(*panels.flat)
+    figure.supxlabel("number of minibatch steps", fontsize=10)
+    lines, texts = panels[0][0].get_legend_handles_labels()
+    figure.legend(lines, texts, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    title = "At the largest learning rate every cycle would be rejected, at the smallest none"
+    figure.suptitle(title + ("" if exact else " (as run: not exact)"), fontsize=11)
+    return figure
+
+
+def compare(table: pd.DataFrame):
+    """The claims of section 4, over the second half of the cycles."""
+    table = table.dropna(subset=["step"])
+    late = table[table.cycle > table.cycle.max() / 2]
+    means = late.groupby(["sampler", "lr"])[["log_accept", "accept_prob", "kinetic_temperature"]].mean()
+    decay = table[table.sampler == "ggmc"].groupby("lr").momentum_decay.first()
+    paper = {1e-6: 0.999936, 1e-4: 0.999361, 1e-3: 0.997982, 1e-2: 0.993632}
+    same = abs(decay.iloc[-1] - 0.993632) < 1e-5
+    yield (
+        f"β(ℓ) = exp(−γ √(ℓ/N)), ℓ = {', '.join(f'{rate:g}' for rate in decay.index)}",
+        ", ".join(f"{paper.get(rate, np.nan):.6f}" for rate in decay.index) + " (their code, N = 50,000)",
+        ", ".join(f"{value:.6f}" for value in decay),
+        "agrees" if same else "not comparable: the friction is theirs, N is not",
+    )
+    for name, text in ROWS:
+        log_mh, prob = means.loc[name].log_accept, means.loc[name].accept_prob
+        rising = log_mh.abs().is_monotonic_increasing
+        here = ", ".join(f"{value:.3g}" for value in log_mh)
+        yield f"{text}: abs(log MH) grows with ℓ", "yes", here, "agrees" if rising else "differs"
+        alone = prob.iloc[0] > 0.5 and bool((prob.iloc[1:] < 0.5).all())
+        here = ", ".join(f"{value:.3f}" for value in prob)
+        verdict = "agrees" if alone else "differs" if same else "not comparable: fewer data and steps, smaller log MH"
+        yield f"{text}: acceptance close to 1 for ℓ = 1e-6 alone", "yes", here, verdict
+    better = means.loc["hmc"].log_accept.abs() < means.loc["ggmc"].log_accept.abs()
+    largest = bool(better.iloc[-1])
+    yield (
+        "HMC accepts more than GGMC",
+        "yes",
+        "abs(log MH) smaller for HMC at ℓ = " + (", ".join(f"{rate:g}" for rate in better[better].index) or "none"),
+        "agrees"
+        if better.all()
+        else f"differs: {'only in part' if better.any() else 'at no ℓ'}"
+        + (", but at the largest, where it matters" if largest else ""),
+    )
+    last = late.groupby(["sampler", "lr"]).potential_per_datum.mean()
+    spread = {name: np.ptp(last.loc[name]) for name, _ in ROWS}
+    yield (
+        "GGMC's potentials alike for all chains, HMC's not",
+        "yes",
+        f"range {spread['ggmc']:.2f} (GGMC) and {spread['hmc']:.2f} (HMC) a datum",
+        ("agrees" if spread["hmc"] > 2 * spread["ggmc"] else "differs")
+        if same
+        else "not comparable: six epochs from one start, so the chains are as far as their ℓ carried them",
+    )
+    accuracy = late[late.sampler == "ggmc"].groupby("lr").test_accuracy.mean()
+    yield (
+        "GGMC: test accuracy",
+        ".81 to .84 (their notebooks)",
+        ", ".join(f"{value:.2f}" for value in accuracy),
+        ("agrees" if accuracy.max() > 0.78 else "differs") if same else "not comparable: 1,000 images, 6 epochs",
+    )

@@ -1,0 +1,98 @@
+"""Note of 2020, section 5.1: the effective energy of an uncorrected run, and symplectic Euler's that drifts."""
+
+import pandas as pd
+from matplotlib import pyplot
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from style import BLUE, GREEN, ORANGE, RED, clean
+
+SOURCE = "Note of 2020, effective energy"
+CAPTION = """
+Ten unsymmetric quartic coordinates (U = x⁴/4 + x³/3 + x²/2), exact gradients, friction 1, from exact draws, nothing
+rejected, 4,000 steps (the number of chains a step size is in the table). a: OVRVO's effective energy, the sum of ΔH̃
+= ΔU − ½ Δθᵀ(∇Uⁿ + ∇Uⁿ⁺¹) + (h²b²/8) Δ|∇U|² over the steps, a coordinate, one chain a step size. b: its curvature part
+alone: a difference of the two ends, so it telescopes and cannot drift. c: the same sum for symplectic Euler, which
+has none in the note: taken for an O and a kick, its energy would change by ΔU − Δθᵀ∇Uⁿ − (h²/2)|∇Uⁿ|² a step (chosen
+here); its mean over chains grows steadily. d: drift a unit of time, means over chains ± 2 errors; the dotted line is
+γh²E|∇U|²/4d. e: OVRVO whose momentum is drawn afresh every 500 steps: the sum is begun anew there.
+"""
+TABLES = ("note_energy", "note_energy_drift")
+COLOURS = (BLUE, GREEN, ORANGE, RED)
+
+
+def draw(paths: pd.DataFrame, drift: pd.DataFrame) -> Figure:
+    """Paths of the accumulated energy, and their drift over step sizes."""
+    figure = pyplot.figure(figsize=(10, 6), layout="constrained")
+    grid = figure.add_gridspec(2, 6)
+    a, b, c = (figure.add_subplot(grid[0, 2 * k : 2 * k + 2]) for k in range(3))
+    d, e = figure.add_subplot(grid[1, :3]), figure.add_subplot(grid[1, 3:])
+    free, again = paths[paths.resampled == 0], paths[paths.resampled == 1]
+    colours = dict(zip(sorted(free.step_size.unique()), COLOURS, strict=False))
+    for size, colour in colours.items():
+        ours = free[(free.sampler == "ovrvo") & (free.step_size == size)]
+        euler = free[(free.sampler == "sghmc") & (free.step_size == size)]
+        steps = ours.time / size
+        a.plot(steps, ours.one, color=colour, lw=0.8)
+        b.plot(steps, ours.one_curvature, color=colour, lw=0.8)
+        c.plot(steps, euler["mean"], color=colour, lw=1.2, label=f"h = {size:g}")
+        c.fill_between(
+            steps,
+            euler["mean"] - 2 * euler.mean_error,
+            euler["mean"] + 2 * euler.mean_error,
+            color=colour,
+            alpha=0.25,
+            lw=0,
+        )
+        part = again[again.step_size == size]
+        if len(part):
+            e.plot(part.time / size, part.one, color=colour, lw=0.9)
+    c.legend(frameon=False, fontsize=8, loc="upper left", handlelength=1.2)
+    for panel, text in ((a, "a  OVRVO, one chain"), (b, "b  its curvature part"), (c, "c  symplectic Euler, mean")):
+        panel.set_title(text, fontsize=10, loc="left")
+        panel.set_xlabel("step")
+    a.set_ylabel("accumulated ΔH̃/d")
+    for name, colour, marker, text in (("sghmc", RED, "D", "symplectic Euler"), ("ovrvo", ORANGE, "o", "OVRVO")):
+        part = drift[drift.sampler == name]
+        d.errorbar(part.step_size, part.drift, 2 * part.drift_error.fillna(0), fmt=marker, color=colour, ms=5)
+        last = part.iloc[-1]
+        d.annotate(text, (last.step_size, last.drift), (8, 0), textcoords="offset points", color=colour, va="center")
+    part = drift[drift.sampler == "sghmc"]
+    d.plot(part.step_size, part.leading, ":", color=to_rgba(RED, 0.7), lw=1.2)
+    d.axhline(0, color="0.7", lw=0.8, zorder=0)
+    d.set_yscale("symlog", linthresh=1e-4, linscale=0.6)
+    d.set(xlabel="step size h", ylabel="drift of ΔH̃/d in a unit of time", xlim=(0, 1.4 * drift.step_size.max()))
+    d.set_ylim(-5e-4, 4 * drift.drift.max())
+    d.set_title("d  drift", fontsize=10, loc="left")
+    cycle = 500
+    for step in range(cycle, int(round((again.time / again.step_size).max())), cycle):
+        e.axvline(step, color="0.6", lw=0.8, ls="--", zorder=0)
+    e.set_title("e  OVRVO, momentum resampled at the dashed lines", fontsize=10, loc="left")
+    e.set(xlabel="step", ylabel="accumulated ΔH̃/d")
+    clean(a, b, c, d, e)
+    figure.suptitle("OVRVO's effective energy fluctuates; what symplectic Euler's would be runs away", fontsize=11)
+    return figure
+
+
+def compare(paths: pd.DataFrame, drift: pd.DataFrame):
+    """No systematic drift, at each step size; and the factor between the two integrators."""
+    ours, euler = drift[drift.sampler == "ovrvo"], drift[drift.sampler == "sghmc"]
+    for row in ours.itertuples():
+        off = row.drift / row.drift_error
+        verdict = "agrees" if abs(off) < 3 else f"differs: a drift of {off:.1f} errors"
+        whole = f"{row.drift:.1e} ± {row.drift_error:.0e} a unit of time, swing of one chain {row.swing:.1e}"
+        yield f"OVRVO, h = {row.step_size:g}: effective energy fluctuates, no systematic drift", "0", whole, verdict
+    for row, other in zip(euler.itertuples(), ours.itertuples(), strict=True):
+        most = abs(other.drift) + 2 * other.drift_error
+        yield (
+            f"symplectic Euler, h = {row.step_size:g}: drift for comparison",
+            f"{row.leading:.1e} (leading order, derived here)",
+            f"{row.drift:.1e} ± {row.drift_error:.0e}, at least {max(row.drift, 0) / most:.0f} times OVRVO's",
+            "agrees" if row.drift > most else "differs",
+        )
+    row = ours.iloc[-1]
+    yield (
+        "the curvature part telescopes",
+        "bounded by its ends",
+        f"drift {row.curvature_drift:.1e}, swing {row.curvature_swing:.1e} a coordinate (h = {row.step_size:g})",
+        "agrees" if abs(row.curvature_drift) < 1e-3 else "differs",
+    )

@@ -1,0 +1,77 @@
+"""Note of 2020, sections 4.1 and 5: the temperatures that five integrators show, over step sizes, with their theory."""
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from style import BLUE, GREEN, ORANGE, PURPLE, RED, clean
+
+SOURCE = "Note of 2020, temperatures of the integrators"
+CAPTION = """
+A harmonic oscillator (stiffness, mass, temperature 1), exact gradients, friction 1, nothing rejected: position
+variance (which is the configurational temperature ⟨θ, ∇U⟩/d here) and kinetic temperature at whole steps. Dots:
+chains from exact draws (their number, their draws after a burn-in of 20 cycles and the autocorrelation time in cycles
+are in the table), ± 2 standard errors over chains. Lines: closed forms. With w = 1 − h²/4 (OVRVO: 1 − b²h²/4) they
+are, for position and whole-step momentum, OVRVO and OBABO 1/w and 1; BAOAB 1 and w; ABOBA 1 and 1/w; symplectic Euler
+(SGHMC), β = 1 − γh, u = 1 − h²/(2(1 + β)): 1/u and 2/((1 + β)u). At half steps, where the note's equation 27 takes
+the momentum, OBABO's and OVRVO's kinetic temperature is 1/w, as the position's (dashed; not measured): so the note's
+u, made at whole steps, is the estimator to trust. The note has no figure and no numbers: what is shown, and the
+friction, are chosen here.
+"""
+LOOK = {  # colour, marker and name
+    "ovrvo": (ORANGE, "o", "OVRVO"),
+    "ggmc": (GREEN, "s", "OBABO (GGMC)"),
+    "baoab": (BLUE, "^", "BAOAB"),
+    "aboba": (PURPLE, "v", "ABOBA"),
+    "sghmc": (RED, "D", "symplectic Euler (SGHMC)"),
+}
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Position variance and kinetic temperature over the step size: measured as dots, closed forms as lines."""
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.9), layout="constrained", sharey=True)
+    for name, (colour, marker, text) in LOOK.items():
+        part = table[(table.sampler == name) & (table.stable == 1)]
+        for panel, key in zip(panels, ("variance", "kinetic"), strict=True):
+            panel.plot(part.step_size, part[f"{key}_formula"], color=colour, lw=1.2)
+            errors = 2 * part[f"{key}_error"].fillna(0)
+            panel.errorbar(
+                part.step_size, part[key], errors, fmt=marker, color=colour, ms=5, mfc="white", mew=1.3, label=text
+            )
+        if name == "ovrvo":
+            half = "OVRVO at half steps (OBABO's: as ABOBA's)"
+            panels[1].plot(part.step_size, part.kinetic_half_formula, color=colour, lw=1, ls="--", label=half)
+    for panel, title in zip(panels, ("position variance = configurational T", "kinetic T at whole steps"), strict=True):
+        panel.axhline(1, color="0.6", lw=0.8, ls=":", zorder=0)
+        panel.set(yscale="log", xlabel="step size h √(k/m)", xlim=(0, 1.9), ylim=(0.17, 8))
+        panel.set_yticks([0.2, 0.5, 1, 2, 5], ["0.2", "0.5", "1", "2", "5"])
+        panel.minorticks_off()
+        panel.set_title(title, fontsize=10)
+    panels[0].set_ylabel("temperature (target: 1)")
+    panels[0].legend(frameon=False, fontsize=8, loc="upper left")
+    lines, texts = panels[1].get_legend_handles_labels()
+    panels[1].legend(lines[:1], texts[:1], frameon=False, fontsize=8, loc="lower left")
+    clean(*panels)
+    figure.suptitle("OVRVO and OBABO keep the kinetic, BAOAB and ABOBA the configurational temperature", fontsize=11)
+    return figure
+
+
+def compare(table: pd.DataFrame):
+    """Every measured temperature against its closed form, and what the note says of OVRVO."""
+    for name, (_, _, text) in LOOK.items():
+        part = table[(table.sampler == name) & (table.stable == 1)]
+        for key, what in (("variance", "position variance"), ("kinetic", "kinetic temperature")):
+            off = (part[key] - part[f"{key}_formula"]) / part[f"{key}_error"]
+            fine = bool((off.abs() < 4).all())
+            here = f"{part[key].iloc[0]:.3f} … {part[key].iloc[-1]:.3f}, at most {off.abs().max():.1f} errors off"
+            formula = f"{part[f'{key}_formula'].iloc[0]:.3f} … {part[f'{key}_formula'].iloc[-1]:.3f} (closed form)"
+            yield f"{text}: {what}, {len(part)} step sizes", formula, here, "agrees" if fine else "differs"
+    part = table[(table.sampler == "ovrvo") & (table.step_size <= 1)]
+    mean = np.average(part.kinetic, weights=part.kinetic_error**-2)
+    error = (part.kinetic_error**-2).sum() ** -0.5
+    yield (
+        "OVRVO's velocity is more accurate at whole steps than its position, h ≤ 1",
+        "T = 1 (equation 16)",
+        f"kinetic {mean:.4f} ± {error:.4f}; position up to {part.variance.max():.3f}",
+        "agrees" if abs(mean - 1) < 4 * error else "differs",
+    )

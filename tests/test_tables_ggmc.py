@@ -1,0 +1,135 @@
+"""The tables of the GGMC paper and of the note of 2020: closed forms, and what makers compute beyond averages."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import sgmcmc
+from experiments.config import compose, folder
+from experiments.tables import ggmc, note
+from experiments.tables.common import Run
+from sgmcmc.potentials.analytic import Quartic
+from sgmcmc.random import Random
+
+
+def run_of(*words: str) -> Run:
+    """A configuration that nothing was run of: makers that build their own trajectories need no more."""
+    config = compose(list(words))
+    return Run(0, config, "done", folder(config))
+
+
+@pytest.mark.parametrize("point", [0, 1, 2])
+def test_the_nearest_way_back_has_its_closed_form(point):
+    rows = list(ggmc._theorem(run_of("experiment=ggmc_theorem1", "scale=smoke", f"point={point}")))
+    assert len(rows) == 6
+    for row in rows:
+        assert row["off_formula"] < 1e-12
+        assert row["least"] > 1e-12 if row["word"] != "OBABO" else row["high"] < 1e-12
+
+
+def test_no_noise_comes_nearer_than_the_closed_form():
+    """Symplectic Euler from (θ', −m') with many noises, against h/√(1 + h²)·|m' − m|."""
+    rng, h, friction = np.random.default_rng(0), 0.3, 1.0
+    theta, m = 0.4, -1.1
+    slope = theta**3 + theta**2 + theta
+    new = (1 - friction * h) * m - h * slope + math.sqrt(2 * friction * h) * 0.7
+    end = theta + h * new
+    slope = end**3 + end**2 + end
+    back = -(1 - friction * h) * new - h * slope + math.sqrt(2 * friction * h) * 5 * rng.normal(size=100000)
+    distance = np.hypot(end + h * back - theta, back + m)
+    assert distance.min() == pytest.approx(h / math.sqrt(1 + h**2) * abs(new - m), rel=1e-4)
+
+
+@pytest.mark.parametrize("point", [0, 1, 2, 3])
+def test_log_mh_is_the_log_ratio_of_the_path_densities_but_for_the_cosine(point):
+    rows = list(ggmc._schedules(run_of("experiment=ggmc_appendix_c", "scale=smoke", f"point={point}")))
+    for row in rows:
+        if (row["schedule"], row["direction"]) == ("cosine", "forward"):
+            assert row["off"] == math.inf and row["accept"] == 0 and row["true_largest"] < -700
+        else:
+            assert row["off"] < 1e-9 and 0 < row["accept"] < 1
+
+
+def test_a_path_density_is_that_of_its_noises():
+    """One OBABO step of known noises: their log density, less log |∂(θ', m')/∂noises| = log(h (1 − a)) a coordinate."""
+    h, a, slopes = 0.4, 0.7, torch.tensor([[[0.3]], [[-0.2]]], dtype=torch.float64)
+    noise = torch.tensor([0.6, -1.2], dtype=torch.float64)
+    first = math.sqrt(a) * 0.5 + math.sqrt(1 - a) * noise[0]
+    half = first - h / 2 * 0.3
+    last = math.sqrt(a) * (half + h / 2 * 0.2) + math.sqrt(1 - a) * noise[1]
+    positions = torch.stack((torch.zeros_like(half), h * half)).reshape(2, 1, 1)
+    begun = torch.full((1, 1), 0.5, dtype=torch.float64)
+    size, decay = (torch.full((1, 1, 1), value, dtype=torch.float64) for value in (h, a))
+    density = ggmc.path_log_density(positions, slopes, begun, last.reshape(1, 1), size, decay)
+    expected = -noise.square().sum() / 2 - math.log(2 * math.pi) - math.log(h * (1 - a))
+    assert float(density) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_the_effective_energy_of_positions_is_minus_log_mh():
+    """The note's formula from OVRVO's positions, against the sum of its kicks."""
+    h, potential = 0.3, Quartic(3)
+    result = sgmcmc.sample(
+        potential, "ovrvo", step_size=h, steps=1, cycles=40, chains=5, dtype=torch.float64, gradient="full"
+    )
+    theta = result.draws
+    energy = torch.stack([potential.potential(position) for position in theta])
+    slope = potential.gradient(theta.reshape(-1, 3)).reshape(theta.shape)
+    change, curvature = note.effective_energy(theta, energy, slope, h * note.scaling(h))
+    random, states = Random(0), []
+    kernel = result.kernel
+    state = sgmcmc.trajectory.start(kernel, potential, potential.initial(5, random), random, range(5))
+    for index in range(40):
+        state, record = sgmcmc.trajectory.run_trajectory(kernel, potential, state, random, index, range(5))
+        states.append(-record.log_accept)
+    assert torch.allclose(change, torch.stack(states)[1:], atol=1e-12)
+    ends = (h * note.scaling(h)) ** 2 / 8 * (slope[-1].square() - slope[0].square()).sum(-1)
+    assert torch.allclose(curvature.sum(0), ends, atol=1e-12)
+
+
+def test_symplectic_euler_s_naive_energy_drifts_by_the_heat_of_its_friction():
+    """On an oscillator E m² is known, and the drift a step is (1 − c)(1/u − 1), u = 1 − h²/(2(1 + c))."""
+    h, chains = 0.5, 4000
+    result = sgmcmc.sample(
+        sgmcmc.potentials.analytic.Gaussian(2), "sghmc", step_size=h, steps=1, cycles=60, burn_in=20, chains=chains,
+        dtype=torch.float64, gradient="full",
+    )  # fmt: skip
+    theta = result.draws
+    change, _ = note.naive_energy(theta, theta.square().sum(-1) / 2, theta, h)
+    rates = change.mean(0) / 2
+    c = 1 - h
+    u = 1 - h**2 / (2 * (1 + c))
+    error = float(rates.std()) / chains**0.5
+    assert abs(float(rates.mean()) - (1 - c) * (1 / u - 1)) < 5 * error < 0.01
+
+
+def test_the_closed_forms_of_temperatures():
+    w = 1 - 0.25
+    assert note.closed_forms("ggmc", 1.0, 1.0) == pytest.approx((1 / w, 1, 1 / w))
+    assert note.closed_forms("baoab", 1.0, 1.0)[:2] == pytest.approx((1, w))
+    assert note.closed_forms("aboba", 1.0, 1.0)[:2] == pytest.approx((1, 1 / w))
+    b = note.scaling(1.0)
+    assert b**2 == pytest.approx(2 * math.tanh(0.5))
+    assert note.closed_forms("ovrvo", 1.0, 1.0)[0] == pytest.approx(1 / (1 - b**2 / 4))
+    u = 1 - 0.25 / (2 * 1.5)
+    assert note.closed_forms("sghmc", 0.5, 1.0)[:2] == pytest.approx((1 / u, 2 / 1.5 / u))
+    assert math.isnan(note.closed_forms("sghmc", 1.3, 1.0)[0])
+
+
+def test_the_mean_square_slope_is_that_of_exact_draws():
+    potential = Quartic(1)
+    slopes = potential.gradient(potential.exact(400000, Random(1))).square()
+    error = float(slopes.std()) / len(slopes) ** 0.5
+    assert abs(float(slopes.mean()) - note._mean_square_slope(potential)) < 5 * error
+
+
+def test_a_run_that_diverged_keeps_its_rows(tmp_path):
+    config = compose(["experiment=ggmc_fig1", "scale=smoke", "sampler=hmc", "lr=1e-2", f"output={tmp_path}"])
+    (tmp_path / "trace.csv").write_text(
+        "cycle,chain,step,exact,log_accept,potential_per_datum,kinetic_temperature\n2,0,5,1,-3.0,1.5,1.0\n"
+    )
+    make = ggmc.TABLES["ggmc_fig1"][1]
+    row, failed = make([Run(0, config, "diverged", tmp_path), Run(1, config, "failed", tmp_path, "no memory")])
+    assert (row["status"], row["step"], row["exact_point"], row["acceptance"]) == ("diverged", 5, 1, "exact")
+    assert (failed["status"], failed["why"], failed["lr"]) == ("failed", "no memory", 0.01)

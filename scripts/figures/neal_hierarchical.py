@@ -32,7 +32,9 @@ def draw(table: pd.DataFrame) -> Figure:
         row[0].set_ylabel("ESS / 1,000 leapfrog steps")
     for panel in panels[1]:
         panel.set_xlabel("step size ε")
-    panels[0, 0].legend(frameon=False, fontsize=7)
+    for panel in panels.flat:
+        panel.legend(frameon=False, fontsize=7)
+        panel.set_ylim(top=1.35 * panel.get_ylim()[1])
     clean(*panels.flat)
     figure.suptitle("Frequent Gibbs updates: Langevin against HMC at equal numbers of leapfrog steps", fontsize=11)
     return figure
@@ -57,7 +59,7 @@ def lines(panel, part: pd.DataFrame, column: str) -> None:
                 ms=4 if mine else 2,
                 label=f"{NAMES[sampler]}, best {setting}" if mine else None,
             )
-    panel.set_yscale("log")
+    panel.set_ylim(bottom=0)
 
 
 def compare(table: pd.DataFrame):

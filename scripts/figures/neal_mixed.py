@@ -30,6 +30,7 @@ def draw(table: pd.DataFrame) -> Figure:
         panel.set_title(title, fontsize=9)
         panel.set_xlabel("step size ε")
         panel.legend(frameon=False, fontsize=7)
+        panel.set_ylim(top=1.35 * panel.get_ylim()[1])
     panels[0].set_ylabel("ESS / 1,000 leapfrog steps")
     clean(*panels)
     figure.suptitle("Frequent Gibbs updates of 20 binary variables: Langevin against HMC", fontsize=11)

@@ -1,7 +1,7 @@
 """Neal's talk (2020): six successive HMC trajectories for the bivariate Gaussian."""
 
 import pandas as pd
-from matplotlib import pyplot
+from matplotlib import patheffects, pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, RED, clean
 
@@ -16,15 +16,17 @@ TABLES = ("neal_trajectories", "neal_iid")
 
 def draw(paths: pd.DataFrame, iid: pd.DataFrame) -> Figure:
     """One panel, numbered paths."""
-    figure, panel = pyplot.subplots(figsize=(4.6, 4.6), layout="constrained")
+    figure, panel = pyplot.subplots(figsize=(5, 5), layout="constrained")
     panel.scatter(iid.x1, iid.x2, s=3, color=GREEN, alpha=0.5, lw=0)
     for number, path in paths.groupby("trajectory"):
         rejected = not path.accepted.iloc[0]
         colour = BLUE if rejected else RED if number == 1 else "black"
-        panel.plot(path.x1, path.x2, "-o", color=colour, lw=1, ms=2.5, mew=0)
+        panel.plot(path.x1, path.x2, "-o", color=colour, lw=1.2, ms=3, mew=0)
         end = path.iloc[-1]
-        panel.annotate(str(number), (end.x1, end.x2), (5, -3), textcoords="offset points", color=colour, weight="bold")
-    panel.set(xlim=(-3.3, 3.3), ylim=(-3.3, 3.3), aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
+        name = panel.annotate(str(number), (end.x1, end.x2), (5, -3), textcoords="offset points", color=colour)
+        name.set(weight="bold", path_effects=[patheffects.withStroke(linewidth=3, foreground="white")], zorder=5)
+    low, high = paths[["x1", "x2"]].min().min() - 0.2, paths[["x1", "x2"]].max().max() + 0.3
+    panel.set(xlim=(low, high), ylim=(low, high), aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
     clean(panel)
     panel.set_title("A trajectory keeps its direction until it turns at an end", fontsize=10)
     return figure

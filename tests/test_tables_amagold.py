@@ -22,6 +22,17 @@ def test_independent_draws_are_at_the_floor():
     assert js["J_one"] == pytest.approx(js["floor_one"], rel=0.1)
     assert js["J"] == pytest.approx(js["floor"], rel=0.6) and js["J"] < js["J_one"] / 20
     assert js["J_one_low"] < js["J_one"] < js["J_one_high"]
+    assert abs(js["bias"]) < 4 * js["bias_error"] < 0.003
+
+
+def test_the_shared_bias_is_what_stays_of_j():
+    """Of draws that are 2 % too wide, each five times over, against the J of a million of them."""
+    wide = 1.02 * exact_draws(amagold.DoubleWell(), 1, 1_000_000)
+    stays = amagold.divergences(amagold.counts_of(wide, amagold.WELL), amagold.well_masses(), 1_000_000)["J_one"]
+    draws = 1.02 * exact_draws(amagold.DoubleWell(), 40, 1000).repeat_interleave(5, 0)
+    js = amagold.divergences(amagold.counts_of(draws, amagold.WELL), amagold.well_masses(), 5000)
+    assert js["J"] > 1.1 * stays
+    assert js["bias"] == pytest.approx(stays, abs=3 * js["bias_error"]) and js["bias_error"] < stays / 3
 
 
 @pytest.mark.parametrize("model", ["banana", "mixture"])
@@ -40,7 +51,7 @@ def test_growth_counts_the_first_draws():
     rows = dict(amagold.growth(draws, "banana"))
     assert list(rows) == [10, 20, 50, 70]
     alone = dict(amagold.growth(draws[:20], "banana"))
-    assert rows[20] == alone[20]
+    assert rows[20]["J"] == alone[20]["J"] and rows[20]["J_one"] == alone[20]["J_one"]
 
 
 def test_counts_are_each_chain_s():
@@ -52,9 +63,9 @@ def test_counts_are_each_chain_s():
 
 def test_the_jackknife_of_a_mean_is_its_standard_error():
     values = np.random.default_rng(0).normal(size=30)
-    error = amagold.jackknife(lambda i: np.delete(values, i).mean(), 30)
+    error = amagold.jackknife([np.delete(values, i).mean() for i in range(30)])
     assert error == pytest.approx(values.std(ddof=1) / 30**0.5)
-    assert math.isnan(amagold.jackknife(lambda i: 0.0, 1))
+    assert math.isnan(amagold.jackknife([0.0]))
 
 
 def test_errors_of_tells_shared_bias_from_scatter():

@@ -9,11 +9,12 @@ SOURCE = "AMAGOLD, Figure 7"
 TABLES = ("amagold_one_chain", "amagold_2d_growth")
 CAPTION = """
 J of the first draws over the seconds that they take, ε = .15. Solid: one chain by itself, as in the paper; 500,000
-draws at paper scale, a tenth of the paper's, and 5,000, a thousandth, at quick scale. Dashed: 50 of the chains of
-Figure 2 together, over the seconds that they have of their tensor's (300 chains): the same draws, many times as fast,
-so that the bias shows. Seconds are the number of draws times the seconds a cycle of the run's fastest tenth of rows.
-No data here, so stochastic gradients save nothing. The program evaluates U at the end of SGHMC's trajectories too, to
-report it; the algorithm would not. SGHMC moves momentum first, as in the authors' code.
+draws at paper scale, a tenth of the paper's, and 4,000, less than a thousandth, at quick scale. Dashed: 50 of the
+chains of Figure 2 together, over the seconds that they have of their tensor's (300 chains): the same draws, many
+times as fast. Dotted: the bias of SGHMC at this step size, measured from those chains as for Figure 2; its J levels
+off there. Seconds are the number of draws times the seconds a cycle at the run's fastest tenth of rows. No data here,
+so stochastic gradients save nothing. The program evaluates U at the end of SGHMC's trajectories too, to report it;
+the algorithm would not. SGHMC moves momentum first, as in the authors' code.
 """
 PARTS = (("banana", "(a) Dist1"), ("mixture", "(b) Dist2"))
 
@@ -22,7 +23,7 @@ def draw(table: pd.DataFrame, many: pd.DataFrame) -> Figure:
     """J over seconds, a panel a distribution."""
     figure, panels = pyplot.subplots(1, 2, figsize=(8.4, 3.6), sharey=True, layout="constrained")
     for panel, (model, title) in zip(panels, PARTS, strict=True):
-        for name, shift in (("sghmc", 1.12), ("amagold", 1 / 1.12)):
+        for name, shift in (("sghmc", 1 / 1.35), ("amagold", 1.35)):
             colour = COLOURS[name]
             one = table[(table.model == model) & (table.sampler == name)]
             both = many[(many.model == model) & (many.sampler == name)]
@@ -31,19 +32,25 @@ def draw(table: pd.DataFrame, many: pd.DataFrame) -> Figure:
             panel.plot(seconds, both.J, color=colour, lw=1.4, ls="--")
             last = one.iloc[-1]
             label(panel, last.draws * last.seconds_a_draw, last.J * shift, NAMES[name], colour, fontsize=9)
+        level = many[(many.model == model) & (many.sampler == "sghmc")].bias.iloc[-1]
+        if level > 0:
+            panel.axhline(level, color=COLOURS["sghmc"], ls=":", lw=1)
+            panel.annotate(
+                "bias of SGHMC",
+                (seconds.iloc[-1], level),
+                (0, 2),
+                textcoords="offset points",
+                color=COLOURS["sghmc"],
+                fontsize=8,
+            )
         panel.set(xscale="log", yscale="log", xlabel="seconds")
         panel.set_xlim(right=panel.get_xlim()[1] * 4)
         panel.set_title(title, fontsize=10)
     clean(*panels)
     panels[0].set_ylabel("J")
-    panels[0].text(*fraction(panels[0], 0.03, 0.1), "solid: one chain\ndashed: 50 chains together", fontsize=8)
-    figure.suptitle("The correction costs little time, and keeps J falling", fontsize=11)
+    panels[1].text(0.6, 0.85, "solid: one chain\ndashed: 50 chains", fontsize=8, transform=panels[1].transAxes)
+    figure.suptitle("SGHMC's J falls faster, but only to its bias", fontsize=11)
     return figure
-
-
-def fraction(panel, x: float, y: float):
-    """The data coordinates of a place in a panel whose axes are logarithmic."""
-    return panel.transData.inverted().transform(panel.transAxes.transform((x, y)))
 
 
 def compare(table: pd.DataFrame, many: pd.DataFrame):
@@ -62,10 +69,13 @@ def compare(table: pd.DataFrame, many: pd.DataFrame):
         }
         sghmc, amagold = ends["sghmc"], ends["amagold"]
         away = (sghmc.J - amagold.J) / (sghmc.J_error**2 + amagold.J_error**2) ** 0.5
+        biased = sghmc.bias > 3 * sghmc.bias_error and amagold.bias < 3 * amagold.bias_error
         yield (
-            f"{title}: SGHMC eventually stays above AMAGOLD",
+            f"{title}: SGHMC eventually converges to a biased distribution, AMAGOLD does not",
             "yes",
-            f"J of {sghmc.draws_a_chain * sghmc.chains:,} draws {sghmc.J:.3g} ± {sghmc.J_error:.1g} against "
-            f"{amagold.J:.3g} ± {amagold.J_error:.1g}",
-            "agrees" if away > 3 else f"not resolved: {away:.1f} standard errors apart",
+            f"J of {sghmc.draws_a_chain * sghmc.chains:,} draws {sghmc.J:.3g} against {amagold.J:.3g}, of which bias "
+            f"{sghmc.bias:.2g} ± {sghmc.bias_error:.1g} against {amagold.bias:.1g} ± {amagold.bias_error:.1g}",
+            "agrees" + ("" if away > 3 else ": by the bias; J itself has not got there yet")
+            if biased
+            else "not resolved",
         )

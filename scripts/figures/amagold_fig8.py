@@ -21,7 +21,11 @@ def draw(table: pd.DataFrame) -> Figure:
     panel.errorbar(table.step_size, table.accepted, table.accepted_error, color=COLOURS["amagold"], marker="o", ms=4)
     last = table.iloc[-1]
     panel.annotate(
-        f"{last.accepted:.2f}", (last.step_size, last.accepted), (-8, -4), textcoords="offset points", ha="right"
+        f"{last.accepted:.2f}".lstrip("0"),
+        (last.step_size, last.accepted),
+        (-8, -4),
+        textcoords="offset points",
+        ha="right",
     )
     panel.set(xscale="log", ylim=(0, 1.03), xlabel="step size ε", ylabel="acceptance")
     clean(panel)

@@ -45,7 +45,7 @@ def _temperatures(run: Run) -> Iterator[dict]:
             "step_size": size,
             "chains": len(chains),
             "draws": len(part),
-            "iact": float(np.nanmax(integrated_autocorrelation_time(part[:, :, :4]).value)) if stable else math.nan,
+            "iact": float(integrated_autocorrelation_time(part[:, :, :4]).value.mean()) if stable else math.nan,
             "variance": float(squares.mean()),
             "variance_error": _error(squares),
             "variance_formula": variance,

@@ -9,13 +9,13 @@ from style import BLUE, GREEN, GREY, RED, clean
 SOURCE = "GGMC paper, Theorem 1"
 CAPTION = """
 One step from exact draws (θ, m) of an unsymmetric quartic in one dimension, friction 1, mass 1; then the step back
-from (θ', −m'), with the noise that brings it nearest to (θ, −m). Left: one draw in the phase plane, h = 0.5, with
-states that 300 random noises reach on the way back: a line for SGHMC, whose one noise cannot fill two dimensions (EA,
-momentum first, is the paper's equations 5 and 6; AE, position first, is AMAGOLD's Algorithm 1), the plane for GGMC.
-Right: the nearest distance over the step size, median and 5 to 95 % of independent draws; lines are the medians of
-the closed forms for small h, 0.674 h √(2γh); draw by draw the distance is h/√(1 + h²)·|m' − m| (EA) and h|m' − m|
-(AE). GGMC's backward noises are those of the paper's appendix A. The paper proves this and shows no numbers; target,
-friction and step sizes are chosen here.
+from (θ', −m'), with the noise that brings it nearest to (θ, −m). Left: one draw (star) in the phase plane, h = 0.5,
+the ends (θ', −m') that each sampler's step has (diamonds), and the states that 300 random noises reach on the way
+back: a line for SGHMC, whose one noise cannot fill two dimensions (EA, momentum first, is the paper's equations 5 and
+6; AE, position first, is AMAGOLD's Algorithm 1), the plane for GGMC. Right: the nearest distance over the step size,
+median and 5 to 95 % of independent draws; lines are the medians of the closed forms for small h, 0.674 h √(2γh); draw
+by draw the distance is h/√(1 + h²)·|m' − m| (EA) and h|m' − m| (AE). GGMC's backward noises are those of the paper's
+appendix A. The paper proves this and shows no numbers; target, friction and step sizes are chosen here.
 """
 TABLES = ("ggmc_theorem1", "ggmc_theorem1_step")
 LOOK = {"EA": (RED, "o", "SGHMC, EA"), "AE": (BLUE, "s", "SGHMC, AE"), "OBABO": (GREEN, "^", "GGMC")}
@@ -30,19 +30,17 @@ def draw(table: pd.DataFrame, step: pd.DataFrame) -> Figure:
         part = step[step.word == word]
         reached = part[part.what == "reached"].sort_values("theta")
         plane.plot(reached.theta, reached.momentum, ".", color=colour, ms=3, alpha=0.6, label=f"reached by {text}")
+        mirror = part[part.what == "mirror"].iloc[0]
+        plane.plot(mirror.theta, mirror.momentum, "D", color=colour, mec="k", ms=6, zorder=5)
         if word == "EA":
-            aim, mirror = part[part.what == "aim"].iloc[0], part[part.what == "mirror"].iloc[0]
-            near = part[part.what == "nearest"].iloc[0]
+            aim, near = part[part.what == "aim"].iloc[0], part[part.what == "nearest"].iloc[0]
             plane.plot([aim.theta, near.theta], [aim.momentum, near.momentum], color=colour, lw=1.5, ls=":")
             plane.plot(aim.theta, aim.momentum, "k*", ms=13, zorder=5)
             plane.annotate(
                 "(θ, −m)", (aim.theta, aim.momentum), (0, 62), textcoords="offset points", fontsize=9, ha="center",
                 arrowprops={"arrowstyle": "-", "color": "0.3", "lw": 0.7},
+                bbox={"fc": "white", "ec": "none", "pad": 1},
             )  # fmt: skip
-            plane.plot(mirror.theta, mirror.momentum, "kD", ms=5, zorder=5)
-            plane.annotate(
-                "(θ', −m')", (mirror.theta, mirror.momentum), (8, -12), textcoords="offset points", fontsize=9
-            )
         part = table[table.word == word]
         middle = part["median"].clip(lower=ROUNDING)
         distance.fill_between(

@@ -131,6 +131,7 @@ def well_masses() -> np.ndarray:
 def _double_well(run: Run) -> Iterator[dict]:
     """J, autocorrelation time, moments with their errors over chains, acceptance: a row a step size."""
     draws, tuned = run.draws, run.config["tune"]["target"]
+    corrected = run.config["sampler"]["acceptance"] != "monitor"
     for size, chains in groups(run):
         part = draws[:, chains]
         tau, tau_error = autocorrelation_time(part)
@@ -149,7 +150,7 @@ def _double_well(run: Run) -> Iterator[dict]:
             "mean_error": float(means.std() / len(means) ** 0.5),
             "variance": float(squares.mean()),
             "variance_error": float(squares.std() / len(squares) ** 0.5),
-            "accepted": accepted(part),
+            "accepted": accepted(part) if corrected else float("nan"),
         }
 
 
@@ -194,7 +195,7 @@ def plane_masses(model: str) -> np.ndarray:
 def _planes(run: Run) -> Iterator[dict]:
     """J over bins with draws, autocorrelation time (the slowest of z₁, z₂, z₁z₂), acceptance: a row a step size."""
     draws, model = run.draws, run.config["model"]["name"]
-    masses = plane_masses(model)
+    masses, corrected = plane_masses(model), run.config["sampler"]["acceptance"] != "monitor"
     for size, chains in groups(run):
         part = draws[:, chains]
         tau, tau_error = autocorrelation_time(torch.cat((part, part.prod(-1, keepdim=True)), -1))
@@ -206,7 +207,7 @@ def _planes(run: Run) -> Iterator[dict]:
             **divergences(counts_of(part, PLANES[model][1]), masses, len(part), occupied_only=True),
             "autocorrelation_time": tau,
             "autocorrelation_time_error": tau_error,
-            "accepted": accepted(part),
+            "accepted": accepted(part) if corrected else float("nan"),
         }
 
 

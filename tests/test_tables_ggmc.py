@@ -133,3 +133,9 @@ def test_a_run_that_diverged_keeps_its_rows(tmp_path):
     row, failed = make([Run(0, config, "diverged", tmp_path), Run(1, config, "failed", tmp_path, "no memory")])
     assert (row["status"], row["step"], row["exact_point"], row["acceptance"]) == ("diverged", 5, 1, "exact")
     assert (failed["status"], failed["why"], failed["lr"]) == ("failed", "no memory", 0.01)
+
+
+@pytest.mark.parametrize(("experiment", "noisy"), [("ggmc_fig1", False), ("ggmc_fig1_as_run", True)])
+def test_augmentation_makes_u_random_and_its_absence_does_not(experiment, noisy):
+    config = compose([f"experiment={experiment}", "scale=smoke", "sampler=ggmc", "lr=1e-4"])
+    assert (ggmc.potential_noise(config, 3) > 0) == noisy

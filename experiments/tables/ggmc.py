@@ -70,6 +70,23 @@ COLUMNS = (
 )
 
 
+def _cycles_as_run(runs: list[Run]) -> list[dict]:
+    """``_cycles``, and how random U is: ``noise``, the standard deviation of the difference of two evaluations of it
+    where the first run starts."""
+    noise = potential_noise(runs[0].config) if runs[0].status != "failed" else math.nan
+    return [{**row, "noise": noise} for row in _also_diverged(_cycles)(runs)]
+
+
+def potential_noise(config: dict, times: int = 8) -> float:
+    """√2 times the standard deviation of ``times`` evaluations of U at the start of a chain, each freshly augmented."""
+    pieces = build(config)
+    theta, values = pieces.initial()[:1], []
+    for number in range(times):
+        pieces.potential.counter = number + 1
+        values.append(float(pieces.potential.potential(theta)))
+    return float(2**0.5 * np.std(values, ddof=1))
+
+
 def _also_diverged(rows: Callable[[Run], Iterator[dict]]) -> Maker:
     """As ``of_each``, but of a run that diverged there are the rows until then."""
 
@@ -275,7 +292,7 @@ TABLES = {
     "ggmc_fig1": ("ggmc_fig1", _also_diverged(_trace)),
     "ggmc_figd1": ("ggmc_fig1", _also_diverged(_cycles)),
     "ggmc_fig1_as_run": ("ggmc_fig1_as_run", _also_diverged(_trace)),
-    "ggmc_figd1_as_run": ("ggmc_fig1_as_run", _also_diverged(_cycles)),
+    "ggmc_figd1_as_run": ("ggmc_fig1_as_run", _cycles_as_run),
     "ggmc_theorem1": ("ggmc_theorem1", of_each(_theorem)),
     "ggmc_theorem1_step": ("ggmc_theorem1", of_each(_one_step)),
     "ggmc_appendix_c": ("ggmc_appendix_c", of_each(_schedules)),

@@ -16,7 +16,7 @@ gradient that is computed anew after a Gibbs update is not counted, since nothin
 changes: counted, Langevin's values halve, and HMC's are multiplied by L/(L + 1) (last rows below). A missing point:
 too few draws to know its τ.
 """
-QUANTITIES = (("tau2", "log τ²"), ("sigma2", "log σ²"), ("coefficient", "the slowest coefficient"))
+QUANTITIES = (("tau2", "log τ²"), ("sigma2", "log σ²"), ("coefficient", "slowest coefficient"))
 GROUP = ["sampler", "steps", "alpha"]
 
 
@@ -36,7 +36,9 @@ def draw(table: pd.DataFrame) -> Figure:
         panel.legend(frameon=False, fontsize=7)
         panel.set_ylim(top=1.35 * panel.get_ylim()[1])
     clean(*panels.flat)
-    figure.suptitle("Frequent Gibbs updates: Langevin against HMC at equal numbers of leapfrog steps", fontsize=11)
+    figure.suptitle(
+        "Variances updated after each step, by Langevin methods, mix faster than after L steps, by HMC", fontsize=11
+    )
     return figure
 
 
@@ -69,7 +71,9 @@ def compare(table: pd.DataFrame):
         part = done[done["size"] == size]
         for sampler in ("persistent_langevin", "nonreversible_langevin"):
             for name, title in QUANTITIES:
-                yield against(part, sampler, [f"ess_{name}"], f"{title}, {size} data")
+                row = against(part, sampler, [f"ess_{name}"], f"{title}, {size} data")
+                # The claim is about what is updated more often.
+                yield row if name != "coefficient" else (row[0], "no claim", row[2], "not claimed")
             columns = [f"ess_{name}" for name, _ in QUANTITIES]
             yield against(part, sampler, columns, f"slowest of the three, {size} data")
         columns = [f"ess_{name}" for name, _ in QUANTITIES]

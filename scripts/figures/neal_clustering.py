@@ -91,6 +91,6 @@ def compare(table: pd.DataFrame, patterns: pd.DataFrame):
             shares.append(f"{share:.2f} ± {error:.2f} of the best for {name} (δ = {best.delta:g})")
             good = good and share > 0.75 - 2 * error
         gain = "more than" if pd.isna(standard.ess_x1) else f"{near.ess_x1 / standard.ess_x1:.1f} times"
-        here = f"ESS at δ = {near.delta:g}: {', '.join(shares)}; x1's is {gain} standard's x1"
+        here = f"ESS at δ = {near.delta:g}: {', '.join(shares)}; x1's is {gain} standard acceptance's"
         verdict = "agrees (three quarters of the best or more)" if good else "differs"
         yield f"δ ≈ 1 − α, {where}", "seems about right", here, verdict

@@ -50,7 +50,7 @@ def compare(table: pd.DataFrame):
     tenth = done[(done.every > 1) | (done.sampler == "hmc")]
     yield against(tenth, "nonreversible_langevin", ["ess_u"], "u, Gibbs updates after every tenth step")
     for part, often in ((each, "every"), (tenth, "every tenth")):
-        counted = part.assign(ess_u=part.ess_u / part.evaluations)
+        counted = part.assign(ess_u=part.ess_u / part.evaluations, ess_u_error=part.ess_u_error / part.evaluations)
         what = f"u, gradients after Gibbs updates (after {often} step) counted"
         yield against(counted, "nonreversible_langevin", ["ess_u"], what)
     off = ((done.mean_u2 - 1) / done.mean_u2_error).abs().max()

@@ -424,7 +424,8 @@ def _compose_point(points, point, block, words) -> dict:
         raise SettingError("point", point, f"must be a whole number from 0 to {len(points) - 1}")
     others = [word for word in words if word.partition("=")[0] != "point"]
     said = {**_said(others), **_flatten(block or {})}
-    return compose([*others, *(f"{key}={value}" for key, value in points[point].items() if not _covered(key, said))])
+    settings = {key: "null" if value is None else value for key, value in points[point].items()}
+    return compose([*others, *(f"{key}={value}" for key, value in settings.items() if not _covered(key, said))])
 
 
 def _said(words) -> dict[str, str]:

@@ -14,6 +14,7 @@ Exit status: 0 all done, 1 not all (the sentence says why), 2 a mistake in the w
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import re
 import signal
@@ -73,6 +74,8 @@ def main(argv: list[str] | None = None) -> int:
         if workers or waiting:
             continue
         check = subprocess.run([*jug, "check", *common], cwd=options.folder, env=environment(None))
+        if arrived:
+            return leave(workers)
         if check.returncode == 0:
             print("all done")
             return 0
@@ -141,18 +144,29 @@ def died(code: int) -> str:
 
 
 def free_locks(store: str) -> int:
-    """Remove the locks in Jug's file store whose process was on this machine and is gone; returns how many."""
-    freed = 0
-    if "://" in store:  # Redis keeps no owner
+    """Remove the locks in Jug's file store whose process was on this machine and is gone; returns how many.
+
+    One process of a machine at a time, so that no lock is removed that a worker has just taken anew. A lock in which
+    nothing is written after a minute is that of a process which died while making it.
+    """
+    locks, freed = Path(store, "locks"), 0
+    if "://" in store or not locks.is_dir():  # Redis keeps no owner
         return 0
-    for lock in Path(store, "locks").glob("*.lock"):
-        try:
-            owner = OWNER.match(lock.read_text())
-            if owner and owner[2] == socket.gethostname() and not alive(int(owner[1])):
-                lock.unlink()
+    with open(locks / ".free", "w") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        for lock in locks.glob("*.lock"):
+            try:
+                text, written = lock.read_text(), lock.stat().st_mtime
+            except FileNotFoundError:
+                continue
+            owner = OWNER.match(text)
+            if owner:
+                dead = owner[2] == socket.gethostname() and not alive(int(owner[1]))
+            else:
+                dead = not text and time.time() - written > 60
+            if dead:
+                lock.unlink(missing_ok=True)
                 freed += 1
-        except FileNotFoundError:
-            continue
     return freed
 
 

@@ -57,10 +57,12 @@ def test_locks_of_dead_processes_of_this_machine_are_freed_and_no_others(tmp_pat
         "alive": f"PID {os.getpid()} on HOSTNAME {here}\n",
         "elsewhere": f"PID {dead.pid} on HOSTNAME {here}-2\n",
         "unwritten": "",
+        "never written": "",
     }.items():
         (locks / f"{name}.lock").write_text(owner)
-    assert workers.free_locks(str(tmp_path)) == 1
-    assert sorted(path.stem for path in locks.iterdir()) == ["alive", "elsewhere", "unwritten"]
+    os.utime(locks / "never written.lock", (1e9, 1e9))
+    assert workers.free_locks(str(tmp_path)) == 2
+    assert sorted(path.stem for path in locks.glob("*.lock")) == ["alive", "elsewhere", "unwritten"]
     assert workers.free_locks("redis://localhost:6379") == 0
 
 

@@ -25,6 +25,7 @@ def compare(table: pd.DataFrame, exact: pd.DataFrame):
     """As Figure D.1, and what the smallest learning rate's log MH is there, where U is one function."""
     yield from ggmc_figd1.compare(table)
     noise = table.noise.iloc[0]
+    both = (table, exact)
     yield (
         "two evaluations of U at one θ (where the chains start)",
         "not in the paper",
@@ -32,9 +33,7 @@ def compare(table: pd.DataFrame, exact: pd.DataFrame):
         "not comparable: nobody has measured it there",
     )
     for name, text in ggmc_figd1.ROWS:
-        most = [
-            part[(part.sampler == name) & (part.lr == part.lr.min())].log_accept.abs().max() for part in (table, exact)
-        ]
+        most = [part[(part.sampler == name) & (part.lr == part.lr.min())].log_accept.abs().max() for part in both]
         why = "differs: it is the noise of U" if most[0] < 3 * noise else "differs"
         yield (
             f"{text}: largest abs(log MH) of a cycle at the smallest ℓ",

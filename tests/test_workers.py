@@ -126,6 +126,41 @@ def test_a_signal_leaves_with_status_75_and_the_same_words_go_on(copy):
     assert cells["chains"] == cells["done"] and cells["running"] == "0"
 
 
+@pytest.fixture
+def redis():
+    """The address of a Redis server of this test's own."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed")
+    pytest.importorskip("redis")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL
+    )
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        with socket.socket() as trial:
+            if trial.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.05)
+    yield f"redis://127.0.0.1:{port}"
+    server.terminate()
+    server.wait()
+
+
+@pytest.mark.slow
+def test_workers_share_a_grid_through_redis(copy, redis):
+    process = started(copy, "--cpus", "2", "--jugdir", redis, *GRID)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0 and "all done" in out, err
+    assert not (copy / "jugfile.jugdata").exists()
+    jug = [str(Path(sys.executable).with_name("jug")), "check", "jugfile.py", *GRID, "--jugdir", redis]
+    assert subprocess.run(jug, cwd=copy, capture_output=True).returncode == 0
+    status = [sys.executable, str(ROOT / "scripts" / "status.py"), "--jugdir", redis, *GRID]
+    assert subprocess.run(status, cwd=copy, capture_output=True).returncode == 0
+
+
 def test_the_status_of_unknown_words_is_one_sentence():
     shown = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "status.py"), "experiment=nothing"], capture_output=True, text=True

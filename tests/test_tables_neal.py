@@ -1,8 +1,11 @@
 """What the tables of Neal's talk compute: chains run again, straight stretches, efficiencies."""
 
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -10,6 +13,12 @@ import sgmcmc
 from experiments.build import build
 from experiments.config import compose
 from experiments.tables import neal
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+from draw import load, read, scripts  # noqa: E402
+from figures import neal_hierarchical as hierarchical  # noqa: E402
+from figures import neal_trajectories as trajectories  # noqa: E402
 
 
 @pytest.mark.parametrize("sampler", ["hmc", "random_walk", "persistent_langevin", "nonreversible_langevin"])
@@ -67,3 +76,59 @@ def test_efficiency_is_that_of_an_autoregression():
     assert row["tau_x"] == pytest.approx(9 * 5, rel=0.05)
     assert abs(row["ess_x"] - 1000 / 45) < 4 * row["ess_x_error"]
     assert math.isnan(neal._efficiency("x", torch.zeros(40, 2, 1), 1)["ess_x"])
+
+
+def _figures():
+    return [load(script) for script in scripts() if script.stem.startswith("neal_")]
+
+
+@pytest.mark.parametrize("figure", _figures(), ids=lambda figure: figure.__name__)
+def test_comparisons_survive_missing_runs(figure):
+    """Each sampler's rows, each picture's, all rows of the first table in place of a diverged run's."""
+    tables = read(figure.TABLES, ROOT / "results" / "quick" / "tables")
+    first, *others = tables
+    whole = list(figure.compare(*tables))
+    gone = [first.sampler == name for name in first.sampler.unique()] if "sampler" in first else []
+    gone += [first.panel == panel for panel in first.panel.unique()] if "panel" in first else []
+    gone += [first.index == row for row in first.index] if len(first) < 30 else []
+    gone.append(first.index >= 0)
+    for lost in gone:
+        left = first.copy()
+        if "status" in left:
+            left.loc[lost, "status"] = "diverged"
+            left.loc[lost, [name for name in left if name not in ("sampler", "status")]] = np.nan
+        else:
+            left = left[~lost]
+        rows = list(figure.compare(left, *others))
+        assert all(len(row) == 4 and row[3].split()[0].strip(":;,") in ("agrees", "differs", "not") for row in rows)
+        assert len(rows) <= len(whole) + len(first)
+
+
+def _points(sampler, rows):
+    columns = ["step_size", "steps", "alpha", "ess_x"]
+    return [{"sampler": sampler, **dict(zip(columns, row, strict=True)), "ess_x_error": 0.1} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("hmc", "verdict"),
+    [
+        ([(0.1, 5, math.nan, 5), (0.2, 10, math.nan, 8), (0.3, 20, math.nan, 5), (0.2, 20, math.nan, 4)], "agrees"),
+        ([(0.1, 5, math.nan, 5), (0.2, 10, math.nan, 6), (0.3, 20, math.nan, 8)], "not decided: HMC"),
+        ([(0.1, 5, math.nan, 15), (0.2, 10, math.nan, 10)], "not decided: non-reversible"),
+        ([(0.1, 5, math.nan, 9.95), (0.2, 10, math.nan, 8)], "not decided by this run"),
+    ],
+)
+def test_a_best_point_at_the_edge_of_the_grid_decides_nothing(hmc, verdict):
+    mine = _points("nonreversible_langevin", [(0.1, 1, 0.9, 10), (0.2, 1, 0.9, 9)])
+    part = pd.DataFrame(mine + _points("hmc", hmc))
+    row = hierarchical.against(part, "nonreversible_langevin", ["ess_x"], "x")
+    assert row[1] == "more" and row[3].startswith(verdict)
+    assert hierarchical.against(part, "persistent_langevin", ["ess_x"], "x")[1] == "no claim"
+
+
+def test_a_walk_that_turns_at_random_does_not_go_along_the_ridge():
+    steps = np.random.default_rng(3).choice([-0.1, 0.1], (6, 10))
+    for moves, verdict in ((steps, "differs"), (np.abs(steps), "agrees")):
+        along = np.concatenate((np.zeros((6, 1)), moves.cumsum(1)), 1).ravel()
+        paths = pd.DataFrame({"trajectory": np.repeat(range(6), 11), "x1": along, "x2": along, "accepted": 1})
+        assert [row[3] for row in trajectories.compare(paths, None)] == [verdict]

@@ -24,8 +24,8 @@ PARTS = 10  # groups of chains that an error is taken from
 def _rejection(run: Run) -> Iterator[dict]:
     """Rejection over the last 90 % of each chain: the mean over chains, and how far single chains stray from it.
 
-    Chains start dispersed, not at his low-probability point. A chain's draws are repeated by rejection, so a
-    rejection is a draw equal to the one before.
+    Chains start at exact draws, not at a low-probability point, as that of his first slide: far off the ridge the
+    rate is another. A chain's draws are repeated by rejection, so a rejection is a draw equal to the one before.
     """
     draws, config = run.draws, run.config
     rejected = 1 - _moved(draws)[len(draws) // 10 :].double().mean(0)
@@ -229,27 +229,26 @@ def _settings(run: Run) -> dict:
 def _hierarchical(run: Run) -> Iterator[dict]:
     """ESS a thousand leapfrog steps of log τ², log σ² and of the slowest coefficient, a row a step size.
 
-    A chain that has not come back from its dispersed start is left out (``left_out`` says how many): a first kick at
-    small σ² and large residuals throws it to coefficients in the tens, where τ² follows and forces are weak. It is one
-    whose mean of log τ² is more than 1 from the median over all chains of the run.
+    All chains count, after the burn-in: a first kick at small σ² and large residuals can throw a chain to coefficients
+    in the tens, where τ² follows and forces are weak, and it takes its time to come back. ``largest_log_tau2`` is the
+    largest draw that was kept, in which such a chain would show.
     """
     draws, steps = run.draws, run.config["steps_per_cycle"]
     model = run.config["model"]
-    means = draws[..., -2].double().mean(0)
-    there = (means - means.median()).abs() < 1
     for size, chains in run.groups():
-        part = draws[:, chains.start : chains.stop][:, there[chains.start : chains.stop]]
+        part = draws[:, chains.start : chains.stop]
         tau = integrated_autocorrelation_time(part)
         slowest = int(np.nan_to_num(tau.value[:-2], nan=np.inf).argmax())  # one whose τ is not known, if there is
         row = {"size": model["size"], "features": model["features"], **_settings(run)}
-        row |= {"step_size": size, "chains": part.shape[1], "left_out": len(chains) - part.shape[1]}
-        row |= {"gradients": len(draws) * steps}
+        row |= {"step_size": size, "chains": len(chains), "gradients": len(draws) * steps}
+        row |= {"burn_in": run.config["burn_in"] * steps}
         row["accepted"] = float(_moved(part[..., : model["features"]]).double().mean())
         for name, place in (("tau2", -2), ("sigma2", -1), ("coefficient", slowest)):
             row |= _of_tau(name, Estimate(tau.value[place], tau.error[place]), steps)
         yield row | {
             "mean_log_tau2": float(part[..., -2].double().mean()),
             "mean_log_sigma2": float(part[..., -1].double().mean()),
+            "largest_log_tau2": float(part[..., -2].max()),
         }
 
 

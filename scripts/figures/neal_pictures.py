@@ -20,7 +20,8 @@ TABLES = ("neal_pictures", "neal_iid")
 def draw(pictures: pd.DataFrame, iid: pd.DataFrame) -> Figure:
     """Two rows of five panels."""
     figure, panels = pyplot.subplots(2, 5, figsize=(12, 5.4), sharex=True, sharey=True, layout="constrained")
-    for panel, (_, chain) in zip(panels.flat, pictures[pictures.panel < 10].groupby("panel"), strict=True):
+    for number, chain in pictures[pictures.panel < 10].groupby("panel"):
+        panel = panels.flat[int(number)]
         panel.scatter(iid.x1, iid.x2, s=2, color=GREEN, alpha=0.6, lw=0, rasterized=True)
         before = chain.shift()
         lost = chain.accepted == 0
@@ -29,9 +30,9 @@ def draw(pictures: pd.DataFrame, iid: pd.DataFrame) -> Figure:
         )
         panel.plot(chain.x1, chain.x2, "-o", color="black", lw=0.5, ms=1.3, mew=0)
         first = chain.iloc[0]
-        number = int(chain.transition.max())
+        length = int(chain.transition.max())
         panel.set_title(
-            f"{NAMES[first.sampler]}, {number}\nrejected {_rejected(chain):.3g} ({first.quoted:g})", fontsize=9
+            f"{NAMES[first.sampler]}, {length}\nrejected {_rejected(chain):.3g} ({first.quoted:g})", fontsize=9
         )
         panel.set(xlim=(-3.3, 3.3), ylim=(-3.3, 3.3), aspect="equal")
     clean(*panels.flat)

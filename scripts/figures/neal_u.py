@@ -41,6 +41,9 @@ def compare(pictures: pd.DataFrame):
     each = []
     for number in PANELS:
         lost = pictures[(pictures.panel == number) & (pictures.transition > 0)].accepted == 0
+        if lost.empty:
+            yield "rejections in a row", "clustered", "", "not comparable: a chain is missing"
+            return
         each.append(lost.sum() / max(_clusters(lost), 1))
     verdict = "agrees" if each[1] > each[0] else "differs"
     yield "rejections in a row", "clustered", f"{each[1]:.2g} (standard {each[0]:.2g}), one chain each", verdict

@@ -1,13 +1,24 @@
 """The computations behind the tables of the AMAGOLD paper, on draws of known law."""
 
+import json
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from experiments.tables import amagold
+from experiments.tables import amagold, amagold_networks
+from experiments.tables.common import Run, of_each
 from sgmcmc.random import Random
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+import draw  # noqa: E402
+
+FIGURES = [script for script in draw.scripts() if script.stem.startswith("amagold") and "table1" not in script.stem]
 
 
 def exact_draws(target, chains, draws):
@@ -97,4 +108,93 @@ def test_the_tau_of_a_chain_that_stands_still_is_unknown():
     assert math.isnan(amagold.autocorrelation_time(torch.zeros(50, 2, 1))[0])
     draws = torch.from_numpy(np.random.default_rng(2).normal(size=(2000, 4, 2)))
     assert amagold.autocorrelation_time(draws)[0] == pytest.approx(1, abs=0.15)
-    assert amagold.accepted(torch.tensor([[[0.0]], [[0.0]], [[1.0]]])) == 0.5
+    assert amagold.accepted(torch.tensor([[[0.0]], [[0.0]], [[1.0]]]))["accepted"] == 0.5
+
+
+def test_acceptance_has_its_error_over_chains():
+    draws = torch.tensor([[[0.0], [0.0]], [[0.0], [1.0]], [[1.0], [2.0]]])
+    assert amagold.accepted(draws) == {"accepted": 0.75, "accepted_error": pytest.approx(0.25)}
+
+
+def ended(path, status, **settings):
+    """A run that has ended with this status, at cycle 7, chains 1 and 2 frozen."""
+    (path / "status.json").write_text(json.dumps({"cycles": 7, "frozen": [1, 2], "seconds": 1.0}))
+    return Run(0, {"sampler": {"name": "sghmc"}, "chains": 4, **settings}, status, path)
+
+
+def test_frozen_chains_are_counted_at_each_step_size(tmp_path):
+    run = ended(tmp_path, "done", step_size=[0.1, 0.2])
+    assert list(amagold.groups(run)) == [
+        (0.1, [0], {"chains": 1, "frozen": 1}),
+        (0.2, [3], {"chains": 1, "frozen": 1}),
+    ]
+
+
+def test_a_run_that_diverged_has_its_settings_and_the_cycle(tmp_path):
+    run = ended(tmp_path, "diverged", step_size=0.1)
+    says = {"sampler": "sghmc", "status": "diverged", "size": 0.1, "why": "diverged at cycle 7"}
+    rows = {"rows": lambda run: iter([{"J": 1.0}]), "settings": lambda run: {"size": run.config["step_size"]}}
+    assert of_each(**rows)([run]) == [says]
+    assert of_each(**rows, diverged=True)([run]) == [{**says, "J": 1.0, "seconds": 1.0}]
+
+
+def test_a_network_that_diverged_before_its_first_draw_has_its_last_finite_error(tmp_path):
+    model = {"b": 0.01, "name": "sghmc"}
+    run = ended(tmp_path, "diverged", step_size=0.1, lr=0.001, seed=0, data={"train_size": None})
+    run.config["sampler"] |= model
+    lines = "cycle,test_accuracy,accept_prob,kinetic_temperature", "1,0.9,0,1", "2,0.25,0,1", "3,nan,0,nan"
+    (tmp_path / "metrics.csv").write_text("\n".join(lines) + "\n")
+    (row,) = amagold_networks.TABLES["amagold_table2"][1]([run])
+    assert (row["quoted"], row["error"], row["draws"], row["cycles"]) == (3.77, 75.0, 0, 7)
+    (row,) = amagold_networks.TABLES["amagold_fig5"][1]([run])
+    assert row["draws"] == 0 and row["why"] == "diverged at cycle 7" and "share" not in row
+
+
+def lose(table, sampler, how):
+    """A table some of whose rows say that a sampler's runs diverged, are not there, or lost chains."""
+    if "sampler" not in table:
+        return table
+    lost = table.sampler == sampler
+    if how == "missing":
+        return table[~lost]
+    table = table.astype({"status": object})
+    settings = ["sampler", "status", "model", "word", "tuned_to", "data", "b", "lr", "seed", "train_size"]
+    if how == "diverged":
+        table.loc[lost, "status"] = how
+        table["why"] = np.where(lost, "diverged at cycle 7", "")
+        others = [column for column in table if column not in [*settings, "quoted", "quoted_error", "why"]]
+        table[others] = table[others].astype(float).where(~lost)
+        known = [column for column in settings if column in table]
+        return pd.concat([table[~lost], table[lost].drop_duplicates(known)])
+    if "frozen" in table:
+        table.loc[lost, "frozen"] = 1 if how == "some" else table.chains
+        if how == "all":
+            table.loc[lost, "chains"] = 0
+            keep = [*settings, "step_size", "chains", "frozen"]
+            others = [column for column in table if column not in keep]
+            table[others] = table[others].astype(float).where(~lost)
+    return table
+
+
+@pytest.mark.parametrize("how", ["diverged", "missing", "some", "all"])
+@pytest.mark.parametrize("sampler", ["sghmc", "amagold", "l2mc"])
+@pytest.mark.parametrize("script", FIGURES, ids=lambda script: script.stem)
+def test_a_figure_copes_with_a_sampler_that_diverged(script, sampler, how):
+    figure = draw.load(script)
+    tables = draw.read(figure.TABLES, ROOT / "results" / "quick" / "tables")
+    if not any("sampler" in table and sampler in set(table.sampler) for table in tables):
+        pytest.skip("has no such sampler")
+    tables = [lose(table, sampler, how) for table in tables]
+    rows = list(figure.compare(*tables))
+    assert rows and all(len(row) == 4 and row[3].split()[0].strip(":") in ("agrees", "differs", "not") for row in rows)
+    if sampler == "amagold" and (how == "diverged" or how == "some" and any("frozen" in table for table in tables)):
+        assert any("diverged" in " ".join(row) or row[3].startswith("not comparable: a fifth") for row in rows)
+    if not (how == "missing" and script.stem == "amagold_fig8"):
+        draw.pyplot.close(figure.draw(*tables))
+
+
+def test_the_draws_to_a_j_are_those_of_a_power_law():
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig3.py")
+    part = pd.DataFrame({"J": [1.0, 0.1, 0.01], "draws_a_chain": [10, 100, 1000], "chains": 5})
+    assert figure.draws_to(part, 0.05) == pytest.approx(1000)
+    assert math.isnan(figure.draws_to(part, 0.001))

@@ -8,7 +8,7 @@ size count together. ``floor`` is J's expectation for as many independent exact 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from experiments.tables.common import Run, of_each
+from experiments.tables.common import Run, of_each, unfinished
 from sgmcmc.diagnostics import Grid, integrated_autocorrelation_time, symmetric_kl, symmetric_kl_floor
 from sgmcmc.potentials.analytic import Banana, DoubleWell, Mixture
 
@@ -85,13 +85,16 @@ def jackknife(without) -> float:
     return float(np.sqrt((len(values) - 1) * values.var())) if len(values) > 1 else float("nan")
 
 
-def groups(run: Run) -> Iterator[tuple[float, list[int]]]:
-    """(step size, its chains) of a run, without the chains that diverged and stand still."""
+def groups(run: Run) -> Iterator[tuple[float, list[int], dict]]:
+    """(step size, its chains, their numbers) of a run, without the chains that diverged and stand still.
+
+    The numbers are a row's: ``chains`` that are left, and ``frozen`` that are not. Where none is left, they are all
+    that a row can say.
+    """
     frozen = set(run.facts.get("frozen") or ())
     for size, chains in run.groups():
         alive = [chain for chain in chains if chain not in frozen]
-        if alive:
-            yield size, alive
+        yield size, alive, {"chains": len(alive), "frozen": len(chains) - len(alive)}
 
 
 def autocorrelation_time(values: Tensor) -> tuple[float, float]:
@@ -101,9 +104,11 @@ def autocorrelation_time(values: Tensor) -> tuple[float, float]:
     return float(tau[slowest]), float(error[slowest])
 
 
-def accepted(draws: Tensor) -> float:
-    """The share of draws ``[draws, chains, dim]`` that are not the one before."""
-    return float((draws[1:] != draws[:-1]).any(-1).double().mean())
+def accepted(draws: Tensor) -> dict:
+    """The share of draws ``[draws, chains, dim]`` that are not the one before, and its error over chains."""
+    rates = (draws[1:] != draws[:-1]).any(-1).double().mean(0).numpy()
+    error = rates.std(ddof=1) / len(rates) ** 0.5 if len(rates) > 1 else float("nan")
+    return {"accepted": float(rates.mean()), "accepted_error": float(error)}
 
 
 def checkpoints(draws: int) -> list[int]:
@@ -132,16 +137,17 @@ def _double_well(run: Run) -> Iterator[dict]:
     """J, autocorrelation time, moments with their errors over chains, acceptance: a row a step size."""
     draws, tuned = run.draws, run.config["tune"]["target"]
     corrected = run.config["sampler"]["acceptance"] != "monitor"
-    for size, chains in groups(run):
+    for size, chains, numbers in groups(run):
+        place = {"step_size": float(run.metrics["step_size"][-1]) if tuned else size, **numbers}
+        if not chains:
+            yield place
+            continue
         part = draws[:, chains]
         tau, tau_error = autocorrelation_time(part)
         means = part.double().mean((0, 2))
         squares = (part.double() - means.mean()).square().mean((0, 2))
         yield {
-            "word": run.config["sampler"]["word"],
-            "tuned_to": tuned,
-            "step_size": float(run.metrics["step_size"][-1]) if tuned else size,
-            "chains": len(chains),
+            **place,
             "draws_a_chain": len(part),
             **divergences(counts_of(part, WELL), well_masses(), len(part)),
             "autocorrelation_time": tau,
@@ -150,8 +156,13 @@ def _double_well(run: Run) -> Iterator[dict]:
             "mean_error": float(means.std() / len(means) ** 0.5),
             "variance": float(squares.mean()),
             "variance_error": float(squares.std() / len(squares) ** 0.5),
-            "accepted": accepted(part) if corrected else float("nan"),
+            **(accepted(part) if corrected else {}),
         }
+
+
+def _word(run: Run) -> dict:
+    """What tells the double well's runs apart."""
+    return {"word": run.config["sampler"]["word"], "tuned_to": run.config["tune"]["target"]}
 
 
 def _double_well_density(run: Run) -> Iterator[dict]:
@@ -159,14 +170,13 @@ def _double_well_density(run: Run) -> Iterator[dict]:
     draws, tuned, word = run.draws, run.config["tune"]["target"], run.config["sampler"]["word"]
     width, centres = 0.1, np.linspace(-5.95, 5.95, 120)
     exact = well_masses() / width
-    for size, chains in groups(run):
-        if word == "AE" or size not in (0.01, 0.05, 0.15, 0.25):
+    for size, chains, _ in groups(run):
+        if not chains or word == "AE" or size not in (0.01, 0.05, 0.15, 0.25):
             continue
         density = counts_of(draws[:, chains], WELL) / (len(draws) * width)
         low, high = np.quantile(density, (0.1, 0.9), axis=0)
         for place, x in enumerate(centres):
             yield {
-                "tuned_to": tuned,
                 "step_size": float(run.metrics["step_size"][-1]) if tuned else size,
                 "x": float(x),
                 "one": float(density[0, place]),
@@ -196,19 +206,26 @@ def _planes(run: Run) -> Iterator[dict]:
     """J over bins with draws, autocorrelation time (the slowest of z₁, z₂, z₁z₂), acceptance: a row a step size."""
     draws, model = run.draws, run.config["model"]["name"]
     masses, corrected = plane_masses(model), run.config["sampler"]["acceptance"] != "monitor"
-    for size, chains in groups(run):
+    for size, chains, numbers in groups(run):
+        place = {"step_size": size, **numbers}
+        if not chains:
+            yield place
+            continue
         part = draws[:, chains]
         tau, tau_error = autocorrelation_time(torch.cat((part, part.prod(-1, keepdim=True)), -1))
         yield {
-            "model": model,
-            "step_size": size,
-            "chains": len(chains),
+            **place,
             "draws_a_chain": len(part),
             **divergences(counts_of(part, PLANES[model][1]), masses, len(part), occupied_only=True),
             "autocorrelation_time": tau,
             "autocorrelation_time_error": tau_error,
-            "accepted": accepted(part) if corrected else float("nan"),
+            **(accepted(part) if corrected else {}),
         }
+
+
+def _model(run: Run) -> dict:
+    """Which of the distributions in the plane a run is of."""
+    return {"model": run.config["model"]["name"]}
 
 
 def growth(draws: Tensor, model: str) -> Iterator[tuple[int, dict]]:
@@ -224,18 +241,15 @@ def _planes_growth(run: Run) -> Iterator[dict]:
     """J of the first draws at the step size of Figure 3; seconds are those of the tensor's chains, divided by them."""
     draws, model = run.draws, run.config["model"]["name"]
     seconds = seconds_a_cycle(run) / run.config["chains"]
-    for size, chains in groups(run):
+    for size, chains, numbers in groups(run):
         if size != SHOWN:
             continue
+        place = {"step_size": size, **numbers, "seconds_a_draw": seconds}
+        if not chains:
+            yield place
+            continue
         for number, js in growth(draws[:, chains], model):
-            yield {
-                "model": model,
-                "step_size": size,
-                "chains": len(chains),
-                "draws_a_chain": number,
-                **js,
-                "seconds_a_draw": seconds,
-            }
+            yield {**place, "draws_a_chain": number, **js}
 
 
 def _planes_density(runs: list[Run]) -> list[dict]:
@@ -258,7 +272,6 @@ def _one_chain(run: Run) -> Iterator[dict]:
     model, seconds = run.config["model"]["name"], seconds_a_cycle(run)
     for number, js in growth(run.draws, model):
         yield {
-            "model": model,
             "step_size": run.config["step_size"],
             "draws": number,
             "seconds_a_draw": seconds,
@@ -283,14 +296,16 @@ def purpose(run: Run) -> str:
 
 
 def of_purpose(runs: list[Run], wanted: str) -> dict[tuple[str, str], Run]:
-    """The finished runs of one purpose, by data set and sampler."""
-    chosen = (run for run in runs if run.status == "done" and purpose(run) == wanted)
-    return {(run.config["data"]["name"], run.sampler): run for run in chosen}
+    """The runs of one purpose, by data set and sampler."""
+    return {(run.config["data"]["name"], run.sampler): run for run in runs if purpose(run) == wanted}
 
 
-def reference(runs: list[Run], data: str) -> tuple[np.ndarray, float]:
-    """The posterior mean ``[dim]`` by the reference run, and its own mean squared error (from its chains' spread)."""
-    run = of_purpose(runs, "reference")[data, "hmc"]
+def reference(runs: list[Run], data: str) -> tuple[np.ndarray, float] | None:
+    """The posterior mean ``[dim]`` by the reference run, and its own mean squared error (from its chains' spread);
+    None where that run has not finished."""
+    run = of_purpose(runs, "reference").get((data, "hmc"))
+    if run is None or run.status != "done":
+        return None
     means = load_file(run.path / "moments.safetensors")["mean"].numpy()
     return means.mean(0), float((means.var(0, ddof=1) / len(means)).mean())
 
@@ -300,8 +315,10 @@ def errors_of(means: np.ndarray, truth: np.ndarray) -> dict:
 
     ``mse`` is the mean over chains, with its error; ``low`` and ``high`` their range. ``bias2`` is the square of the
     bias that all chains share, |their mean − truth|²/dim less what their scatter adds to it: what stays however long
-    a chain is.
+    a chain is; NaN of fewer than two chains.
     """
+    if len(means) < 2:
+        return {"mse": float(((means - truth) ** 2).mean())}
     each = ((means - truth) ** 2).mean(1)
 
     def bias2(part):
@@ -314,7 +331,7 @@ def errors_of(means: np.ndarray, truth: np.ndarray) -> dict:
         "low": float(each.min()),
         "high": float(each.max()),
         "bias2": bias2(means),
-        "bias2_error": jackknife([bias2(np.delete(means, i, 0)) for i in range(chains)]),
+        "bias2_error": jackknife([bias2(np.delete(means, i, 0)) for i in range(chains if chains > 2 else 0)]),
     }
 
 
@@ -327,88 +344,91 @@ def passes_a_cycle(config: dict, size: int) -> float:
     return config["steps_per_cycle"] * share + (config["sampler"]["name"] != "sghmc")
 
 
-def _main_runs(runs: list[Run]) -> Iterator[tuple[Run, dict, np.ndarray]]:
-    """Figure 4's runs that are done, what is common to their rows, and the true mean."""
-    sizes = {"australian": 690, "heart": 270}
+def _on(run: Run) -> dict:
+    """What every row of a logistic run begins with."""
+    return {"data": run.config["data"]["name"], "sampler": run.sampler, "status": run.status}
+
+
+def _main_rows(runs: list[Run], rows: Callable[[Run, np.ndarray], Iterator[dict]]) -> list[dict]:
+    """The ``rows`` (of a run and the true mean) of Figure 4's runs; one row, which says so, of a run without any."""
+    sizes, table = {"australian": 690, "heart": 270}, []
     for (data, _), run in of_purpose(runs, "figure 4").items():
-        truth, error = reference(runs, data)
-        common = {"data": data, "sampler": run.sampler, "status": run.status}
-        common |= {"passes_a_cycle": passes_a_cycle(run.config, sizes[data]), "reference_mse": error}
-        yield run, common, truth
+        truth = reference(runs, data)
+        if run.status != "done" or truth is None:
+            why = "the reference has not finished" if run.status == "done" else unfinished(run)
+            table.append({**_on(run), "status": "failed" if run.status == "done" else run.status, "why": why})
+            continue
+        common = {"passes_a_cycle": passes_a_cycle(run.config, sizes[data]), "reference_mse": truth[1]}
+        table += [{**_on(run), **common, **row} for row in rows(run, truth[0])]
+    return table
 
 
 def _logistic(runs: list[Run]) -> list[dict]:
-    """Error of the posterior mean over step sizes, of chains of full length."""
-    rows = []
-    for run, common, truth in _main_runs(runs):
-        draws = run.draws.double()
-        for size, chains in groups(run):
+    """Error of the posterior mean over step sizes, of chains of full length.
+
+    Their means are over every ``thin``-th draw. Of an autoregression this makes the error x coth x times as large,
+    x = thin/τ: 1.008 for 20 and a τ of 130, the shortest at paper scale.
+    """
+
+    def rows(run: Run, truth: np.ndarray) -> Iterator[dict]:
+        draws, thin = run.draws.double(), run.config["thin"]
+        for size, chains, numbers in groups(run):
+            place = {"step_size": size, **numbers, "seconds": run.facts["seconds"]}
+            if not chains:
+                yield place
+                continue
             tau, tau_error = autocorrelation_time(draws[:, chains])
-            rows.append(
-                {
-                    **common,
-                    "step_size": size,
-                    "chains": len(chains),
-                    "cycles": len(draws) * run.config["thin"],
-                    **errors_of(draws[:, chains].mean(0).numpy(), truth),
-                    "autocorrelation_time": tau * run.config["thin"],
-                    "autocorrelation_time_error": tau_error * run.config["thin"],
-                    "seconds": run.facts["seconds"],
-                }
-            )
-    return rows
+            yield {
+                **place,
+                "cycles": len(draws) * thin,
+                **errors_of(draws[:, chains].mean(0).numpy(), truth),
+                "autocorrelation_time": tau * thin,
+                "autocorrelation_time_error": tau_error * thin,
+            }
+
+    return _main_rows(runs, rows)
 
 
 def _logistic_growth(runs: list[Run]) -> list[dict]:
-    """Error of the running mean along the chain, with the seconds of one chain (from the runs that have one)."""
-    timed = of_purpose(runs, "seconds")
-    rows = []
-    for run, common, truth in _main_runs(runs):
-        draws, thin = run.draws.double(), run.config["thin"]
-        running = draws.cumsum(0)
-        seconds = seconds_a_cycle(timed[common["data"], run.sampler])
-        for size, chains in groups(run):
-            for number in checkpoints(len(draws)) if size in CURVES else ():
-                rows.append(
-                    {
-                        **common,
-                        "step_size": size,
-                        "cycles": number * thin,
-                        "seconds_a_cycle": seconds,
-                        **errors_of((running[number - 1, chains] / number).numpy(), truth),
-                    }
-                )
-    return rows
+    """Error of the running mean of the draws kept along the chain, with the seconds of one chain (from the runs that
+    have one)."""
+    timed = {key: seconds_a_cycle(run) for key, run in of_purpose(runs, "seconds").items() if run.status == "done"}
+
+    def rows(run: Run, truth: np.ndarray) -> Iterator[dict]:
+        running, thin = run.draws.double().cumsum(0), run.config["thin"]
+        seconds = timed.get((run.config["data"]["name"], run.sampler), float("nan"))
+        for size, chains, numbers in groups(run):
+            place = {"step_size": size, **numbers, "seconds_a_cycle": seconds}
+            if size in CURVES and not chains:
+                yield place
+            for number in checkpoints(len(running)) if size in CURVES and chains else ():
+                means = (running[number - 1, chains] / number).numpy()
+                yield {**place, "cycles": number * thin, **errors_of(means, truth)}
+
+    return _main_rows(runs, rows)
 
 
 def _logistic_acceptance(runs: list[Run]) -> list[dict]:
     """AMAGOLD's acceptance over step sizes: the mean over chains, and its error."""
     rows = []
     for run in of_purpose(runs, "figure 8").values():
+        if run.status != "done":
+            rows.append({**_on(run), "why": unfinished(run)})
+            continue
         draws = run.draws
-        for size, chains in groups(run):
-            rates = np.array([accepted(draws[:, [chain]]) for chain in chains])
-            rows.append(
-                {
-                    "data": run.config["data"]["name"],
-                    "sampler": run.sampler,
-                    "step_size": size,
-                    "chains": len(chains),
-                    "cycles": len(draws),
-                    "accepted": float(rates.mean()),
-                    "accepted_error": float(rates.std(ddof=1) / len(rates) ** 0.5),
-                }
-            )
+        for size, chains, numbers in groups(run):
+            place = {**_on(run), "step_size": size, **numbers, "cycles": len(draws)}
+            rows.append({**place, **(accepted(draws[:, chains]) if chains else {})})
     return rows
 
 
 TABLES = {
-    "amagold_fig1": ("amagold_fig1", of_each(_double_well)),
-    "amagold_fig1_density": ("amagold_fig1", of_each(_double_well_density)),
-    "amagold_2d": ("amagold_2d", of_each(_planes)),
-    "amagold_2d_growth": ("amagold_2d", of_each(_planes_growth)),
+    "amagold_fig1": ("amagold_fig1", of_each(_double_well, _word)),
+    "amagold_fig1_density": ("amagold_fig1", of_each(_double_well_density, _word)),
+    "amagold_2d": ("amagold_2d", of_each(_planes, _model)),
+    "amagold_2d_growth": ("amagold_2d", of_each(_planes_growth, _model)),
     "amagold_2d_density": ("amagold_2d", _planes_density),
-    "amagold_one_chain": ("amagold_one_chain", of_each(_one_chain)),
+    "amagold_one_chain": ("amagold_one_chain", of_each(_one_chain, _model)),
     "amagold_logistic": ("amagold_logistic", _logistic),
     "amagold_logistic_growth": ("amagold_logistic", _logistic_growth),
     "amagold_logistic_acceptance": ("amagold_logistic", _logistic_acceptance),

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from experiments.build import Pieces, build
 from experiments.tables.common import Run, of_each
 from sgmcmc.diagnostics import Ensemble, accuracy, nll, predictive_entropy
+from sgmcmc.errors import StoreError
 from sgmcmc.kernel import make_kernel
 from sgmcmc.potentials.analytic import Gaussian
 
@@ -56,56 +58,74 @@ def _samplers(_: list[Run]) -> list[dict]:
 
 
 def _setting(run: Run) -> dict:
+    """What each row of a run begins with: its setting, and what the paper has for it."""
     config = run.config
+    quoted = QUOTED.get((run.sampler, config["sampler"]["b"], config["lr"]), (np.nan, np.nan))
     return {
         "b": config["sampler"]["b"],
         "lr": config["lr"],
         "seed": config["seed"],
         "train_size": config["data"]["train_size"] or 60000,
-        "draws": config["keep"],
+        **dict(zip(("quoted", "quoted_error"), quoted, strict=True)),
     }
 
 
-def _quoted(run: Run) -> dict:
-    quoted = QUOTED.get((run.sampler, run.config["sampler"]["b"], run.config["lr"]), (np.nan, np.nan))
-    return dict(zip(("quoted", "quoted_error"), quoted, strict=True))
+def finite_draws(run: Run) -> list[Tensor]:
+    """The draws ``[1, dim]`` that a run kept while it was finite: all of them, of one that did not diverge."""
+    try:
+        return [draw for draw in run.draws if bool(torch.isfinite(draw).all())]
+    except StoreError:
+        return []
 
 
 def _errors(run: Run) -> Iterator[dict]:
-    """Test error of the mean prediction of the draws and of a single draw, in per cent; accepted; notMNIST entropy.
+    """Test error of the mean prediction of the draws and of a single draw, in per cent; accepted.
 
-    ``error_sd`` is the standard deviation over single draws. ``accepted`` counts from the first cycle.
+    ``error_sd`` is the standard deviation over single draws. ``accepted`` counts from the first cycle. Where a run
+    diverged before the first draw, ``draws`` is 0 and the error is that of its last finite row of metrics.
     """
-    pieces = build(run.config)
-    ensemble, singles, losses = _predict(run, pieces, "test")
-    targets, metrics = pieces.predictions["test"][1], run.metrics
+    draws, metrics = finite_draws(run), run.metrics
+    along = metrics["test_accuracy"][np.isfinite(metrics["test_accuracy"])]
+    row = {"draws": len(draws), "cycles": run.facts["cycles"]}
+    if draws:
+        pieces = build(run.config)
+        ensemble, singles, losses = _predict(draws, pieces, "test")
+        targets = pieces.predictions["test"][1]
+        row |= {
+            "error": 100 * (1 - float(accuracy(ensemble, targets))),
+            "nll": float(nll(ensemble, targets)),
+            "single_error": float(np.mean(singles)),
+            "single_error_sd": float(np.std(singles, ddof=1)) if len(singles) > 1 else float("nan"),
+            "single_nll": float(np.mean(losses)),
+        }
+    elif len(along):
+        row["error"] = 100 * (1 - float(along[-1]))
     yield {
-        **_setting(run),
-        **_quoted(run),
-        "error": 100 * (1 - float(accuracy(ensemble, targets))),
-        "nll": float(nll(ensemble, targets)),
-        "single_error": float(np.mean(singles)),
-        "single_error_sd": float(np.std(singles, ddof=1)),
-        "single_nll": float(np.mean(losses)),
+        **row,
         "accept_prob": float(np.mean(metrics["accept_prob"])),
         "kinetic_temperature": float(metrics["kinetic_temperature"][-1]),
-        "test_accuracy_at_start": float(metrics["test_accuracy"][0]),
+        "test_accuracy_at_start": float(along[0]) if len(along) else float("nan"),
     }
 
 
 def _entropies(run: Run) -> Iterator[dict]:
     """The share of notMNIST's images whose mean prediction has at most this entropy, in nats."""
-    ensemble, _, _ = _predict(run, build(run.config), "ood")
+    draws = finite_draws(run)
+    if not draws:
+        yield {"draws": 0}
+        return
+    ensemble, _, _ = _predict(draws, build(run.config), "ood")
     entropies = predictive_entropy(ensemble).numpy()
     for entropy in np.arange(ENTROPIES + 1) * 0.02:
-        yield {**_setting(run), "entropy": round(float(entropy), 2), "share": float((entropies <= entropy).mean())}
+        share = float((entropies <= entropy).mean())
+        yield {"draws": len(draws), "entropy": round(float(entropy), 2), "share": share}
 
 
-def _predict(run: Run, pieces: Pieces, name: str) -> tuple[torch.Tensor, list[float], list[float]]:
+def _predict(draws: list[Tensor], pieces: Pieces, name: str) -> tuple[Tensor, list[float], list[float]]:
     """The mean of the draws' predictions ``[n, classes]``, and each draw's error in per cent and NLL."""
     inputs, targets = pieces.predictions[name]
     ensemble, errors, losses = None, [], []
-    for draw in run.draws:
+    for draw in draws:
         probabilities = pieces.potential.predict(draw.to(pieces.random.device), inputs)[0]
         ensemble = ensemble or Ensemble(*probabilities.shape)
         ensemble.add(probabilities)
@@ -117,6 +137,6 @@ def _predict(run: Run, pieces: Pieces, name: str) -> tuple[torch.Tensor, list[fl
 
 TABLES = {
     "amagold_table1": ("amagold_fig1", _samplers),
-    "amagold_table2": ("amagold_table2", of_each(_errors)),
-    "amagold_fig5": ("amagold_table2", of_each(_entropies)),
+    "amagold_table2": ("amagold_table2", of_each(_errors, _setting, diverged=True)),
+    "amagold_fig5": ("amagold_table2", of_each(_entropies, _setting, diverged=True)),
 }

@@ -61,15 +61,28 @@ class Run:
 Maker = Callable[[list[Run]], list[dict]]
 
 
-def of_each(rows: Callable[[Run], Iterator[dict]]) -> Maker:
-    """A table that is its runs' rows one after another; a run that did not finish has one row, which says so."""
+def unfinished(run: Run) -> str:
+    """Why a run did not finish, in words."""
+    return run.why or (f"diverged at cycle {run.facts['cycles']}" if run.status == "diverged" else run.status)
+
+
+def of_each(
+    rows: Callable[[Run], Iterator[dict]], settings: Callable[[Run], dict] | None = None, diverged: bool = False
+) -> Maker:
+    """A table that is its runs' rows one after another; a run that did not finish has one row, which says so.
+
+    ``settings`` of a run are in each of its rows, finished or not. With ``diverged`` the ``rows`` of a run that
+    diverged are made, too, of what it left.
+    """
 
     def make(runs: list[Run]) -> list[dict]:
         table = []
         for run in runs:
-            common = {"sampler": run.sampler, "status": run.status}
+            common = {"sampler": run.sampler, "status": run.status, **(settings(run) if settings else {})}
             if run.status != "done":
-                table.append({**common, "why": run.why})
+                common["why"] = unfinished(run)
+            if run.status != "done" and not (diverged and run.status == "diverged"):
+                table.append(common)
                 continue
             table += [{**common, **row, "seconds": run.facts.get("seconds")} for row in rows(run)]
         return table

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, GREY, NAMES, clean
+from verdicts import Rows, apart, decided, mark_diverged
 
 SOURCE = "AMAGOLD, Figure 2"
 TABLES = ("amagold_2d", "amagold_2d_density")
@@ -15,9 +16,10 @@ it is three times its error: the bias, what would stay of J with any number of d
 p)²/p, estimated without bias from products of different chains). An exact sampler's J is above that of independent
 draws by its autocorrelation alone. Gradient noise N(0, I) for AMAGOLD and SGHMC alone; β = .25, σ = 1, T = 10, fresh
 momentum. A hollow marker: the chains are shorter than 50 of their autocorrelation times (of z₁, z₂ or z₁z₂, the
-slowest; in the table, empty where it is too long to tell), so that J tells of that length and not of a long chain.
-Decided where the paper is silent: step sizes, start and burn-in; bins 100 × 100 on [−5, 15] × [−8, 8] (Dist1) and
-[−6, 6]² (Dist2), over those that hold draws; SGHMC momentum first, as in the authors' code.
+slowest; in the table, empty where it is too long to tell), so that J tells of that length and not of a long chain. A
+cross: chains of that step size diverged, and are left out. Decided where the paper is silent: step sizes, start and
+burn-in; bins 100 × 100 on [−5, 15] × [−8, 8] (Dist1) and [−6, 6]² (Dist2), over those that hold draws; SGHMC momentum
+first, as in the authors' code.
 """
 PARTS = (("banana", "Dist1"), ("mixture", "Dist2"))
 SAMPLERS = ("hmc", "l2mc", "sghmc", "amagold")
@@ -40,7 +42,7 @@ def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
         )
         left.set(xlabel="z₁", ylabel="z₂")
         left.set_title(f"({letters[0]}) {title}", fontsize=10)
-        divergence(right, table[(table.model == model) & (table.status == "done")])
+        divergence(right, table[table.model == model])
         right.set_title(f"({letters[1]}) symmetric KL divergence, {title}", fontsize=10)
     panels[0, 1].legend(frameon=False, fontsize=8, ncols=2)
     figure.suptitle("With growing step size SGHMC gets biased (dashed); the corrected samplers stay exact", fontsize=11)
@@ -55,6 +57,7 @@ def divergence(panel, table: pd.DataFrame) -> None:
         for row in part.itertuples():
             face = colour if long_enough(row) else "white"
             panel.plot(row.step_size, row.J, MARKERS[name], color=colour, mfc=face, ms=5)
+        mark_diverged(panel, part, "step_size", "J")
         biased = part[part.bias > 3 * part.bias_error]
         panel.plot(biased.step_size, biased.bias, color=colour, ls="--", lw=0.9)
     floor = table.floor.min()
@@ -74,36 +77,36 @@ def long_enough(row) -> bool:
 def compare(table: pd.DataFrame, densities: pd.DataFrame):
     """AMAGOLD near the full-batch samplers, far below SGHMC, whose J grows."""
     for model, title in PARTS:
-        part = table[(table.model == model) & (table.status == "done")]
-        at = {(row.sampler, row.step_size): row for row in part.itertuples()}
-        sghmc, amagold, l2mc = (at[name, 0.25] for name in ("sghmc", "amagold", "l2mc"))
-        away = (sghmc.J - amagold.J) / (sghmc.J_error**2 + amagold.J_error**2) ** 0.5
-        yield (
-            f"{title}, ε = .25: SGHMC's J against AMAGOLD's",
-            "much lower in AMAGOLD",
-            f"{sghmc.J:.3g} ± {sghmc.J_error:.1g} against {amagold.J:.3g} ± {amagold.J_error:.1g}",
-            "agrees" if away > 3 else f"differs: {away:.1f} standard errors apart",
-        )
-        yield (
-            f"{title}, ε = .25: AMAGOLD close to full-batch L2MC",
-            "close, growing with ε",
-            f"{amagold.J:.3g} against {l2mc.J:.3g} (floor {amagold.floor:.2g}); SGHMC {sghmc.J:.3g}",
-            "agrees" if amagold.J - l2mc.J < sghmc.J - amagold.J else "differs: nearer to SGHMC's",
-        )
-        yield (
-            f"{title}, ε = .25: J that would stay with more draws",
-            "AMAGOLD is unbiased, SGHMC is not",
-            f"{amagold.bias:.1g} ± {amagold.bias_error:.1g} and {sghmc.bias:.2g} ± {sghmc.bias_error:.1g}",
-            "agrees"
-            if amagold.bias < 3 * amagold.bias_error and sghmc.bias > 3 * sghmc.bias_error
-            else "differs"
-            if amagold.bias > 3 * amagold.bias_error
-            else "not resolved",
-        )
-        low = at["sghmc", 0.15]
-        yield (
-            f"{title}: SGHMC's bias increases with ε",
-            "yes",
-            f"J {low.J:.3g} at .15, {sghmc.J:.3g} at .25",
-            "agrees" if sghmc.J - low.J > 3 * (sghmc.J_error**2 + low.J_error**2) ** 0.5 else "not resolved",
-        )
+        rows = Rows(table[table.model == model], "sampler", "step_size")
+        ends = [("sghmc", 0.25), ("amagold", 0.25)]
+        yield rows.judge(f"{title}, ε = .25: SGHMC's J against AMAGOLD's", "much lower in AMAGOLD", ends, lower)
+        what = f"{title}, ε = .25: AMAGOLD close to full-batch L2MC"
+        yield rows.judge(what, "close, growing with ε", [*ends, ("l2mc", 0.25)], near)
+        what = f"{title}, ε = .25: J that would stay with more draws"
+        yield rows.judge(what, "AMAGOLD is unbiased, SGHMC is not", ends, biases)
+        steps = [("sghmc", size) for size in (0.15, 0.2, 0.25)]
+        yield rows.judge(f"{title}: SGHMC's bias increases with ε, from .15 on", "yes", steps, increases)
+
+
+def lower(sghmc, amagold):
+    here = f"{sghmc.J:.3g} ± {sghmc.J_error:.1g} against {amagold.J:.3g} ± {amagold.J_error:.1g}"
+    return here, decided(apart(sghmc, amagold, "J"))
+
+
+def near(sghmc, amagold, l2mc):
+    here = f"{amagold.J:.3g} against {l2mc.J:.3g} (floor {amagold.floor:.2g}); SGHMC {sghmc.J:.3g}"
+    return here, "agrees" if amagold.J - l2mc.J < sghmc.J - amagold.J else "differs: nearer to SGHMC's"
+
+
+def biases(sghmc, amagold):
+    """Is SGHMC's bias seen, and AMAGOLD's not."""
+    here = f"{amagold.bias:.1g} ± {amagold.bias_error:.1g} and {sghmc.bias:.2g} ± {sghmc.bias_error:.1g}"
+    if amagold.bias > 3 * amagold.bias_error:
+        return here, "differs: AMAGOLD's bias is significant"
+    return here, "agrees" if sghmc.bias > 3 * sghmc.bias_error else "not resolved"
+
+
+def increases(*rows):
+    """The bias at the last step size against the first."""
+    here = "bias " + ", ".join(f"{row.bias:.3g} ± {row.bias_error:.1g} at {row.step_size:g}" for row in rows)
+    return here, decided(apart(rows[-1], rows[0], "bias"))

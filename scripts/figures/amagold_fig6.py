@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, NAMES, clean
+from verdicts import Rows, apart, decided
 
 SOURCE = "AMAGOLD, Figure 6"
 TABLES = ("amagold_fig1_density", "amagold_fig1")
@@ -38,21 +39,19 @@ def draw(densities: pd.DataFrame, table: pd.DataFrame) -> Figure:
 
 
 def compare(densities: pd.DataFrame, table: pd.DataFrame):
-    """What the appendix says of these densities, by J of single chains."""
-    at = {(row.sampler, row.step_size): row for row in table[table.tuned_to.isna() & (table.word != "AE")].itertuples()}
+    """What the appendix says of these densities, by J."""
+    rows = Rows(table[table.tuned_to.isna() & (table.word != "AE")], "sampler", "step_size")
+
+    def slowly(slow, fast):
+        here = f"J of one chain {slow.J_one:.2g} against {fast.J_one:.2g}"
+        return here, "agrees" if slow.J_one > 3 * fast.J_one else "differs"
+
+    def farther(one, other):
+        here = f"J of all chains {one.J:.4f} ± {one.J_error:.4f} against {other.J:.4f} ± {other.J_error:.4f}"
+        return here, decided(apart(one, other, "J"))
+
     for name in ("sghmc", "amagold"):
-        slow, fast = at[name, 0.01], at[name, 0.15]
-        yield (
-            f"{NAMES[name]} at ε = .01 has not converged in the chain's length, at .15 it has nearly",
-            "moves too slowly",
-            f"J of one chain {slow.J_one:.2g} against {fast.J_one:.2g}",
-            "agrees" if slow.J_one > 3 * fast.J_one else "differs",
-        )
-    one, other = at["sghmc", 0.15], at["amagold", 0.15]
-    away = (one.J - other.J) / (one.J_error**2 + other.J_error**2) ** 0.5
-    yield (
-        "ε = .15: SGHMC farther from the truth than AMAGOLD",
-        "visibly",
-        f"J of all chains {one.J:.4f} ± {one.J_error:.4f} against {other.J:.4f} ± {other.J_error:.4f}",
-        "agrees" if away > 3 else f"not resolved: {away:.1f} standard errors apart",
-    )
+        what = f"{NAMES[name]} at ε = .01 has not converged in the chain's length, at .15 it has nearly"
+        yield rows.judge(what, "moves too slowly", [(name, 0.01), (name, 0.15)], slowly)
+    what = "ε = .15: SGHMC farther from the truth than AMAGOLD"
+    yield rows.judge(what, "visibly", [("sghmc", 0.15), ("amagold", 0.15)], farther)

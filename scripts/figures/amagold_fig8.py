@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, clean
+from verdicts import Rows, mark_diverged
 
 SOURCE = "AMAGOLD, Figure 8"
 TABLES = ("amagold_logistic_acceptance",)
@@ -19,14 +20,15 @@ def draw(table: pd.DataFrame) -> Figure:
     """Acceptance over step size."""
     figure, panel = pyplot.subplots(figsize=(4.8, 3.3), layout="constrained")
     panel.errorbar(table.step_size, table.accepted, table.accepted_error, color=COLOURS["amagold"], marker="o", ms=4)
-    last = table.iloc[-1]
-    panel.annotate(
-        f"{last.accepted:.2f}".lstrip("0"),
-        (last.step_size, last.accepted),
-        (-8, -4),
-        textcoords="offset points",
-        ha="right",
-    )
+    mark_diverged(panel, table, "step_size", "accepted")
+    for last in table.dropna(subset="accepted")[-1:].itertuples():
+        panel.annotate(
+            f"{last.accepted:.2f}".lstrip("0"),
+            (last.step_size, last.accepted),
+            (-8, -4),
+            textcoords="offset points",
+            ha="right",
+        )
     panel.set(xscale="log", ylim=(0, 1.03), xlabel="step size ε", ylabel="acceptance")
     clean(panel)
     panel.set_title("Acceptance is high until the largest step size", fontsize=10)
@@ -35,18 +37,18 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def compare(table: pd.DataFrame):
     """High over a large range, dropping at the end."""
-    at = {row.step_size: row for row in table.itertuples()}
-    low = min(row.accepted for size, row in at.items() if size <= 5e-4)
-    yield (
-        "acceptance at every ε up to 5e-4",
-        "sufficiently high for a large range",
-        f"at least {low:.3f}",
-        "agrees" if low > 0.6 else "differs",
-    )
-    last, before = at[5e-3], at[1e-3]
-    yield (
-        "acceptance at the largest ε, .005",
-        "may become very low",
-        f"{last.accepted:.3f} ± {last.accepted_error:.3f} ({before.accepted:.3f} at .001)",
-        "agrees" if last.accepted < 0.5 * before.accepted else "differs: it drops, but not to a half of that at .001",
-    )
+    rows = Rows(table, "sampler", "step_size")
+
+    def high(*small):
+        low = min(row.accepted for row in small)
+        return f"at least {low:.3f}", "agrees" if low > 0.6 else "differs"
+
+    def drops(last, before):
+        here = f"{last.accepted:.3f} ± {last.accepted_error:.3f} ({before.accepted:.3f} at .001)"
+        low = last.accepted < 0.5 * before.accepted
+        return here, "agrees" if low else "differs: it drops, but not to a half of that at .001"
+
+    keys = [("amagold", size) for size in (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4)]
+    yield rows.judge("acceptance at every ε up to 5e-4", "sufficiently high for a large range", keys, high)
+    keys = [("amagold", 5e-3), ("amagold", 1e-3)]
+    yield rows.judge("acceptance at the largest ε, .005", "may become very low", keys, drops)

@@ -1,0 +1,65 @@
+"""Verdicts on rows of a table, where runs or some of their chains may have diverged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+from matplotlib.axes import Axes
+from style import NAMES
+
+
+class Rows:
+    """The rows of finished runs, by the values of some columns, of which ``sampler`` is the first."""
+
+    def __init__(self, table: pd.DataFrame, *columns: str):
+        self.table = table
+        done = table[table.status == "done"].itertuples()
+        self.at = {tuple(getattr(row, column) for column in columns): row for row in done}
+
+    def judge(self, what: str, paper: str, keys: list[tuple], verdict: Callable) -> tuple[str, str, str, str]:
+        """A row of the comparison. ``verdict`` of the rows of ``keys`` is what is measured, and the verdict on it;
+        where one of them is missing, or chains of it diverged, that is the verdict."""
+        lost = next(filter(None, map(self.lost, keys)), None)
+        return (what, paper, *(("", lost) if lost else verdict(*(self.at[key] for key in keys))))
+
+    def lost(self, key: tuple) -> str | None:
+        """The verdict on a row that cannot be judged; None on one that can be."""
+        name = NAMES[key[0]]
+        if key in self.at:
+            row = self.at[key]
+            if not getattr(row, "frozen", 0) > 0:
+                return None
+            return f"differs: {row.frozen:.0f} of {row.frozen + row.chains:.0f} chains of {name} diverged"
+        left = self.table[(self.table.sampler == key[0]) & (self.table.status != "done")]
+        if not len(left):
+            return f"not comparable: no run of {name}"
+        row = left.iloc[0]
+        return f"{'differs' if row.status == 'diverged' else 'not comparable'}: {name}, {row.why}"
+
+
+def mark_diverged(panel: Axes, part: pd.DataFrame, x: str, y: str) -> None:
+    """A black cross on points some chains of which diverged, at the top where all did."""
+    if "frozen" not in part:
+        return
+    some = part[part.frozen > 0]
+    panel.plot(some[x], some[y], "x", color="black", ms=8, zorder=5)
+    none = some[some[y].isna()]
+    panel.plot(none[x], [0.98] * len(none), "x", color="black", ms=8, transform=panel.get_xaxis_transform())
+
+
+def apart(one, other, column: str) -> float:
+    """By how many of their standard errors the first row's number is above the second's."""
+    errors = [getattr(row, f"{column}_error") for row in (one, other)]
+    return (getattr(one, column) - getattr(other, column)) / (errors[0] ** 2 + errors[1] ** 2) ** 0.5
+
+
+def decided(away: float, least: float = 3.0, sides: tuple[str, str] = ("agrees", "differs")) -> str:
+    """The verdict on a difference of ``away`` standard errors: which side it is on, where it is on one."""
+    word = sides[0] if away > least else sides[1] if away < -least else "not resolved"
+    return f"{word}: {away:.1f} standard errors apart" if word != "agrees" else word
+
+
+def timed(ratio: float, sides: tuple[str, str]) -> str:
+    """The verdict on a ratio of seconds: below 1/1.5, above 1.5; between, a machine's load may have made it."""
+    return sides[0] if ratio < 1 / 1.5 else sides[1] if ratio > 1.5 else "not decided: within the spread of timings"

@@ -126,8 +126,14 @@ def section(name: str, module, shown, results: Path) -> tuple[str, str]:
         lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
         lines.append("")
     lines += [f"*{made(name, scale, results / scale / 'tables')}*\n" for name in module.TABLES]
-    counts = pd.Series([row[3].split()[0].strip(":;,") for row in rows]).value_counts()
+    counts = pd.Series([short(row[3]) for row in rows]).value_counts()
     return "\n".join(lines), ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+
+
+def short(verdict: str) -> str:
+    """A verdict's first word; of one that begins with "not" the second, too."""
+    words = [word.strip(":;,.") for word in verdict.split()]
+    return " ".join(words[: 1 + (words[0] == "not")])
 
 
 def made(table: str, scale: str, folder: Path) -> str:

@@ -96,12 +96,11 @@ def compare(table: pd.DataFrame):
     )
     drift = done[(done.sampler == "hmc") & (done.lr == done.lr.max())].sort_values("step").kinetic_temperature
     here = f"{drift.iloc[0]:.3f} to {drift.iloc[-1]:.3f}"
-    cause = "not comparable: here it falls first, to the potential, which is far from equilibrium"
     yield (
         "HMC at the largest ℓ: kinetic temperature drifts in the cycle",
         "1 to above 1.1",
         here,
-        ("agrees" if drift.iloc[-1] > 1.05 else "differs") if same else cause,
+        "agrees" if drift.iloc[-1] - drift.iloc[0] > 0.05 else "differs: less",
     )
     spread = {name: np.ptp(ends.loc[name].potential_per_datum) for name in ("ggmc", "hmc")}
     yield (

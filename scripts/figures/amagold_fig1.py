@@ -99,7 +99,7 @@ def compare(table: pd.DataFrame, densities: pd.DataFrame):
     plain = Rows(table[table.tuned_to.isna()], "sampler", "word", "step_size")
 
     def biased(row, amagold):
-        here = f"J of all chains {row.J:.4f} ± {row.J_error:.4f} against {amagold.J:.4f} ± {amagold.J_error:.4f}"
+        here = f"J of all chains {row.J:.3g} ± {row.J_error:.1g} against {amagold.J:.3g} ± {amagold.J_error:.1g}"
         return here, decided(apart(row, amagold, "J"))
 
     for word, name in (("EA", "as in the code (EA)"), ("AE", "as printed (AE)")):
@@ -134,16 +134,18 @@ def compare(table: pd.DataFrame, densities: pd.DataFrame):
 
     def tuned(row):
         if not fixed:
-            return f"J of all chains {row.J:.4f} ± {row.J_error:.4f}", "not comparable: no fixed step size"
+            return f"J of all chains {row.J:.3g} ± {row.J_error:.1g}", "not comparable: no fixed step size"
         best = min(fixed, key=lambda other: other.J)
-        here = f"J of all chains {row.J:.4f} ± {row.J_error:.4f} at ε = {row.step_size:.3f}, "
-        here += f"{best.J:.4f} ± {best.J_error:.4f} at the best fixed one, {best.step_size:g}"
+        here = f"J of all chains {row.J:.3g} ± {row.J_error:.1g} at ε = {row.step_size:.3f}, "
+        here += f"{best.J:.3g} ± {best.J_error:.1g} at the best fixed one, {best.step_size:g}"
         away = apart(row, best, "J")
         return here, "agrees" if away < 3 else f"differs: {away:.1f} standard errors above"
 
     def reached(row):
         error = getattr(row, "accepted_error", float("nan"))
-        return f"{row.accepted:.3f} ± {error:.3f} (over chains)", close(row.accepted, 0.85, error)
+        return f"{row.accepted:.3f} ± {error:.3f} (over chains)", close(
+            row.accepted, 0.85, error
+        ) if error > 0 else "not decided: no error"
 
     found = Rows(table[table.tuned_to.notna()], "sampler")
     yield found.judge("tuned from ε = .01", "estimates the density accurately", [("amagold",)], tuned)

@@ -47,7 +47,7 @@ def compare(densities: pd.DataFrame, table: pd.DataFrame):
         return here, "agrees" if slow.J_one > 3 * fast.J_one else "differs"
 
     def farther(one, other):
-        here = f"J of all chains {one.J:.4f} ± {one.J_error:.4f} against {other.J:.4f} ± {other.J_error:.4f}"
+        here = f"J of all chains {one.J:.3g} ± {one.J_error:.1g} against {other.J:.3g} ± {other.J_error:.1g}"
         return here, decided(apart(one, other, "J"))
 
     for name in ("sghmc", "amagold"):

@@ -12,8 +12,8 @@ of L leapfrog steps (HMC) or after every step (Langevin with a fresh momentum, w
 momentum and non-reversible acceptance). Effective sample size per 1,000 leapfrog steps over the step size, a line an L
 or α; the thick one has a sampler's best point. The talk states the claim without data or settings: 20 data of 20
 features (above) and 100 of 10 (below), both made by the model, the grids, and δ = 1 − α are our choices. Dispersed
-starts; the first 2,000 leapfrog steps of each chain are dropped, since some chains take many hundreds to come back. One
-that takes still longer (at α = .95, ε = .045) counts against its sampler, and the last row below shows it: log τ² rarely
+starts; the first 2,000 leapfrog steps of each chain are dropped, since some take many hundreds to come back. One that
+takes still longer (at α = .95, ε = .045) counts against its sampler, and the last row below shows it: log τ² rarely
 exceeds 2.
 With 100 data every Gibbs update renews log τ²: its ESS is 1,000/L, whatever the method, and tells nothing but how many
 updates were made. Where a best point lies at the edge of its grid and a wider grid could change the verdict, nothing is

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments import grid
 from experiments.config import compose, options
 from experiments.graph import plan
 from experiments.grid import configurations, sweep
@@ -59,6 +60,14 @@ def test_a_network_s_chain_is_a_string_of_segments():
     assert lengths(config) == list(range(30, 301, 30))
     assert lengths({**config, "epochs": 450}) == [30, 45]
     assert lengths(compose(["model=banana", "step_size=.1", "cycles=70"])) == [70]
+
+
+def test_a_task_does_not_depend_on_where_the_data_lie(monkeypatch):
+    monkeypatch.delenv("SGMCMC_DATA", raising=False)
+    one = configurations("amagold_table2", ("scale=smoke",))
+    monkeypatch.setenv("SGMCMC_DATA", "/elsewhere")
+    grid._composed.cache_clear()
+    assert configurations("amagold_table2", ("scale=smoke",)) == one
 
 
 @pytest.mark.slow

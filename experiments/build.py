@@ -19,6 +19,7 @@ from torch import Tensor
 
 from experiments.config import PAPER_FRICTION, planned_cycles, sampler_row
 from sgmcmc.chain import Plan
+from sgmcmc.compiled import pays, why_eager
 from sgmcmc.data import Data, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
@@ -268,8 +269,9 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel) -> Plan:
     if epochs is None:
         batch = (config["batch_size"] or size) if kernel.gradient == "minibatch" else size
         epochs = kernel.steps * batch / size if size and kernel.gradient != "none" else 0.0
+    cycles = count_cycles(config, potential, kernel)
     return Plan(
-        cycles=count_cycles(config, potential, kernel),
+        cycles=cycles,
         burn_in=config["burn_in"],
         thin=config["thin"],
         keep=config["keep"],
@@ -280,7 +282,18 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel) -> Plan:
         trace=config["trace"],
         trace_cycles=tuple(config["trace_cycles"] or ()),
         epochs_per_cycle=float(epochs),
+        compile=compiles(config, potential, kernel, cycles),
     )
+
+
+def compiles(config: dict, potential: Potential, kernel: Kernel, cycles: int) -> bool:
+    """Whether the cycles are compiled graphs: ``compile``, or by ``auto`` where that saves more than it costs."""
+    asked, reason = config.get("compile"), why_eager(kernel, potential)
+    if asked is True and reason:
+        raise SettingError("compile", "true", f"{reason}; leave compile out")
+    if asked in (True, False):
+        return asked
+    return reason is None and pays(kernel, config["chains"], potential.dim, cycles)
 
 
 def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:

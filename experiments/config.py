@@ -126,6 +126,7 @@ class Settings:
     views: Any = None
     trace: Any = None
     trace_cycles: Any = None
+    compile: Any = None
     progress: bool | None = None
     debug: bool = False
     points: Any = None  # an experiment's paired settings, of which ``point`` chooses one
@@ -265,7 +266,7 @@ WAYS = (STEP, FRICTION, LENGTH, CYCLE)
 
 # What a chain's law does not depend on. Its length is not part of its identity either (a longer run continues a
 # shorter one): no schedule depends on the whole length.
-NOT_IDENTITY = ("name", "output", "device", "scale", "trace", "trace_cycles", "progress", "debug", *LENGTH)
+NOT_IDENTITY = ("name", "output", "device", "scale", "trace", "trace_cycles", "compile", "progress", "debug", *LENGTH)
 
 
 def register() -> None:
@@ -594,6 +595,12 @@ def _trace(setting, value):
     return count(setting, int(value) if value is True else value)
 
 
+def _compile(setting, value):
+    if value not in ("auto", True, False):
+        raise SettingError(setting, value, "must be auto, true or false")
+    return value
+
+
 _CASTS = {
     "seed": lambda setting, value: count(setting, value, 0),
     "chains": count,
@@ -630,6 +637,7 @@ _CASTS = {
     "tune.target": lambda setting, value: number(setting, value, 0, 1, "an acceptance between 0 and 1"),
     "views": count,
     "trace": _trace,
+    "compile": _compile,
     "trace_cycles": _cycle_list,
 }
 
@@ -709,6 +717,8 @@ def _filled(config: dict, said) -> dict:
     _fill_data(config, network, said)
     _fill_start(config, network, said)
     _check_exact(config, word)
+    if config["compile"] is None:
+        del config["compile"]  # the tasks of grids that were begun without it are known by their whole dict
     config["chains"] = _chains(config)
     config["name"] = config["name"] or "-".join([target, *([data] if data != "none" else []), sampler["name"]])
     return config

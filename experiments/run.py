@@ -8,6 +8,7 @@ import os
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -20,7 +21,7 @@ from experiments.build import Pieces, build
 from experiments.command_line import DIVERGED, DONE, INTERRUPTED, show
 from experiments.config import folder, identity, planned_cycles, scientific
 from sgmcmc import chain as engine
-from sgmcmc import diagnostics
+from sgmcmc import compiled, diagnostics
 from sgmcmc.errors import SettingError, StoreError
 
 STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
@@ -52,6 +53,9 @@ def run(config: dict) -> int:
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # more chains in more processes are worth more than more threads, and never collapse
     pieces = build(config)
+    begun = _begun_compiled(config, path)
+    if begun is not None:  # a run that is continued stays what it was begun as
+        pieces.plan = replace(pieces.plan, compile=begun)
     store = sgmcmc.RunFolder(
         path,
         {"hash": identity(config), "law": sgmcmc.LAW, "settings": scientific(config)},
@@ -62,6 +66,16 @@ def run(config: dict) -> int:
     )
     with store:
         say = Voice(config, pieces, path)
+
+        def tell(text: str) -> None:
+            say.tell(text)
+            store.log(text)
+
+        def report(chain, row) -> None:
+            if say.first is None:
+                store.status(compiled=chain.compiled)
+            say.report(chain, row)
+
         try:
             result = sgmcmc.run(
                 pieces.kernel,
@@ -72,7 +86,8 @@ def run(config: dict) -> int:
                 say.starting(pieces.initial),
                 pieces.predictions,
                 store,
-                say.report,
+                report,
+                tell,
             )
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
@@ -144,6 +159,15 @@ def _finished(config: dict, path: Path) -> int | None:
     return DONE
 
 
+def _begun_compiled(config: dict, path: Path) -> bool | None:
+    """Whether the run in the folder is compiled; None where there is none that says so."""
+    try:
+        status = json.loads((path / "status.json").read_text())
+        return status["compiled"] if status["identity"]["hash"] == identity(config) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 class Voice:
     """What a run says: its plan, a row now and then, a bar on a terminal, its summary."""
 
@@ -185,6 +209,12 @@ class Voice:
             lines.append("the acceptance probability is exact, and is monitored: the chain is not corrected")
         else:
             lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
+        if plan.compile:
+            takes = _duration(compiled.seconds(kernel))
+            lines.append(f"compiled: {takes} or so before the first cycle, less where the like was compiled before")
+        if self.config.get("compile") in (True, False) and self.config["compile"] != plan.compile:
+            begun = "compiled" if plan.compile else "not compiled"
+            lines.append(f"the run was begun {begun}, and stays so")
         return lines
 
     def estimate(self) -> list[str]:

@@ -7,6 +7,7 @@ Everything here is measured on the path that real runs take: ``trajectory.run_tr
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -61,6 +62,7 @@ class Row:
     coin: bool = False
     fails: dict = field(default_factory=dict)
     free: tuple[str, ...] = ()
+    compiled: bool = False  # (iv) by compiled graphs
     slopes: bool = False  # whether the energy errors' powers of h are measured: they do not depend on the policies
 
     @property
@@ -624,8 +626,10 @@ def invariance(row: Row, name: str, dtype: torch.dtype, chains: int, seed: Seed)
     target, _ = make_target(name, row)
     kernel = build(row, target, row.step_size(name), dtype)
     theta = torch.tensor(draws(name, row.temperature, chains, seed.positions)).to(dtype)
-    chain = Chain(kernel, target, Plan(cycles=DECISIONS), Random(seed.number), chains, lambda: theta)
+    plan = Plan(cycles=DECISIONS, compile=row.compiled)
+    chain = Chain(kernel, target, plan, Random(seed.number), chains, lambda: theta)
     chain.begin()
+    chain.compile(warnings.warn)
     for _ in range(DECISIONS):
         chain.advance()
     (state,) = chain.states

@@ -11,6 +11,7 @@ import math
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc import momentum
+from sgmcmc.compiled import CannotCompile, Compiled
 from sgmcmc.diagnostics import (
     Ensemble,
     configurational_temperature,
@@ -34,6 +36,9 @@ from sgmcmc.trajectory import Record, State, evaluate, run_trajectory, start
 RUNNING, DONE, DIVERGED, INTERRUPTED = "running", "done", "diverged", "interrupted"
 HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be written
 MASS_BATCHES = 32  # minibatches that the mass is estimated from (Wenzel et al. 2020)
+# What a row of metrics sums up over its cycles and the chains that are alive; the first three where they are finite.
+SUMS = ("delta_potential", "delta_kinetic", "log_accept", "potential", "accept_prob", "accepted")
+SUMS += ("number", "finite", "not_finite")
 
 
 class Interrupted(BaseException):
@@ -78,7 +83,8 @@ class Plan:
     ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h;
     then frozen). ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
     ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
-    ``epochs_per_cycle`` is for the column ``epoch`` alone.
+    ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target
+    and the sampler can be (``sgmcmc.compiled``); a run that is continued stays what it was begun as.
     """
 
     cycles: int
@@ -92,6 +98,36 @@ class Plan:
     trace: int | None = None
     trace_cycles: tuple[int, ...] = ()
     epochs_per_cycle: float = 0.0
+    compile: bool = False
+
+    def draws_after(self, cycle: int) -> bool:
+        """Whether the state after the ``cycle``-th cycle, from 1, is a draw."""
+        return cycle > self.burn_in and (cycle - self.burn_in) % self.thin == 0
+
+
+@dataclass
+class Moments:
+    """Running moments of draws (Welford): their number, and mean and sum of squared deviations ``[chains, dim]``."""
+
+    count: Tensor  # float64, no dimension
+    mean: Tensor  # float64
+    m2: Tensor  # float64
+
+    @classmethod
+    def none(cls, theta: Tensor) -> Moments:
+        zeros = torch.zeros_like(theta, dtype=torch.float64)
+        return cls(zeros.new_zeros(()), zeros, zeros.clone())
+
+    def counting(self, theta: Tensor, weight) -> Moments:
+        """With one draw more (``weight`` 1), or as they are (0)."""
+        count, delta = self.count + weight, theta.double() - self.mean
+        mean = self.mean + weight * delta / count.clamp(min=1)
+        return Moments(count, mean, self.m2 + weight * delta * (theta.double() - mean))
+
+    def values(self) -> dict:
+        """As a checkpoint and ``Result`` hold them; empty before the first draw."""
+        count = int(self.count)
+        return {"count": count, "mean": self.mean, "m2": self.m2} if count else {}
 
 
 @dataclass
@@ -108,8 +144,9 @@ class Result:
     seconds: float = 0.0
     kernel: Kernel | None = None
     ensembles: dict[str, Ensemble] = field(default_factory=dict)
-    moments: dict[str, Tensor] = field(default_factory=dict)  # of all draws, kept or not: see ``Chain.add_moments``
+    moments: dict[str, Tensor] = field(default_factory=dict)  # of all draws, kept or not: see ``Moments``
     frozen: list[int] = field(default_factory=list)  # chains that diverged under monitor
+    compiled: bool = False
 
 
 class Chain:
@@ -139,18 +176,21 @@ class Chain:
         self.groups = [range(chains)] if together else [range(i, i + 1) for i in range(chains)]
         self.predictions = predictions or {}
         self.initial = initial
+        self.chains = chains
         self.base = kernel
         self.states: list[State] = []
         self.cycle = 0
         self.tuning = torch.zeros(1 if isinstance(kernel.step_size, float) else chains, dtype=torch.float64)
         self.mass = kernel.mass
-        self.accepted = self.proposed = 0
+        self.accepted_before = self.proposed = 0  # accepted before this row's cycles
         self.seconds = 0.0
-        self.moments: dict[str, Tensor] = {}
+        self.moments: Moments | None = None
         self.ensembles: dict[str, Ensemble] = {}
         self.fits: list[dict] = [{} for _ in self.groups]
-        self.sums: dict[str, float] = {}
+        self.sums = torch.zeros(len(SUMS), dtype=torch.float64, device=random.device)
         self.row_start = (0, 0.0)
+        self.compiled = plan.compile
+        self.cycle_graph: Compiled | None = None
         self.signals = Signals()
 
     # -- beginning, resuming -----------------------------------------------------------------------
@@ -175,11 +215,12 @@ class Chain:
             "accepted": self.accepted,
             "proposed": self.proposed,
             "seconds": self.seconds,
-            "moments": self.moments,
+            "moments": self.moments.values() if self.moments else {},
             "ensembles": {name: ensemble.state() for name, ensemble in self.ensembles.items()},
             "fits": self.fits,
-            "sums": self.sums,
+            "sums": dict(zip(SUMS, self.sums.tolist(), strict=True)),
             "row_start": list(self.row_start),
+            "compiled": self.compiled,
         }
 
     def resume(self, saved: dict) -> None:
@@ -188,13 +229,39 @@ class Chain:
         self.states = [
             State(*(None if value is None else value.to(device) for value in values)) for values in saved["states"]
         ]
-        self.cycle, self.accepted, self.proposed = saved["cycle"], saved["accepted"], saved["proposed"]
+        self.cycle, self.proposed = saved["cycle"], saved["proposed"]
         self.seconds, self.fits = saved["seconds"], saved["fits"]
-        self.moments = {key: _to(value, device) for key, value in saved["moments"].items()}
+        if saved["moments"]:
+            values = (saved["moments"][name] for name in ("count", "mean", "m2"))
+            self.moments = Moments(*(torch.as_tensor(one, dtype=torch.float64).to(device) for one in values))
         self.ensembles = {name: Ensemble.from_state(value, device) for name, value in saved["ensembles"].items()}
         self.tuning, self.mass = saved["tuning"], saved["mass"]
-        self.sums, self.row_start = saved["sums"], tuple(saved["row_start"])
+        sums = [saved["sums"].get(name, 0.0) for name in SUMS]
+        self.sums, self.row_start = torch.tensor(sums, dtype=torch.float64, device=device), tuple(saved["row_start"])
+        self.accepted_before = saved["accepted"] - int(saved["sums"].get("accepted", 0))
+        self.compiled = saved.get("compiled", False)
         self.kernel = replace(self._tuned(), mass=self.mass)
+
+    def compile(self, tell: Callable[[str], object]) -> None:
+        """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly."""
+        if not self.compiled:
+            return
+        state, graph = self.states[0], Compiled(run_cycle)
+        moments = self.moments or Moments.none(state.theta)
+        self.weights = [torch.tensor(weight, dtype=torch.float64, device=state.theta.device) for weight in (0.0, 1.0)]
+        arguments = self.random, self.cycle, self.groups[0], self.sums, moments, self.weights[1]
+        try:
+            graph.prepare(self.kernel, self.potential, state, *arguments)
+        except CannotCompile as error:
+            self.compiled = False
+            tell(f"the run is not compiled: {error}")
+        else:
+            self.cycle_graph, self.moments = graph, moments
+
+    @property
+    def accepted(self) -> int:
+        """Accepted trajectories so far, over chains."""
+        return self.accepted_before + int(self.sums[SUMS.index("accepted")])
 
     # -- one cycle ---------------------------------------------------------------------------------
 
@@ -202,36 +269,54 @@ class Chain:
         """One cycle of every chain; returns the rows of its trace, where it is traced."""
         clock, index, trace = time.perf_counter(), self.cycle, []
         traced = bool(self.plan.trace) and (not self.plan.trace_cycles or index + 1 in self.plan.trace_cycles)
-        probabilities, new_states, new_fits = [], [], []
-        record_sums: dict[str, float] = {}
-        accepted = proposed = 0
+        draws = self.plan.draws_after(index + 1)
         self.signals.armed = True
+        if traced or self.cycle_graph is None:
+            states, fits, probabilities, sums = self._eager_cycle(index, trace if traced else None)
+        if self.cycle_graph is None:
+            moments = None
+        else:  # of a traced cycle the eager evaluation was for the trace alone
+            arguments = self.random, index, self.groups[0], self.sums, self.moments, self.weights[draws]
+            state, probabilities, sums, moments = self.cycle_graph(
+                self.kernel, self.potential, self.states[0], *arguments
+            )
+            states, fits = [state], self.fits
+        # From here on the cycle counts: an interruption before this line leaves the chain as it was.
+        self.signals.armed = False
+        self.states, self.fits, self.sums = states, fits, sums
+        if moments is not None:
+            self.moments = moments
+        elif draws:
+            theta = self.theta
+            self.moments = (self.moments or Moments.none(theta)).counting(theta, 1.0)
+        self.proposed += self.chains
+        self.cycle += 1
+        if self.cycle <= self.plan.burn_in:
+            self._adapt(probabilities)
+        self.seconds += time.perf_counter() - clock
+        return trace
+
+    def _eager_cycle(self, index: int, trace: list[dict] | None) -> tuple:
+        """New states and fits, probabilities of acceptance and sums, group after group; the chain stays as it is."""
+        states, fits, probabilities, sums = [], [], [], torch.zeros_like(self.sums)
         for number, group in enumerate(self.groups):
             state = self.states[number]
             if hasattr(self.potential, "counter"):  # random augmentation: another draw for each evaluation of U
                 self.potential.counter = (index + 1) * len(self.groups) + number
-            observe = self._observer(state, index, group, trace) if traced else None
+            observe = None if trace is None else self._observer(state, index, group, trace)
             kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor([number]))
             state, record = run_trajectory(kernel, self.potential, state, self.random, index, group, observe)
             kept = bool(record.accepted.all())
-            new_fits.append(dict(getattr(self.potential, "fit", {})) if kept else self.fits[number])
+            fits.append(dict(getattr(self.potential, "fit", {})) if kept else self.fits[number])
             probabilities.append(record.accept_prob)
-            _add(record_sums, record, state.alive)
-            accepted += int(record.accepted.sum())
-            proposed += len(record.accepted)
-            new_states.append(self._gibbs(state, index, group))
-        # From here on the cycle counts: an interruption before this line leaves the chain as it was.
-        self.signals.armed = False
-        self.states, self.fits = new_states, new_fits
-        for key, value in record_sums.items():
-            self.sums[key] = self.sums.get(key, 0.0) + value
-        self.accepted += accepted
-        self.proposed += proposed
-        self.cycle += 1
-        if self.cycle <= self.plan.burn_in:
-            self._adapt(torch.cat(probabilities))
-        self.seconds += time.perf_counter() - clock
-        return trace
+            sums = sums + summed(record, state.alive)
+            states.append(self._gibbs(state, index, group))
+        return states, fits, torch.cat(probabilities), self.sums + sums
+
+    @property
+    def theta(self) -> Tensor:
+        """The positions of all chains."""
+        return self.states[0].theta if len(self.states) == 1 else torch.cat([state.theta for state in self.states])
 
     def _gibbs(self, state: State, index: int, group: range) -> State:
         """Other Markov updates between trajectories; U and its gradient are the new position's."""
@@ -251,7 +336,7 @@ class Chain:
             self.tuning = self.tuning + gain * (miss.mean() if len(self.tuning) == 1 else miss)
             self.kernel = replace(self._tuned(), mass=self.mass)
         if self.plan.estimate_mass:
-            self._set_mass(self._estimated_mass(torch.cat([state.theta for state in self.states])))
+            self._set_mass(self._estimated_mass(self.theta))
 
     def _tuned(self) -> Kernel:
         if self.plan.tune is None:
@@ -293,16 +378,6 @@ class Chain:
         mass = (square + 1e-7).sqrt().cpu()  # as the checkpoint gives it back
         moves = getattr(self.potential, "moves", None)
         return mass / mass.min() if moves is None else torch.where(moves.cpu(), mass / mass[moves.cpu()].min(), 1.0)
-
-    def add_moments(self, theta: Tensor) -> None:
-        """Count a draw ``[chains, dim]`` into the running moments (Welford): ``count``, and ``mean`` and ``m2`` float64
-        ``[chains, dim]``, the sum of squared deviations from the mean."""
-        theta = theta.double()
-        if not self.moments:
-            self.moments = {"count": 0, "mean": torch.zeros_like(theta), "m2": torch.zeros_like(theta)}
-        count, delta = self.moments["count"] + 1, theta - self.moments["mean"]
-        mean = self.moments["mean"] + delta / count
-        self.moments = {"count": count, "mean": mean, "m2": self.moments["m2"] + delta * (theta - mean)}
 
     @property
     def share(self) -> float:
@@ -349,8 +424,8 @@ class Chain:
         boundary = self.cycle % self.plan.log_every == 0
         plan, kernel, potential = self.plan, self.kernel, self.potential
         first, began = self.row_start
-        sums, size = self.sums, max(potential.data_size, 1)
-        number = sums.get("number", 0.0) or math.nan
+        sums, size = dict(zip(SUMS, self.sums.tolist(), strict=True)), max(potential.data_size, 1)
+        number = sums["number"] or math.nan
         finite = sums["finite"]
         row = {
             "cycle": self.cycle,
@@ -373,7 +448,8 @@ class Chain:
         row["seconds"] = self.seconds
         row["steps_per_second"] = (self.cycle - first) * kernel.steps / max(self.seconds - began, 1e-9)
         if boundary:
-            self.sums, self.row_start = {}, (self.cycle, self.seconds)
+            self.accepted_before += int(sums["accepted"])
+            self.sums, self.row_start = torch.zeros_like(self.sums), (self.cycle, self.seconds)
         return row
 
     def _temperatures(self) -> dict:
@@ -448,12 +524,14 @@ def run(
     predictions: dict | None = None,
     store=None,
     report: Callable[[Chain, dict | None], None] | None = None,
+    tell: Callable[[str], object] = warnings.warn,
 ) -> Result:
     """Run ``plan.cycles`` cycles of every chain, from the store's last checkpoint where it has one.
 
     ``store`` is a ``RunFolder`` or None: then rows and draws are kept in memory. ``report`` is called after
-    each cycle with the chain and the row of metrics that the cycle completed, or None. Interrupted by a signal,
-    the run writes what is complete and returns with status "interrupted".
+    each cycle with the chain and the row of metrics that the cycle completed, or None. ``tell`` is given a sentence
+    where a run that was to be compiled is not. Interrupted by a signal, the run writes what is complete and returns
+    with status "interrupted".
     """
     chain = Chain(kernel, potential, plan, random, chains, initial, predictions)
     saved = store.load() if store else None
@@ -474,25 +552,22 @@ def run(
 
     with chain.signals as signals:
         try:
+            signals.armed = saved is None  # the warm start may be left, too
             if saved is None:
-                signals.armed = True  # the warm start may be left, too
                 chain.begin()
-                signals.armed = False
             else:
                 chain.resume(saved)
+            signals.armed = True
+            chain.compile(tell)
+            signals.armed = False
             cost, written, held = 0.0, time.perf_counter(), 0
             if saved is None and store:
                 cost = commit()
             status = _finished(chain, plan)
             while status == RUNNING and not signals.arrived:
                 pending["trace"] += chain.advance()
-                past = chain.cycle - plan.burn_in
-                due_draw = past > 0 and past % plan.thin == 0
-                if due_draw:
-                    theta = torch.cat([state.theta for state in chain.states])
-                    chain.add_moments(theta)
-                if due_draw and plan.keep != "none":
-                    pending["draws"].append(theta.cpu())
+                if plan.keep != "none" and plan.draws_after(chain.cycle):
+                    pending["draws"].append(chain.theta.cpu())
                     held += pending["draws"][-1].nbytes
                 row, status = None, _finished(chain, plan)
                 if chain.cycle % plan.log_every == 0 or status != RUNNING:
@@ -518,7 +593,8 @@ def run(
     result.draws = torch.stack(draws) if draws else None
     result.cycles, result.accepted, result.proposed = chain.cycle, chain.accepted, chain.proposed
     result.gradients = chain.cycle * max(kernel.points, 1) * chain.share
-    result.moments = chain.moments
+    result.moments = chain.moments.values() if chain.moments else {}
+    result.compiled = chain.compiled
     result.frozen = [
         group[int(row)]
         for group, state in zip(chain.groups, chain.states, strict=False)  # no states yet: interrupted at the start
@@ -529,29 +605,37 @@ def run(
 
 
 def _finished(chain: Chain, plan: Plan) -> str:
-    if not any(bool(state.alive.any()) for state in chain.states):
+    # Only under monitor do chains freeze.
+    if chain.kernel.acceptance == "monitor" and not any(bool(state.alive.any()) for state in chain.states):
         return DIVERGED
     return DONE if chain.cycle >= plan.cycles else RUNNING
 
 
-def _add(sums: dict[str, float], record: Record, alive: Tensor) -> None:
-    """Add one trajectory's sums over the chains that are alive after it."""
+def run_cycle(
+    kernel: Kernel,
+    potential: Potential,
+    state: State,
+    random: Random,
+    index: int,
+    chains: Tensor,
+    sums: Tensor,
+    moments: Moments,
+    weight: Tensor,
+) -> tuple[State, Tensor, Tensor, Moments]:
+    """A trajectory with its bookkeeping: the new state, the probability of acceptance, ``SUMS`` and moments."""
+    state, record = run_trajectory(kernel, potential, state, random, index, chains)
+    return state, record.accept_prob, sums + summed(record, state.alive), moments.counting(state.theta, weight)
+
+
+def summed(record: Record, alive: Tensor) -> Tensor:
+    """``SUMS`` of one trajectory over the chains that are alive after it, float64."""
     use = alive | record.accepted
     whole = torch.isfinite(record.delta_potential) & torch.isfinite(record.delta_kinetic)
     finite = use & whole
-    for name in ("delta_potential", "delta_kinetic", "log_accept"):
-        value = getattr(record, name)
-        _accumulate(sums, name, torch.where(finite, value, 0.0).nan_to_num(neginf=0.0).sum())
-    _accumulate(sums, "potential", record.potential[use].sum())
-    _accumulate(sums, "accept_prob", record.accept_prob[use].sum())
-    _accumulate(sums, "accepted", record.accepted[use].sum())
-    _accumulate(sums, "number", use.sum())
-    _accumulate(sums, "finite", finite.sum())
-    _accumulate(sums, "not_finite", (~whole).sum())
-
-
-def _accumulate(sums: dict[str, float], name: str, value: Tensor) -> None:
-    sums[name] = sums.get(name, 0.0) + float(value)
+    changes = (record.delta_potential, record.delta_kinetic, record.log_accept)
+    numbers = [torch.where(finite, value, 0.0).nan_to_num(neginf=0.0) for value in changes]
+    numbers += [torch.where(use, value, 0.0) for value in (record.potential, record.accept_prob, record.accepted)]
+    return torch.stack([one.to(torch.float64) for one in (*numbers, use, finite, ~whole)]).sum(-1)
 
 
 def _to(value, device):

@@ -48,18 +48,28 @@ def threefry(key: tuple[int, int], counter: tuple[int, int]) -> tuple[int, int]:
     return x0, x1
 
 
-def _signed(word: int) -> int:
-    """The int32 whose bits are those of the unsigned 32-bit ``word``."""
+def _signed(word):
+    """The int32 whose bits are those of the unsigned 32-bit ``word``; tensors of int32 are that already."""
+    if isinstance(word, Tensor):
+        return word
     word &= _MASK
     return word - (1 << 32) if word >> 31 else word
 
 
-def threefry_(key: tuple[int, int], x0: Tensor, x1: Tensor) -> None:
-    """Threefry-2x32-20 of int32 counters, in place (int32 sums wrap; shifts are masked to be logical)."""
+def injections(key) -> list:
+    """What Threefry-2x32-20 adds to the counters before the rounds and after every fourth, alternately to both."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    added = [schedule[0], schedule[1]]
+    for group in range(5):
+        added += [schedule[(group + 1) % 3], schedule[(group + 2) % 3] + group + 1]
+    return [_signed(word) for word in added]
+
+
+def rounds_(added: list, x0: Tensor, x1: Tensor) -> None:
+    """The rounds of int32 counters, in place (int32 sums wrap; shifts are masked to be logical)."""
     spare = torch.empty_like(x1)
-    x0 += _signed(schedule[0])
-    x1 += _signed(schedule[1])
+    x0 += added[0]
+    x1 += added[1]
     for group in range(5):
         for rotation in _ROTATIONS[group % 2]:
             x0 += x1
@@ -68,8 +78,13 @@ def threefry_(key: tuple[int, int], x0: Tensor, x1: Tensor) -> None:
             x1 <<= rotation
             x1 |= spare
             x1 ^= x0
-        x0 += _signed(schedule[(group + 1) % 3])
-        x1 += _signed(schedule[(group + 2) % 3] + group + 1)
+        x0 += added[2 * group + 2]
+        x1 += added[2 * group + 3]
+
+
+def threefry_(key: tuple[int, int] | tuple[Tensor, Tensor], x0: Tensor, x1: Tensor) -> None:
+    """Threefry-2x32-20 of int32 counters, in place; the key is two numbers, or two int32 tensors that broadcast."""
+    rounds_(injections(key), x0, x1)
 
 
 class Random:
@@ -87,6 +102,13 @@ class Random:
     def _key(self, stream: str, trajectory: int) -> tuple[int, int]:
         stream_key = threefry(self._root, (STREAMS.index(stream), trajectory >> 32 & _MASK))
         return threefry(stream_key, (trajectory & _MASK, 0))
+
+    def keys(self, stream: str, trajectories: Tensor) -> tuple[Tensor, Tensor]:
+        """The keys of trajectories, int64 ``[n]`` below 2^32, as two int32 tensors ``[n]``."""
+        first = trajectories.to(torch.int32)
+        second = torch.zeros_like(first)
+        threefry_(threefry(self._root, (STREAMS.index(stream), 0)), first, second)
+        return first, second
 
     def _chains(self, chains) -> Tensor:
         if isinstance(chains, Tensor):
@@ -133,11 +155,27 @@ class Random:
     def integers(self, stream: str, trajectory: int, steps, chains, size: int, high: int) -> Tensor:
         """Uniform integers in [0, high), ``[steps, chains, size]`` int64 (64-bit words modulo high)."""
         a, b = self.words(stream, trajectory, steps, chains, size)
-        word = (a.to(torch.int64) & 0x7FFFFFFF) << 32 | (b.to(torch.int64) & _MASK)
-        return word % high
+        return _modulo(a, b, high)
 
     def permutation(self, stream: str, trajectory: int, chains, size: int, step: int = 0) -> Tensor:
         """Uniform permutations of 0 … size − 1, ``[chains, size]`` int64, one a chain."""
         a, b = self.words(stream, trajectory, range(step, step + 1), chains, size)
         word = a[0].to(torch.int64) << 32 | (b[0].to(torch.int64) & _MASK)
         return torch.argsort(word, dim=-1)
+
+
+def _modulo(a: Tensor, b: Tensor, high: int) -> Tensor:
+    """(2^32 (a mod 2^31) + b) mod high, int64, of int32 tensors whose bits are unsigned words."""
+    if high > 1 << 20:
+        return ((a.to(torch.int64) & 0x7FFFFFFF) << 32 | (b.to(torch.int64) & _MASK)) % high
+    # Exact in float64, which vectors divide by faster: all numbers stay below 2^53.
+    first = _remainder((a & 0x7FFFFFFF).to(torch.float64), high)
+    b = b.to(torch.float64)
+    return _remainder(first * (2**32 % high) + torch.where(b < 0, b + 2.0**32, b), high).to(torch.int64)
+
+
+def _remainder(x: Tensor, high: int) -> Tensor:
+    """x mod high of whole numbers 0 ≤ x < 2^52, float64; the quotient's rounding is mended."""
+    rest = x - (x * (1 / high)).floor() * high
+    rest = torch.where(rest < 0, rest + high, rest)
+    return torch.where(rest < high, rest, rest - high)

@@ -215,7 +215,7 @@ class Banana(_Analytic):
     def _slope(self, theta: Tensor) -> Tensor:
         first, second = theta.unbind(-1)
         away = first - second**2 / 4
-        return torch.stack((away, (0.5 - away) * second / 2), -1)
+        return torch.stack((away, (0.5 - away) * second / 2)).mT
 
     def exact(self, chains: int | range, random: Random, temperature: float = 1.0) -> Tensor:
         """Draws of exp(−U/T): z₂, then z₁ given z₂ (whose normaliser does not depend on z₂)."""

@@ -1,0 +1,361 @@
+"""Trajectories as compiled graphs: the functions that run eagerly, traced once and compiled by TorchInductor.
+
+There is no second sampler here. ``Compiled(run_trajectory)`` is ``run_trajectory``: its first call evaluates it
+eagerly, traces it and compiles the trace; every later call runs the graph on other inputs. Inputs are the state,
+the numbers of the program (durations, c, noise scales, M) and the random words, so a new trajectory, a tuned step
+size or an estimated mass compiles nothing anew. The words are Threefry's, drawn for many trajectories at once by a
+graph of their own; being integers they do not depend on how trajectories are put into blocks, and a chain's bits
+do not depend on where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from functools import cache
+from itertools import accumulate
+from operator import attrgetter
+
+import torch
+from torch import Tensor
+
+from sgmcmc.data.minibatches import Minibatches
+from sgmcmc.kernel import Kernel
+from sgmcmc.random import Random, injections, rounds_
+
+logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # it misses CUDA, which nobody asked for
+
+WORDS = 1 << 17  # pairs of words drawn at once, and
+KEYS = 1 << 12  # trajectories whose keys are
+# How many operations Inductor inlines into their users at most. At its default of 30 it takes up to four times as long
+# over the deep, twice-used expressions here, and computes a minibatch's indices anew for every coordinate.
+INLINED = {"realize_opcount_threshold": 20}
+INLINED_ROUNDS = {"realize_opcount_threshold": 8}
+
+
+class CannotCompile(RuntimeError):
+    """Why something runs eagerly, one sentence."""
+
+
+def why_eager(kernel: Kernel, potential) -> str | None:
+    """Why trajectories of this kernel and target are not compiled, or None where they can be."""
+    if not getattr(potential, "together", True):
+        return "chains that run one after another are not compiled"
+    if hasattr(potential, "gibbs"):
+        return "Gibbs updates between trajectories are not compiled"
+    if kernel.random_direction:
+        return "trajectories in a random direction are not compiled"
+    batches = kernel.batches
+    if isinstance(batches, Minibatches) and batches.law == "shuffled" and (not batches.epochs or batches.extra):
+        return "shuffled minibatches are compiled where a trajectory's are whole epochs"
+    return None
+
+
+def seconds(kernel: Kernel) -> float:
+    """About how long compiling takes on one core, the first time; from the disk's cache it takes a third of that."""
+    return 7 + 0.6 * kernel.steps
+
+
+def pays(kernel: Kernel, chains: int, dim: int, cycles: int) -> bool:
+    """Whether a run is so long that compiling saves more than it costs, by what was measured (1 thread).
+
+    Eagerly a step takes 0.25 ms, whatever its size, and 25 ns a random number; compiled, between a twentieth (toys)
+    and a half (1,000 chains of a regression) of that. A whole trajectory is one graph: a long one takes too long.
+    """
+    eagerly = cycles * (0.25e-3 * (kernel.steps + 2) + 25e-9 * 2 * kernel.steps * chains * dim)
+    return kernel.steps <= 64 and eagerly > 3 * seconds(kernel)
+
+
+class Compiled:
+    """``function(kernel, potential, state, random, index, chains, *more)``, compiled at its first call.
+
+    Later calls must have a kernel that differs in step size, friction and mass alone, the same potential, and
+    tensors of the same shapes. ``more`` and what the function returns are tensors and dataclasses of them.
+    ``CannotCompile`` is raised where the function cannot be traced or where no compiler works.
+    """
+
+    def __init__(self, function: Callable):
+        self.function = function
+        self._graph: Callable | None = None
+
+    def __call__(self, kernel: Kernel, potential, state, random: Random, index: int, chains, *more):
+        if self._graph is None:
+            self.prepare(kernel, potential, state, random, index, chains, *more)
+        inputs = self._taken((state, *more)) + self._program(kernel, index) + self._words(random).of(index)
+        return self._result(self._graph(*inputs))
+
+    def _taken(self, parts: tuple) -> list[Tensor]:
+        """The parts' tensors as the graph has them in memory."""
+        tensors = [tensor for take, part in zip(self._take, parts, strict=True) for tensor in take(part)]
+        if self._strides is None:
+            self._strides = [self._laid_out(tensor).stride() for tensor in tensors]
+        return [
+            tensor if tensor.stride() == stride else self._laid_out(tensor)
+            for tensor, stride in zip(tensors, self._strides, strict=True)
+        ]
+
+    def _laid_out(self, tensor: Tensor) -> Tensor:
+        """Coordinate by coordinate in memory where there are no data: vectors then run over chains."""
+        return tensor.mT.contiguous().mT if self._by_coordinate and tensor.ndim == 2 else tensor.contiguous()
+
+    def prepare(self, kernel: Kernel, potential, state, random: Random, index: int, chains, *more) -> None:
+        """Compile for such arguments."""
+        reason = why_eager(kernel, potential)
+        if reason:
+            raise CannotCompile(reason)
+        self._device, self._dtype = state.theta.device, state.theta.dtype
+        self._chains = chains if isinstance(chains, Tensor) else torch.arange(chains.start, chains.stop)
+        self._chains = self._chains.to(self._device)
+        self._by_coordinate = not potential.data_size and state.theta.shape[1] > 1
+        # An eager call tells which words are asked for and what comes back, and fills the caches of constants.
+        asking = Asking(random, index)
+        result = self.function(kernel, potential, state, asking, index, self._chains, *more)
+        self._asked, self._drawn = asking.asked, None
+        self._numbers: tuple = (None, None, None)
+        self._take, self._result = [taking(part) for part in (state, *more)], putting(result)
+        self._strides = None
+        put = putting((state, *more))
+        parts = [self._taken((state, *more)), self._program(kernel, index), self._words(random).of(index)]
+        sizes = [len(part) for part in parts]
+
+        def flat(*inputs: Tensor) -> list[Tensor]:
+            values, program, words = split(inputs, sizes)
+            given_state, *given_more = put(values)
+            given_kernel = self._with_program(kernel, index, iter(program))
+            given = Given(random, self._drawn, words, index)
+            result = self.function(given_kernel, potential, given_state, given, index, self._chains, *given_more)
+            return [self._laid_out(tensor) for part in result for tensor in taking(part)(part)]
+
+        self._graph = graph_of(flat, [tensor for part in parts for tensor in part])
+
+    def _words(self, random: Random) -> Words:
+        if self._drawn is None or self._drawn.random is not random:
+            self._drawn = Words(random, self._asked, self._chains, self._by_coordinate)
+        return self._drawn
+
+    # -- the numbers of the program as inputs
+
+    def _program(self, kernel: Kernel, index: int) -> list[Tensor]:
+        """All floats of the program in one float64 tensor, its tensors, and M where that is a tensor."""
+        moment = index if kernel.schedule.varies_between() else 0
+        if self._numbers[0] is not kernel or self._numbers[1] != moment:
+            (program,) = kernel.program(index, self._dtype, self._device)
+            numbers = distinct(program)
+            floats = torch.tensor([one for one in numbers if not isinstance(one, Tensor)], dtype=torch.float64)
+            inputs = [floats.to(self._device)] + [one for one in numbers if isinstance(one, Tensor)]
+            if isinstance(kernel.mass, Tensor):
+                inputs.append(kernel.mass.to(self._device))
+            self._numbers = kernel, moment, inputs
+        return self._numbers[2]
+
+    def _with_program(self, kernel: Kernel, index: int, inputs: Iterator[Tensor]) -> Kernel:
+        """The kernel with the inputs that ``_program`` made in the place of its own numbers."""
+        (program,) = kernel.program(index, self._dtype, self._device)
+        floats = iter(next(inputs).unbind())
+        given = {id(one): next(inputs if isinstance(one, Tensor) else floats) for one in distinct(program)}
+
+        def put(value):
+            return tuple(map(put, value)) if isinstance(value, tuple) else given.get(id(value), value)
+
+        changed = replace(kernel, mass=next(inputs) if isinstance(kernel.mass, Tensor) else kernel.mass)
+        ways = [[(op, put(number), put(extra)) for op, number, extra in program]]
+        object.__setattr__(changed, "program", lambda *_: ways)
+        return changed
+
+
+def distinct(program: list) -> list:
+    """The floats and tensors of a program, each once: what ops share is one object."""
+    found: dict[int, object] = {}
+
+    def add(value):
+        if isinstance(value, tuple):
+            for one in value:
+                add(one)
+        elif isinstance(value, float | Tensor):
+            found[id(value)] = value
+
+    for _, number, extra in program:
+        add((number, extra))
+    return list(found.values())
+
+
+# -- random words as inputs
+
+
+class Asking(Random):
+    """Random numbers of a trajectory that remember which words were asked for: (stream, trajectory, steps, size)."""
+
+    def __init__(self, random: Random, index: int):
+        super().__init__(random.seed, random.device)
+        self.index, self.asked = index, []
+
+    def words(self, stream: str, trajectory: int, steps, chains, size: int) -> tuple[Tensor, Tensor]:
+        steps = range(steps) if isinstance(steps, int) else steps
+        self.asked.append((stream, trajectory - self.index, steps, size))
+        return super().words(stream, trajectory, steps, chains, size)
+
+
+class Given(Random):
+    """Random numbers made of words that are there: those that were asked for, in the same order."""
+
+    def __init__(self, random: Random, drawn: Words, words: tuple[Tensor, ...], index: int):
+        super().__init__(random.seed, random.device)
+        self.places, self.by_coordinate, self.given, self.index = iter(drawn.places), drawn.by_coordinate, words, index
+
+    def words(self, stream: str, trajectory: int, steps, chains, size: int) -> tuple[Tensor, Tensor]:
+        steps = range(steps) if isinstance(steps, int) else steps
+        asked, group, rows = next(self.places, (None, None, None))
+        if asked != (stream, trajectory - self.index, steps, size):
+            raise CannotCompile("another evaluation asked for other random numbers")
+        return self.given[2 * group][rows], self.given[2 * group + 1][rows]
+
+    # Numbers are made of words in the words' order in memory.
+
+    def normal(self, *place) -> Tensor:
+        return self._by_chain(super().normal(*place))
+
+    def uniform(self, *place) -> Tensor:
+        return self._by_chain(super().uniform(*place))
+
+    def integers(self, *place) -> Tensor:
+        return self._by_chain(super().integers(*place))
+
+    def _by_chain(self, numbers: Tensor) -> Tensor:
+        return numbers.mT if self.by_coordinate else numbers
+
+
+class Words:
+    """The words that trajectories ask for, drawn for as many of them at once as make ``WORDS`` pairs.
+
+    Requests of one size are one group: a group's words of a trajectory are two int32 tensors ``[rows, chains, size]``
+    (``by_coordinate``: ``[rows, size, chains]``), and ``places`` says for each request which group and which of its
+    rows are its own.
+    """
+
+    def __init__(self, random: Random, asked: list[tuple], chains: Tensor, by_coordinate: bool):
+        self.random, self.by_coordinate = random, by_coordinate
+        self.streams = list(dict.fromkeys((stream, offset) for stream, offset, _, _ in asked))
+        rows: dict[int, list] = {}
+        self.places = []
+        for request in asked:
+            stream, offset, steps, size = request
+            group = rows.setdefault(size, [])
+            place = slice(len(group), len(group) + len(steps))
+            group += [(self.streams.index((stream, offset)), step) for step in steps]
+            self.places.append((request, list(rows).index(size), place))
+        # Of each group: the stream and the step of each row, and the chains' and coordinates' counter.
+        device, self.groups = random.device, []
+        for size, group in rows.items():
+            stream, step = torch.tensor(group, device=device).T
+            place = torch.arange(size, device=device, dtype=torch.int32)
+            counter = chains[:, None].to(torch.int32) * size + place
+            counter = counter.T.contiguous() if by_coordinate else counter
+            self.groups.append([stream, step.to(torch.int32), counter])
+        trajectory = sum(len(stream) * counter.numel() for stream, _, counter in self.groups)
+        self.length = max(1, min(WORDS // max(trajectory, 1), KEYS))
+        for group in self.groups:
+            group[1] = group[1].repeat(self.length)[:, None]
+        self._keys = range(0)  # the trajectories whose keys are in ``_added``
+        self._first, self._block = 0, []
+
+    def of(self, index: int) -> list[Tensor]:
+        """The words of a trajectory, two tensors a group."""
+        place = index - self._first
+        if not 0 <= place < len(self._block):
+            self._first, self._block, place = index, self._drawn(index), 0
+        return self._block[place]
+
+    def _drawn(self, index: int) -> list[list[Tensor]]:
+        if index not in self._keys:
+            self._keys = range(index, index + max(1, KEYS // self.length) * self.length, self.length)
+            self._added = self._injections()
+        place, block = index - self._keys.start, []
+        for (stream, step, counter), added in zip(self.groups, self._added, strict=True):
+            added = added[:, place : place + self.length].reshape(12, -1, 1)
+            for words in _rounds()(step, counter.view(1, -1), added):
+                block.append(words.view(self.length, len(stream), *counter.shape).unbind())
+        return [list(words) for words in zip(*block, strict=True)] if block else [[]] * self.length
+
+    def _injections(self) -> list[Tensor]:
+        """What is added to the counters of each group, ``[12, trajectories, rows]``."""
+        trajectories = torch.arange(self._keys.start, self._keys.stop, device=self.random.device)
+        keys = [self.random.keys(stream, trajectories + offset) for stream, offset in self.streams]
+        added = [torch.stack(injections(key)) for key in keys]
+        return [torch.stack([added[one] for one in stream.tolist()], -1) for stream, _, _ in self.groups]
+
+
+@cache
+def _rounds() -> Callable:
+    """Threefry's rounds of counters that broadcast, compiled once for all shapes."""
+
+    def block(x0: Tensor, x1: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
+        x0, x1 = (counter.clone() for counter in torch.broadcast_tensors(x0, x1))
+        rounds_(added.unbind(), x0, x1)
+        return x0, x1
+
+    return torch.compile(block, dynamic=True, fullgraph=True, options=INLINED_ROUNDS)
+
+
+# -- tracing and compiling
+
+
+def graph_of(function: Callable, inputs: list[Tensor]) -> Callable:
+    """``function`` of tensors, traced at the shapes of ``inputs`` and compiled. Raises CannotCompile, one sentence.
+
+    The trace is a run of the function on tensors without values, so a branch on a value is an error and not a
+    constant of the graph. Calls skip the guards of ``torch.compile``, which cost as much as a cycle of a toy.
+    """
+    from torch._guards import TracingContext, tracing
+    from torch._inductor.compile_fx import compile_fx
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True)
+    try:
+        shapes = [mode.from_tensor(tensor, static_shapes=True) for tensor in inputs]
+        with mode:
+            trace = make_fx(function, tracing_mode="real", _allow_non_fake_inputs=True)(*shapes)
+        with tracing(TracingContext(mode)):
+            graph = compile_fx(trace, shapes, config_patches=INLINED)
+            graph(*inputs)
+    except CannotCompile:
+        raise
+    except Exception as error:  # whatever tracing a user's target, or a missing compiler, raises
+        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+        raise CannotCompile(reason) from error
+    return graph
+
+
+def split(sequence, sizes: list[int]) -> list:
+    """Consecutive parts of the sequence."""
+    ends = list(accumulate(sizes))
+    return [sequence[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def taking(part) -> Callable:
+    """A quick function that gives the tensors of such a tensor or dataclass, in order."""
+    if isinstance(part, Tensor):
+        return lambda tensor: (tensor,)
+    return attrgetter(*(field.name for field in fields(part) if getattr(part, field.name) is not None))
+
+
+def putting(parts: tuple) -> Callable:
+    """A quick function that makes such tensors and dataclasses of their tensors in order."""
+    plan, place = [], 0
+    for part in parts:
+        names = None if isinstance(part, Tensor) else [field.name for field in fields(part)]
+        here = [place] if names is None else []
+        for name in names or ():
+            here.append(None if getattr(part, name) is None else place + len(here) - here.count(None))
+        place += len(here) - here.count(None)
+        plan.append((None if names is None else type(part), here))
+
+    def put(tensors):
+        return tuple(
+            tensors[here[0]] if kind is None else kind(*[None if i is None else tensors[i] for i in here])
+            for kind, here in plan
+        )
+
+    return put

@@ -1,0 +1,260 @@
+"""Compiled graphs: the same numbers as eagerly, to rounding; the same bits however a run is cut up; exact.
+
+Compiling takes seconds, so one graph is used for many trajectories. In float64 a compiled trajectory and an eager one
+differ by rounding alone: 1e-9 is ten thousand times that, and a billion times less than any mistake makes.
+"""
+
+import json
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import LIMIT, FourParts
+from test_chain import TIMES, Memory
+
+from experiments.build import build
+from experiments.config import compose
+from experiments.run import run as execute
+from sgmcmc import certificate_columns as columns
+from sgmcmc import certify
+from sgmcmc.chain import DONE, Plan, run
+from sgmcmc.compiled import CannotCompile, Compiled, Words, pays, why_eager
+from sgmcmc.data import Dataset
+from sgmcmc.errors import SettingError
+from sgmcmc.kernel import Friction, make_kernel
+from sgmcmc.potentials.analytic import Banana, DoubleWell, FunctionPotential, Mixture, Quartic
+from sgmcmc.potentials.regression import HierarchicalRegression, LinearRegression, LogisticRegression
+from sgmcmc.random import Random
+from sgmcmc.schedules import Schedule
+from sgmcmc.trajectory import run_trajectory, start
+
+F64 = torch.float64
+CLOSE = 1e-9
+CHAINS = 21
+
+
+def logistic():
+    inputs = Random(1).normal("split", 0, 1, 24, 3, F64)[0]
+    return LogisticRegression(Dataset(inputs, (inputs[:, 0] > 0.3).long(), 2))
+
+
+def funnel(theta):
+    return theta[0] ** 2 / 4 + (theta[1:] ** 2).sum() / 2 * torch.exp(-theta[0]) + theta[0]
+
+
+EACH = torch.linspace(0.1, 0.4, CHAINS, dtype=F64)
+BETA = Friction("beta", 0.25)
+METROPOLIS = {"acceptance": "metropolis"}
+CASES = {
+    "amagold": (DoubleWell(1.0), "amagold", 0.25, {"friction": BETA}),
+    "hmc on the banana": (Banana(), "hmc", 0.3, {}),
+    "l2mc on the mixture, M": (
+        Mixture(),
+        "l2mc",
+        0.3,
+        {"friction": BETA, "mass": torch.tensor([2.5, 0.7], dtype=F64)},
+    ),
+    "monitored ggmc, a step size a chain": (Quartic(3, noise=1.0), "ggmc", EACH, {}),
+    "sghmc": (Quartic(2, noise=1.0), "sghmc", 0.2, {}),
+    "nonreversible": (Quartic(2), "nonreversible_langevin", 0.4, {"steps": 1, "alpha": 0.8}),
+    "random walk": (Quartic(2), "random_walk", 0.8, {"steps": 1}),
+    "baoab at T = .6": (Quartic(2, noise=1.0), "baoab", 0.3, {"temperature": 0.6} | METROPOLIS),
+    "cosine": (Quartic(2), "ggmc", 0.5, {"schedule": Schedule("palindromic_cosine"), "gradient": "full"} | METROPOLIS),
+    "stairs": (Quartic(2), "hmc", 0.5, {"schedule": Schedule("stairs", every=2, factor=0.5)}),
+    "minibatches": (logistic(), "amagold", 0.05, {"friction": BETA, "batch_size": 5}),
+    "exact ends": (FourParts(2), "ggmc", 0.2, {"ends": "exact", "batch_size": 1} | METROPOLIS),
+    "whole epochs": (FourParts(2), "amagold", 0.2, {"minibatches": "shuffled", "batch_size": 1, "steps": 4}),
+    "a function": (FunctionPotential(funnel, 3), "ggmc", 0.2, {"gradient": "full"} | METROPOLIS),
+}
+QUICK = ("amagold", "minibatches")
+
+
+def make(case, **changes):
+    target, sampler, step_size, settings = CASES[case]
+    settings = {"steps": 3, "dtype": F64} | settings | changes
+    return target, make_kernel(sampler, target, step_size, **settings)
+
+
+def same(one, other, close=CLOSE):
+    for name, value in vars(one).items():
+        expected = getattr(other, name)
+        if value is None:
+            assert expected is None
+        elif value.dtype == torch.bool:
+            assert torch.equal(value, expected), name
+        else:
+            assert torch.allclose(value, expected, close, close, equal_nan=True), name
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+)
+def test_a_compiled_trajectory_is_the_eager_one(case):
+    target, kernel = make(case)
+    random, chains = Random(4), range(7, 7 + CHAINS)
+    state = start(kernel, target, target.initial(CHAINS, random), random, chains)
+    compiled, moved = Compiled(run_trajectory), 0
+    for index in (0, 1, 2, 5, 3_000_000):
+        expected, record = run_trajectory(kernel, target, state, random, index, chains)
+        new, compiled_record = compiled(kernel, target, state, random, index, chains)
+        same(new, expected)
+        same(compiled_record, record)
+        state, moved = expected, moved + int(record.accepted.sum())
+    assert 0 < moved
+    if case == "stairs":
+        return
+    # Another step size, M or seed is another input of the same graph.
+    changed = replace(kernel, step_size=kernel.step_size * 0.5, mass=kernel.mass * 2)
+    if not isinstance(kernel.mass, torch.Tensor):
+        changed = replace(changed, mass=kernel.mass)
+    expected, _ = run_trajectory(changed, target, state, Random(5), 6, chains)
+    same(compiled(changed, target, state, Random(5), 6, chains)[0], expected)
+
+
+def test_words_are_those_of_their_place_in_blocks_of_any_length(monkeypatch):
+    random, chains = Random(3), torch.tensor([4, 0, 9, 2**40])
+    asked = [("noise", 0, range(2, 5), 3), ("decision", 1, range(1), 1), ("minibatch", 0, range(2), 3)]
+    for words, by_coordinate in ((1, False), (100, False), (100, True)):
+        monkeypatch.setattr("sgmcmc.compiled.WORDS", words)
+        monkeypatch.setattr("sgmcmc.compiled.KEYS", 8)
+        drawn = Words(random, asked, chains, by_coordinate)
+        for index in (0, 1, 2, 3, 9, 17, 5, 2**31):
+            given = drawn.of(index)
+            for (stream, offset, steps, size), group, rows in drawn.places:
+                expected = random.words(stream, index + offset, steps, chains, size)
+                for mine, word in zip(given[2 * group : 2 * group + 2], expected, strict=True):
+                    assert torch.equal(mine[rows].mT if by_coordinate else mine[rows], word)
+
+
+# ---- runs
+
+
+def go(store, cycles=9, compile=True, case="amagold", **settings):
+    target, kernel = make(case)
+    plan = Plan(cycles, log_every=2, thin=2, save_every=1, compile=compile, **({"burn_in": 3} | settings))
+    random = Random(8)
+    return run(kernel, target, plan, random, CHAINS, lambda: target.initial(CHAINS, random), store=store)
+
+
+def test_a_compiled_run_ends_as_it_would_wherever_it_was_interrupted_and_keeps_being_compiled():
+    whole = Memory()
+    result = go(whole, tune=0.7)
+    assert result.status == DONE and result.compiled and whole.state["compiled"]
+    for die_after in (1, 4, 8):
+        store = Memory(die_after)
+        with pytest.raises(KeyboardInterrupt):
+            go(store, tune=0.7)
+        store.die_after = None
+        again = go(store, compile=False, tune=0.7)  # what the run was begun as counts
+        assert again.compiled
+        for one, other in zip(store.draws, whole.draws, strict=True):
+            assert torch.equal(one, other)
+        for name, value in result.moments.items():
+            assert torch.equal(torch.as_tensor(again.moments[name]), torch.as_tensor(value))
+        for one, other in zip(store.rows, whole.rows, strict=True):
+            assert {key: value for key, value in one.items() if key not in TIMES} == {
+                key: value for key, value in other.items() if key not in TIMES
+            }
+
+
+def test_a_compiled_run_is_the_eager_one_to_rounding_and_its_trace_changes_nothing():
+    compiled, eager, traced = Memory(), Memory(), Memory()
+    one, other = go(compiled), go(eager, compile=False)
+    go(traced, trace=1, trace_cycles=(2, 5))
+    assert one.compiled and not other.compiled
+    assert (one.accepted, one.proposed, one.cycles) == (other.accepted, other.proposed, other.cycles)
+    assert torch.allclose(torch.stack(compiled.draws), torch.stack(eager.draws), CLOSE, CLOSE)
+    assert all(torch.equal(*pair) for pair in zip(compiled.draws, traced.draws, strict=True)) and traced.trace
+    for mine, theirs in zip(compiled.rows, eager.rows, strict=True):
+        for name in set(mine) - set(TIMES):
+            assert mine[name] == pytest.approx(theirs[name], rel=CLOSE, abs=CLOSE), name
+    for name, value in one.moments.items():
+        assert torch.allclose(torch.as_tensor(value), torch.as_tensor(other.moments[name]), CLOSE, CLOSE)
+
+
+class Branching(Quartic):
+    """A gradient that looks at a value."""
+
+    def gradient(self, theta, batch=None):
+        return super().gradient(theta, batch) if float(theta.sum()) < 1e9 else theta
+
+
+def test_what_cannot_be_compiled_runs_eagerly_and_says_so():
+    target = Branching(2)
+    kernel = make_kernel("hmc", target, 0.3, steps=2)
+    results = []
+    for compile in (True, False):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            plan, random = Plan(4, compile=compile), Random(8)
+            results.append(run(kernel, target, plan, random, 3, lambda: target.initial(3, random).float()))  # noqa: B023
+        assert ["the run is not compiled" in str(warning.message) for warning in said] == [True] * compile
+    assert not results[0].compiled and torch.equal(results[0].draws, results[1].draws)
+
+
+def test_without_a_compiler_a_run_is_eager(monkeypatch):
+    def no_compiler(*_, **__):
+        raise RuntimeError("no working C++ compiler found\nin these places: …")
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", no_compiler)
+    with pytest.warns(UserWarning, match="the run is not compiled: no working C\\+\\+ compiler found$"):
+        assert not go(Memory()).compiled
+
+
+def test_reasons_to_run_eagerly():
+    reasons = {
+        "one after another": (type("Alone", (Quartic,), {"together": False})(2), "hmc", {}),
+        "Gibbs": (HierarchicalRegression(), "hmc", {}),
+        "random direction": (Quartic(2), "hmc", {"schedule": Schedule("cosine", "random")}),
+        "shuffled": (FourParts(2), "amagold", {"minibatches": "shuffled", "batch_size": 1, "steps": 2}),
+    }
+    for reason, (target, sampler, settings) in reasons.items():
+        kernel = make_kernel(sampler, target, 0.1, **({"steps": 3, "batch_size": 1} | settings))
+        assert reason in why_eager(kernel, target)
+        with pytest.raises(CannotCompile, match=reason):
+            Compiled(run_trajectory).prepare(kernel, target, None, Random(0), 0, range(2))
+    inputs = Random(1).normal("split", 0, 1, 9, 2, F64)[0]
+    assert why_eager(make_kernel("hmc", Quartic(2), 0.1), Quartic(2)) is None
+    assert why_eager(make_kernel("hmc", LinearRegression(inputs, inputs[:, 0]), 0.1), Quartic(2)) is None
+
+
+def test_long_runs_of_short_trajectories_are_worth_compiling():
+    kernel = make_kernel("hmc", Quartic(2), 0.1, steps=10)
+    assert pays(kernel, 200, 1, 100_000) and not pays(kernel, 200, 1, 1000)
+    assert not pays(replace(kernel, steps=1000), 200, 1, 100_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label", ["amagold", "ggmc metropolis", "nonreversible_langevin"])
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_moments_stay_over_twenty_compiled_decisions(label, dtype):
+    (row,) = [row for row in certify.design() if row.label == label]
+    for name in row.targets:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # that it is not compiled
+            cells = columns.invariance(replace(row, compiled=True), name, dtype, 100_000, columns.Seed(2, 0))
+            assert all(abs(cell.z) < LIMIT for cell in cells)
+
+
+def test_whether_it_is_compiled_is_said_recorded_and_kept(tmp_path, capsys):
+    words = ["model=double_well", "sampler=hmc", "step_size=0.3", "steps_per_cycle=2", "chains=5", "progress=false"]
+    words += [f"output={tmp_path}/run"]
+    assert execute(compose([*words, "cycles=20", "compile=true"])) == 0
+    assert "compiled: " in capsys.readouterr().out
+    assert json.loads((tmp_path / "run/status.json").read_text())["compiled"] is True
+    assert execute(compose([*words, "cycles=30", "compile=false"])) == 0
+    assert "the run was begun compiled, and stays so" in capsys.readouterr().out
+    assert json.loads((tmp_path / "run/status.json").read_text())["compiled"] is True
+
+
+def test_auto_compiles_what_is_long_enough():
+    words = ["model=double_well", "sampler=hmc", "step_size=0.3", "chains=200"]
+    long, short, none = "cycles=1000000", "cycles=1000", "cycles=1000000 compile=false"
+    assert [build(compose([*words, *more.split()])).plan.compile for more in (long, short, none)] == [
+        True,
+        False,
+        False,
+    ]
+    with pytest.raises(SettingError, match="compile=true: Gibbs updates"):
+        build(compose(["model=hierarchical_regression", "sampler=hmc", "step_size=0.1", "compile=true"]))

@@ -137,16 +137,17 @@ def go(store, cycles=9, compile=True, case="amagold", **settings):
     return run(kernel, target, plan, random, CHAINS, lambda: target.initial(CHAINS, random), store=store)
 
 
-def test_a_compiled_run_ends_as_it_would_wherever_it_was_interrupted_and_keeps_being_compiled():
+@pytest.mark.parametrize("case", ["amagold", pytest.param("l2mc on the mixture, M", marks=pytest.mark.slow)])
+def test_a_compiled_run_ends_as_it_would_wherever_it_was_interrupted_and_keeps_being_compiled(case):
     whole = Memory()
-    result = go(whole, tune=0.7)
+    result = go(whole, case=case, tune=0.7)
     assert result.status == DONE and result.compiled and whole.state["compiled"]
     for die_after in (1, 4, 8):
         store = Memory(die_after)
         with pytest.raises(KeyboardInterrupt):
-            go(store, tune=0.7)
+            go(store, case=case, tune=0.7)
         store.die_after = None
-        again = go(store, compile=False, tune=0.7)  # what the run was begun as counts
+        again = go(store, compile=False, case=case, tune=0.7)  # what the run was begun as counts
         assert again.compiled
         for one, other in zip(store.draws, whole.draws, strict=True):
             assert torch.equal(one, other)
@@ -171,6 +172,23 @@ def test_a_compiled_run_is_the_eager_one_to_rounding_and_its_trace_changes_nothi
             assert mine[name] == pytest.approx(theirs[name], rel=CLOSE, abs=CLOSE), name
     for name, value in one.moments.items():
         assert torch.allclose(torch.as_tensor(value), torch.as_tensor(other.moments[name]), CLOSE, CLOSE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("acceptance", ["monitor", "metropolis"])
+def test_divergence_is_the_same_result(acceptance):
+    target = Quartic(2, noise=1.0)
+    step_size = torch.cat([torch.full((9,), 0.1), torch.full((4,), 1e3)])
+    kernel = make_kernel("ggmc", target, step_size, steps=4, acceptance=acceptance, dtype=F64)
+    results, random = [], Random(8)
+    for compile in (True, False):
+        plan = Plan(5, log_every=5, compile=compile)
+        results.append(run(kernel, target, plan, random, 13, lambda: target.initial(13, random)))
+    compiled, eager = results
+    assert compiled.compiled and compiled.frozen == eager.frozen == (list(range(9, 13)) * (acceptance == "monitor"))
+    assert torch.allclose(compiled.draws, eager.draws, CLOSE, CLOSE)
+    for name in set(eager.rows[0]) - set(TIMES):
+        assert compiled.rows[0][name] == pytest.approx(eager.rows[0][name], rel=CLOSE, abs=CLOSE), name
 
 
 class Branching(Quartic):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from experiments import tables
 from experiments.config import NETWORKS, folder, identity, planned_cycles
-from sgmcmc.errors import DataError, SettingError, StoreError
+from sgmcmc.errors import DataError, FolderBusy, SettingError, StoreError
 
 SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each
 SCALES = ("paper", "quick", "smoke")
@@ -35,7 +35,7 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     """Run a chain up to ``cycles``; returns where it lies and how it stands.
 
     A chain that diverged or failed is a result: the rest of the grid goes on. A signal ends the worker after a
-    checkpoint, and the task can be taken up by another.
+    checkpoint, and the task can be taken up by another; so does a run folder that another process is writing.
     """
     from experiments.run import run, status_of
 
@@ -45,6 +45,9 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
         config = {**config, "cycles": cycles, "epochs": None}
     try:
         code = run({**config, "progress": False})
+    except FolderBusy as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(75) from None
     except (SettingError, DataError, StoreError) as error:
         return {"status": "failed", "why": str(error), "hash": identity(config), "folder": str(folder(config))}
     if code == 75:

@@ -19,3 +19,7 @@ class DataError(RuntimeError):
 
 class StoreError(RuntimeError):
     """A run folder that cannot be used (another configuration, damaged, full or read-only disk)."""
+
+
+class FolderBusy(StoreError):
+    """A run folder that another process is writing; it can be had when that one has ended."""

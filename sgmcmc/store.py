@@ -45,7 +45,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from .errors import SettingError, StoreError
+from .errors import FolderBusy, SettingError, StoreError
 
 SAMPLE_BYTES = 4 << 20  # size of a full sample file; one that is not full is written anew with every block
 _FORMAT = 1
@@ -155,7 +155,7 @@ class RunFolder:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 holder = lock.read().strip() or "another process"
                 lock.close()
-                raise StoreError(
+                raise FolderBusy(
                     f"{self.path} is being written by {holder}: wait for it, or give this run another output"
                 ) from None
             if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):

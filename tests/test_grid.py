@@ -1,6 +1,7 @@
 """Experiments' grids: their points, and the graph that runs them."""
 
 import csv
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -8,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from experiments import grid
-from experiments.config import compose, options
+from experiments.config import compose, folder, options
 from experiments.graph import plan
 from experiments.grid import configurations, sweep
 from experiments.tables import EXPERIMENTS
-from experiments.tasks import lengths
+from experiments.tasks import lengths, segment
 
 ROOT = Path(__file__).parents[1]
 
@@ -68,6 +69,20 @@ def test_a_task_does_not_depend_on_where_the_data_lie(monkeypatch):
     monkeypatch.setenv("SGMCMC_DATA", "/elsewhere")
     grid._composed.cache_clear()
     assert configurations("amagold_table2", ("scale=smoke",)) == one
+
+
+def test_a_folder_that_another_process_writes_is_no_result(tmp_path, monkeypatch, capsys):
+    """The worker leaves; were it a failed chain, the grid would never run it again."""
+    monkeypatch.chdir(tmp_path)
+    config = compose(["model=double_well", "sampler=amagold", "step_size=.1", "cycles=20", "name=busy"])
+    path = folder(config)
+    path.mkdir(parents=True)
+    with open(path / ".lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(SystemExit) as left:
+            segment(config, 20, None)
+    assert left.value.code == 75 and "is being written by" in capsys.readouterr().err
+    assert segment(config, 20, None)["status"] == "done"
 
 
 @pytest.mark.slow

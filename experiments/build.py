@@ -288,7 +288,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel) -> Plan:
 
 def compiles(config: dict, potential: Potential, kernel: Kernel, cycles: int) -> bool:
     """Whether the cycles are compiled graphs: ``compile``, or by ``auto`` where that saves more than it costs."""
-    asked, reason = config.get("compile"), why_eager(kernel, potential)
+    asked, reason = config["compile"], why_eager(kernel, potential)
     if asked is True and reason:
         raise SettingError("compile", "true", f"{reason}; leave compile out")
     if asked in (True, False):

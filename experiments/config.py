@@ -717,8 +717,6 @@ def _filled(config: dict, said) -> dict:
     _fill_data(config, network, said)
     _fill_start(config, network, said)
     _check_exact(config, word)
-    if config["compile"] is None:
-        del config["compile"]  # the tasks of grids that were begun without it are known by their whole dict
     config["chains"] = _chains(config)
     config["name"] = config["name"] or "-".join([target, *([data] if data != "none" else []), sampler["name"]])
     return config

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -23,6 +22,7 @@ from experiments.config import folder, identity, planned_cycles, scientific
 from sgmcmc import chain as engine
 from sgmcmc import compiled, diagnostics
 from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.store import read_status
 
 STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
@@ -53,9 +53,9 @@ def run(config: dict) -> int:
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # more chains in more processes are worth more than more threads, and never collapse
     pieces = build(config)
-    begun = _begun_compiled(config, path)
-    if begun is not None:  # a run that is continued stays what it was begun as
-        pieces.plan = replace(pieces.plan, compile=begun)
+    begun = _status(config, path)
+    if "compiled" in begun:  # a run that is continued stays what it was begun as
+        pieces.plan = replace(pieces.plan, compile=begun["compiled"])
     store = sgmcmc.RunFolder(
         path,
         {"hash": identity(config), "law": sgmcmc.LAW, "settings": scientific(config)},
@@ -138,13 +138,8 @@ def status_of(code: int) -> str:
 
 def _finished(config: dict, path: Path) -> int | None:
     """The status of a run that is over, told; None where there is something to run."""
-    try:
-        status = json.loads((path / "status.json").read_text())
-        mine = status["identity"]["hash"] == identity(config)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    wanted = planned_cycles(config)
-    if not mine or wanted is None:
+    status, wanted = _status(config, path), planned_cycles(config)
+    if wanted is None:
         return None
     if status.get("state") == engine.DIVERGED:
         print(f"diverged after {status.get('cycles')} cycles; the run lies in {path}")
@@ -159,13 +154,13 @@ def _finished(config: dict, path: Path) -> int | None:
     return DONE
 
 
-def _begun_compiled(config: dict, path: Path) -> bool | None:
-    """Whether the run in the folder is compiled; None where there is none that says so."""
+def _status(config: dict, path: Path) -> dict:
+    """What status.json says of the run in the folder; nothing where there is none, or another's."""
     try:
-        status = json.loads((path / "status.json").read_text())
-        return status["compiled"] if status["identity"]["hash"] == identity(config) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        status = read_status(path)
+        return status if status["identity"]["hash"] == identity(config) else {}
+    except (StoreError, KeyError, TypeError):
+        return {}
 
 
 class Voice:
@@ -212,7 +207,7 @@ class Voice:
         if plan.compile:
             takes = _duration(compiled.seconds(kernel))
             lines.append(f"compiled: {takes} or so before the first cycle, less where the like was compiled before")
-        if self.config.get("compile") in (True, False) and self.config["compile"] != plan.compile:
+        if self.config["compile"] in (True, False) and self.config["compile"] != plan.compile:
             begun = "compiled" if plan.compile else "not compiled"
             lines.append(f"the run was begun {begun}, and stays so")
         return lines

@@ -26,6 +26,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from experiments.tables import TABLES  # noqa: E402
+
 SCALES = ("paper", "quick")
 PARTS = {
     "ggmc": "Exact Langevin dynamics with stochastic gradients (Garriga-Alonso and Fortuin 2021)",
@@ -106,9 +109,6 @@ def main() -> int:
 
 def experiment_of(table: str) -> str:
     """The experiment that a table is made by."""
-    sys.path.insert(0, str(ROOT))
-    from experiments.tables import TABLES
-
     return TABLES[table][0]
 
 

@@ -314,7 +314,7 @@ MUTANTS = [
     Mutant(
         "first momentum without T",
         "trajectory",
-        "scale, moves = _cast(kernel.momentum_scale, theta),",
+        "scale, moves = cast(kernel.momentum_scale, theta),",
         "scale, moves = _cast(kernel.mass**0.5, theta),",
         identities("ggmc cold"),
     ),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from experiments.config import folder, planned_cycles  # noqa: E402
 from sgmcmc.errors import StoreError  # noqa: E402
-from sgmcmc.store import load_metrics  # noqa: E402
+from sgmcmc.store import load_metrics, read_status  # noqa: E402
 
 RECENT = 15 * 60
 COLUMNS = (
@@ -77,8 +76,8 @@ def look(config: dict, end: dict | None) -> dict:
         chain["cycles"] = int(metrics["cycle"][-1])
         chain["each"] = float(metrics["seconds"][-1]) / chain["cycles"]
         chain["epochs"] = 60 * float(metrics["epoch"][-1]) / float(metrics["seconds"][-1])
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        status = json.loads((path / "status.json").read_text())
+    with contextlib.suppress(StoreError, OSError, KeyError, IndexError):
+        status = read_status(path)
         recent = max(file.stat().st_mtime for file in path.iterdir()) > time.time() - RECENT
         if status["state"] == "running" and recent:
             chain |= {"state": "running", "host": status["environments"][-1]["host"]}

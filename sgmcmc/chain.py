@@ -31,7 +31,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential
 from sgmcmc.random import Random
-from sgmcmc.trajectory import Record, State, evaluate, run_trajectory, start
+from sgmcmc.trajectory import Record, State, cast, evaluate, run_trajectory, start
 
 RUNNING, DONE, DIVERGED, INTERRUPTED = "running", "done", "diverged", "interrupted"
 HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be written
@@ -399,7 +399,7 @@ class Chain:
             exact = batch is None or estimate is None
             value = potential.potential(theta) if exact else estimate(theta, batch)
             log_mh = -(value - begun + energy) / kernel.temperature if kernel.temperature else value * math.nan
-            temperature = kinetic_temperature(m, _like(inverse_mass, m))
+            temperature = kinetic_temperature(m, cast(inverse_mass, m))
             for row, chain in enumerate(group):
                 trace.append(
                     {
@@ -461,7 +461,7 @@ class Chain:
         std = getattr(self.potential, "std", None)
         proper = moves if std is None else torch.isfinite(std)
         for group, state in zip(self.groups, self.states, strict=True):
-            inverse_mass = _like(self.kernel.inverse_mass, state.theta)
+            inverse_mass = cast(self.kernel.inverse_mass, state.theta)
             inverse_mass = inverse_mass[moves] if isinstance(inverse_mass, Tensor) else inverse_mass
             gradient = self._diagnostic_gradient(state, group)
             kinetic.append(kinetic_temperature(state.momentum[:, moves], inverse_mass)[state.alive])
@@ -636,11 +636,3 @@ def summed(record: Record, alive: Tensor) -> Tensor:
     numbers = [torch.where(finite, value, 0.0).nan_to_num(neginf=0.0) for value in changes]
     numbers += [torch.where(use, value, 0.0) for value in (record.potential, record.accept_prob, record.accepted)]
     return torch.stack([one.to(torch.float64) for one in (*numbers, use, finite, ~whole)]).sum(-1)
-
-
-def _to(value, device):
-    return value.to(device) if isinstance(value, Tensor) else value
-
-
-def _like(value, like: Tensor):
-    return value.to(like) if isinstance(value, Tensor) else value

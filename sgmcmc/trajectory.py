@@ -74,7 +74,7 @@ def start(kernel: Kernel, potential: Potential, theta: Tensor, random: Random, c
     chains = _indices(chains, theta)
     # Trajectories 0, 1, … of this stream are the positions': exact draws by rejection take several.
     noise = random.normal("start", -1, 1, chains, theta.shape[1], theta.dtype)[0]
-    scale, moves = _cast(kernel.momentum_scale, theta), _moves(potential, theta)
+    scale, moves = cast(kernel.momentum_scale, theta), _moves(potential, theta)
     uniform = random.uniform("decision", 0, chains, 2)[:, 1]
     sign, log_abs = acceptance.persistent_start(uniform)
     state = State(
@@ -148,8 +148,8 @@ def _propose(kernel, potential, state, random, index, chains, way, observe):
     noise = Blocks(
         lambda steps: random.normal("noise", index, steps, chains, theta.shape[1], dtype), 0, draws, theta.numel()
     )
-    inverse_mass = _cast(kernel.inverse_mass, theta)
-    scale = _cast(kernel.momentum_scale, theta)
+    inverse_mass = cast(kernel.inverse_mass, theta)
+    scale = cast(kernel.momentum_scale, theta)
     moves = _moves(potential, theta)
     m = state.momentum
     if kernel.refresh != "keep":
@@ -261,5 +261,6 @@ def _indices(chains: range | Tensor, theta: Tensor) -> Tensor:
     return torch.arange(chains.start, chains.stop, device=theta.device)
 
 
-def _cast(value, like: Tensor):
+def cast(value, like: Tensor):
+    """A tensor in the dtype and on the device of another; a number as it is."""
     return value.to(like) if isinstance(value, Tensor) else value

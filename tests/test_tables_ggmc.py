@@ -129,9 +129,11 @@ def test_a_run_that_diverged_keeps_its_rows(tmp_path):
     (tmp_path / "trace.csv").write_text(
         "cycle,chain,step,exact,log_accept,potential_per_datum,kinetic_temperature\n2,0,5,1,-3.0,1.5,1.0\n"
     )
+    (tmp_path / "status.json").write_text('{"cycles": 3, "seconds": 1.5}')
     make = ggmc.TABLES["ggmc_fig1"][1]
     row, failed = make([Run(0, config, "diverged", tmp_path), Run(1, config, "failed", tmp_path, "no memory")])
     assert (row["status"], row["step"], row["exact_point"], row["acceptance"]) == ("diverged", 5, 1, "exact")
+    assert (row["why"], row["seconds"]) == ("diverged at cycle 3", 1.5)
     assert (failed["status"], failed["why"], failed["lr"]) == ("failed", "no memory", 0.01)
 
 

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from experiments.tables.common import Run, of_each, unfinished
+from experiments.tables.common import Run, moved, of_each, standard_error, unfinished
 from sgmcmc.diagnostics import Grid, integrated_autocorrelation_time, symmetric_kl, symmetric_kl_floor
 from sgmcmc.potentials.analytic import Banana, DoubleWell, Mixture
 
@@ -106,9 +106,8 @@ def autocorrelation_time(values: Tensor) -> tuple[float, float]:
 
 def accepted(draws: Tensor) -> dict:
     """The share of draws ``[draws, chains, dim]`` that are not the one before, and its error over chains."""
-    rates = (draws[1:] != draws[:-1]).any(-1).double().mean(0).numpy()
-    error = rates.std(ddof=1) / len(rates) ** 0.5 if len(rates) > 1 else float("nan")
-    return {"accepted": float(rates.mean()), "accepted_error": float(error)}
+    rates = moved(draws).double().mean(0).numpy()
+    return {"accepted": float(rates.mean()), "accepted_error": standard_error(rates)}
 
 
 def checkpoints(draws: int) -> list[int]:
@@ -153,9 +152,9 @@ def _double_well(run: Run) -> Iterator[dict]:
             "autocorrelation_time": tau,
             "autocorrelation_time_error": tau_error,
             "mean": float(means.mean()),
-            "mean_error": float(means.std() / len(means) ** 0.5),
+            "mean_error": standard_error(means),
             "variance": float(squares.mean()),
-            "variance_error": float(squares.std() / len(squares) ** 0.5),
+            "variance_error": standard_error(squares),
             **(accepted(part) if corrected else {}),
         }
 
@@ -327,7 +326,7 @@ def errors_of(means: np.ndarray, truth: np.ndarray) -> dict:
     chains = len(means)
     return {
         "mse": float(each.mean()),
-        "mse_error": float(each.std(ddof=1) / chains**0.5),
+        "mse_error": standard_error(each),
         "low": float(each.min()),
         "high": float(each.max()),
         "bias2": bias2(means),

@@ -66,10 +66,22 @@ def unfinished(run: Run) -> str:
     return run.why or (f"diverged at cycle {run.facts['cycles']}" if run.status == "diverged" else run.status)
 
 
+def standard_error(values) -> float:
+    """The standard error of the mean of independent ``values``; NaN of one."""
+    values = np.asarray(values, dtype=float)
+    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
+
+
+def moved(draws: Tensor) -> Tensor:
+    """Whether each draw differs from the one before, ``[draws - 1, chains]``: the proposal was accepted."""
+    return (draws[1:] != draws[:-1]).any(-1)
+
+
 def of_each(
     rows: Callable[[Run], Iterator[dict]], settings: Callable[[Run], dict] | None = None, diverged: bool = False
 ) -> Maker:
-    """A table that is its runs' rows one after another; a run that did not finish has one row, which says so.
+    """A table that is its runs' rows one after another; one that did not finish, and has no rows, has
+    one that says so.
 
     ``settings`` of a run are in each of its rows, finished or not. With ``diverged`` the ``rows`` of a run that
     diverged are made, too, of what it left.
@@ -81,10 +93,11 @@ def of_each(
             common = {"sampler": run.sampler, "status": run.status, **(settings(run) if settings else {})}
             if run.status != "done":
                 common["why"] = unfinished(run)
-            if run.status != "done" and not (diverged and run.status == "diverged"):
-                table.append(common)
-                continue
-            table += [{**common, **row, "seconds": run.facts.get("seconds")} for row in rows(run)]
+            found = []
+            if run.status == "done" or (diverged and run.status == "diverged"):
+                took = {"seconds": run.facts.get("seconds")}
+                found = [{**common, **row, **took} for row in rows(run)]
+            table += found if found or run.status == "done" else [common]
         return table
 
     return make

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.common import Maker, Run, of_each
+from experiments.tables.common import Run, of_each, standard_error
 from sgmcmc.certificate_columns import Scripted
+from sgmcmc.kernel import Friction, step_size_of
 from sgmcmc.trajectory import State, run_trajectory, start
 
 # -- Figures 1 and D.1 -------------------------------------------------------------------------------------------
@@ -31,7 +32,6 @@ def _trace(run: Run) -> Iterator[dict]:
     trace = run.trace if (run.path / "trace.csv").exists() else {"step": []}  # it may have diverged before
     for place in range(len(trace["step"])):
         yield {
-            **_settings(run),
             "data": run.config["data"]["train_size"] or 50000,
             "cycle": int(trace["cycle"][place]),
             "step": int(trace["step"][place]),
@@ -46,11 +46,11 @@ def _cycles(run: Run) -> Iterator[dict]:
     """The whole run, a row a cycle, of all data: log MH and its min(1, MH), U a datum, temperatures, fit of the test
     set."""
     metrics, config = run.metrics, run.config
-    h = (config["lr"] / (config["data"]["train_size"] or 50000)) ** 0.5
-    decay = math.exp(-config["friction"] * h) if config["friction"] is not None else math.nan
+    h = step_size_of(config["lr"], config["data"]["train_size"] or 50000)
+    friction = config["friction"]
+    decay = math.nan if friction is None else float(Friction("gamma", friction).decay(h, False))
     for place in range(len(metrics["cycle"])):
         yield {
-            **_settings(run),
             "momentum_decay": decay,
             **{key: float(metrics[key][place]) for key in ("cycle", "epoch", "step")},
             **{key: float(metrics[key][place]) for key in COLUMNS if key in metrics},
@@ -70,11 +70,14 @@ COLUMNS = (
 )
 
 
+_whole_runs = of_each(_cycles, _settings, diverged=True)
+
+
 def _cycles_as_run(runs: list[Run]) -> list[dict]:
     """``_cycles``, and how random U is: ``noise``, the standard deviation of the difference of two evaluations of it
     where the first run starts."""
     noise = potential_noise(runs[0].config) if runs[0].status != "failed" else math.nan
-    return [{**row, "noise": noise} for row in _also_diverged(_cycles)(runs)]
+    return [{**row, "noise": noise} for row in _whole_runs(runs)]
 
 
 def potential_noise(config: dict, times: int = 8) -> float:
@@ -85,20 +88,6 @@ def potential_noise(config: dict, times: int = 8) -> float:
         pieces.potential.counter = number + 1
         values.append(float(pieces.potential.potential(theta)))
     return float(2**0.5 * np.std(values, ddof=1))
-
-
-def _also_diverged(rows: Callable[[Run], Iterator[dict]]) -> Maker:
-    """As ``of_each``, but of a run that diverged there are the rows until then."""
-
-    def make(runs: list[Run]) -> list[dict]:
-        table = []
-        for run in runs:
-            common = {"sampler": run.sampler, "status": run.status}
-            found = [] if run.status == "failed" else list(rows(run))
-            table += [{**common, **row} for row in found] or [{**common, **_settings(run), "why": run.why}]
-        return table
-
-    return make
 
 
 # -- Theorem 1 ---------------------------------------------------------------------------------------------------
@@ -258,9 +247,9 @@ def _schedules(run: Run) -> Iterator[dict]:
             "time": size * float(factors.sum()),
             "draws": len(accept),
             "accept": float(accept.mean()),
-            "accept_error": float(accept.std() / len(accept) ** 0.5),
+            "accept_error": standard_error(accept),
             "jump": float((accept * jump[part]).mean()),
-            "jump_error": float((accept * jump[part]).std() / len(accept) ** 0.5),
+            "jump_error": standard_error(accept * jump[part]),
             **dict(zip(("true_low", "true_median", "true_high"), np.quantile(ratio, (0.05, 0.5, 0.95)), strict=True)),
             "true_largest": float(ratio.max()),
             "true_accept": float(np.exp(np.minimum(ratio, 0)).mean()),
@@ -289,9 +278,9 @@ def path_log_density(positions, slopes, first, last, sizes, decays) -> Tensor:
 
 
 TABLES = {
-    "ggmc_fig1": ("ggmc_fig1", _also_diverged(_trace)),
-    "ggmc_figd1": ("ggmc_fig1", _also_diverged(_cycles)),
-    "ggmc_fig1_as_run": ("ggmc_fig1_as_run", _also_diverged(_trace)),
+    "ggmc_fig1": ("ggmc_fig1", of_each(_trace, _settings, diverged=True)),
+    "ggmc_figd1": ("ggmc_fig1", _whole_runs),
+    "ggmc_fig1_as_run": ("ggmc_fig1_as_run", of_each(_trace, _settings, diverged=True)),
     "ggmc_figd1_as_run": ("ggmc_fig1_as_run", _cycles_as_run),
     "ggmc_theorem1": ("ggmc_theorem1", of_each(_theorem)),
     "ggmc_theorem1_step": ("ggmc_theorem1", of_each(_one_step)),

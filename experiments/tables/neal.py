@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.common import Run, of_each
+from experiments.tables.common import Run, moved, of_each, standard_error
 from sgmcmc.diagnostics import Estimate, integrated_autocorrelation_time, rejection_clustering
 from sgmcmc.potentials.analytic import GaussianPairs
 from sgmcmc.random import Random
@@ -28,22 +28,17 @@ def _rejection(run: Run) -> Iterator[dict]:
     rate is another. A chain's draws are repeated by rejection, so a rejection is a draw equal to the one before.
     """
     draws, config = run.draws, run.config
-    rejected = 1 - _moved(draws)[len(draws) // 10 :].double().mean(0)
+    rejected = 1 - moved(draws)[len(draws) // 10 :].double().mean(0)
     yield {
         "pairs": config["model"]["pairs"],
         "transitions": config["cycles"],
         "step_size": config["step_size"],
         "chains": config["chains"],
         "rejected": float(rejected.mean()),
-        "rejected_error": float(rejected.std() / len(rejected) ** 0.5),
+        "rejected_error": standard_error(rejected),
         "single_chain_sd": float(rejected.std()),
         "quoted": QUOTED_REJECTION[run.number],
     }
-
-
-def _moved(draws: Tensor) -> Tensor:
-    """Whether each draw differs from the one before, ``[draws - 1, chains]``: the proposal was accepted."""
-    return (draws[1:] != draws[:-1]).any(-1)
 
 
 # ---------------------------------------------------------------------------------------------- the pictures
@@ -139,7 +134,7 @@ def _clustering(run: Run) -> Iterator[dict]:
     """
     draws, config = run.draws, run.config
     model, sampler = config["model"], config["sampler"]
-    accepted = _moved(draws).numpy()
+    accepted = moved(draws).numpy()
     parts = np.array_split(np.arange(draws.shape[1]), min(PARTS, draws.shape[1]))
     rejected = (~accepted).mean(0)
     clustering = [rejection_clustering(accepted[:, part], BLOCK).value for part in parts]
@@ -154,11 +149,11 @@ def _clustering(run: Run) -> Iterator[dict]:
         "chains": config["chains"],
         "decisions": config["cycles"],
         "rejected": float(p),
-        "rejected_error": _error(rejected),
+        "rejected_error": standard_error(rejected),
         "clustering": rejection_clustering(accepted, BLOCK).value,
-        "clustering_error": _error(clustering),
+        "clustering_error": standard_error(clustering),
         "reach": float(reaches.mean()),
-        "reach_error": _error(reaches),
+        "reach_error": standard_error(reaches),
         "reach_independent": float(((1 - p) * (2 - p) / p) ** 0.5) if p else float("nan"),
         **_efficiency("x1", draws, 1),
         **_efficiency("U", energy, 1),
@@ -242,7 +237,7 @@ def _hierarchical(run: Run) -> Iterator[dict]:
         row = {"size": model["size"], "features": model["features"], **_settings(run)}
         row |= {"step_size": size, "chains": len(chains), "gradients": len(draws) * steps}
         row |= {"burn_in": run.config["burn_in"] * steps}
-        row["accepted"] = float(_moved(part[..., : model["features"]]).double().mean())
+        row["accepted"] = float(moved(part[..., : model["features"]]).double().mean())
         for name, place in (("tau2", -2), ("sigma2", -1), ("coefficient", slowest)):
             row |= _of_tau(name, Estimate(tau.value[place], tau.error[place]), steps)
         yield row | {
@@ -263,17 +258,15 @@ def _mixed(run: Run) -> Iterator[dict]:
         ones = part[..., 2:].sum(-1, keepdim=True)
         row = {"binary": part.shape[-1] - 2, **_settings(run)}
         row |= {"step_size": size, "chains": len(chains), "gradients": len(draws) * steps}
-        row["accepted"] = float(_moved(part[..., :2]).double().mean())
+        row["accepted"] = float(moved(part[..., :2]).double().mean())
         for name, values in (("u", part[..., :1]), ("k", ones), ("w", part[..., 2:])):
             row |= _efficiency(name, values, steps)
         square = part[..., 0].square().mean(0).numpy()
-        yield row | {"mean_u2": float(square.mean()), "mean_u2_error": _error(square), "mean_k": float(ones.mean())}
-
-
-def _error(values) -> float:
-    """The standard error of the mean of independent ``values``; NaN of one."""
-    values = np.asarray(values, dtype=float)
-    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
+        yield row | {
+            "mean_u2": float(square.mean()),
+            "mean_u2_error": standard_error(square),
+            "mean_k": float(ones.mean()),
+        }
 
 
 TABLES = {

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.common import Run, of_each
+from experiments.tables.common import Run, of_each, standard_error
 from sgmcmc.certificate_reference import closed_form
 from sgmcmc.diagnostics import integrated_autocorrelation_time
 from sgmcmc.samplers import SAMPLERS
@@ -47,10 +47,10 @@ def _temperatures(run: Run) -> Iterator[dict]:
             "draws": len(part),
             "iact": float(integrated_autocorrelation_time(part[:, :, :4]).value.mean()) if stable else math.nan,
             "variance": float(squares.mean()),
-            "variance_error": _error(squares),
+            "variance_error": standard_error(squares),
             "variance_formula": variance,
             "kinetic": float(momenta.mean()),
-            "kinetic_error": _error(momenta),
+            "kinetic_error": standard_error(momenta),
             "kinetic_formula": kinetic,
             "kinetic_half_formula": half,
             "stable": int(stable),
@@ -70,10 +70,6 @@ def closed_forms(sampler: str, h: float, friction: float) -> tuple[float, float,
     if not (variance > 0 and momentum > 0):
         return math.nan, math.nan, math.nan
     return variance, momentum, variance if row.word == "OBABO" else math.nan
-
-
-def _error(values) -> float:
-    return float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else math.nan
 
 
 # -- effective energy --------------------------------------------------------------------------------------------
@@ -102,7 +98,7 @@ def _paths(run: Run) -> Iterator[dict]:
                 "one": float(energy[step, 0]) / dim,
                 "one_curvature": float(curvature[step, 0]) / dim,
                 "mean": float(energy[step].mean()) / dim,
-                "mean_error": _error(energy[step].numpy() / dim),
+                "mean_error": standard_error(energy[step].numpy() / dim),
             }
 
 
@@ -130,7 +126,7 @@ def _drift(run: Run) -> Iterator[dict]:
             "chains": len(chains),
             "steps": len(energy) - 1,
             "drift": float(rates.mean()),
-            "drift_error": _error(rates),
+            "drift_error": standard_error(rates),
             "leading": friction * size**2 * steep / 4 if run.sampler == "sghmc" else math.nan,
             "swing": float((energy.numpy() - line).std(0).mean()) / dim,
             "curvature_swing": float(curvature.std(0).mean()) / dim,

@@ -10,7 +10,7 @@ WORKERS := $(shell nproc 2>/dev/null || echo 1)
 # True of a Python that can make the environment, and of the environment's own
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help install run figures reproduce status certify mutants peers test test-quick clean
+.PHONY: help install run figures reproduce status certify mutants peers bench bench-peers test test-quick clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -39,6 +39,11 @@ mutants: $(INSTALLED) ## break the library line by line and see a test fail each
 peers: $(INSTALLED) $(PEERS)/.installed ## compare with BlackJAX's samplers: results/peers.csv, about 90 seconds
 	$(PEERS)/bin/python scripts/peers.py theirs results/runs/peers.json
 	$(PYTHON) scripts/peers.py ours results/runs/peers.json
+
+bench: $(INSTALLED) ## how fast, beside peers and the limit: benchmarks/table.md, about a quarter of an hour
+	$(PYTHON) benchmarks/bench.py
+
+bench-peers: $(PEERS)/.installed ## install the peers that `make bench` and `make peers` compare with (BlackJAX, numba)
 
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .
@@ -70,8 +75,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
-# BlackJAX needs JAX, which nothing else here does: an environment of its own, for `make peers` alone.
+# BlackJAX needs JAX, which nothing else here does: an environment of its own, for comparisons alone.
 $(PEERS)/.installed: | $(INSTALLED)
 	$(PYTHON) -m venv --clear $(PEERS)
-	@$(PEERS)/bin/python -m pip install -q --disable-pip-version-check blackjax==1.7.1
+	@$(PEERS)/bin/python -m pip install -q --disable-pip-version-check blackjax==1.7.1 numba==0.68.0
 	@touch $@

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.config import PAPER_FRICTION, planned_cycles, sampler_row
+from experiments.resolved import PAPER_FRICTION, planned_cycles, sampler_row
 from sgmcmc.chain import Plan
 from sgmcmc.compiled import pays, why_eager
 from sgmcmc.data import Data, load

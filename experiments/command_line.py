@@ -19,9 +19,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments import config as schema
+from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE
 from sgmcmc.errors import DataError, SettingError, StoreError
 
-DONE, MISTAKE, DIVERGED, INTERRUPTED = 0, 2, 3, 75
 _WORST = (DONE, DIVERGED, MISTAKE, INTERRUPTED)  # of a sweep's statuses the last of these is the process'
 
 MISTAKES = (SettingError, DataError, StoreError, HydraException, OmegaConfBaseException)
@@ -185,8 +185,3 @@ def _check_flags(words: list[str]) -> None:
 
     parser.error = refuse
     parser.parse_args(words)
-
-
-def show(config: dict) -> str:
-    """The resolved configuration as YAML."""
-    return OmegaConf.to_yaml(OmegaConf.create(config))

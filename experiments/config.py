@@ -12,7 +12,6 @@ Nothing here imports torch: mistakes and ``--help`` are quick.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -27,15 +26,15 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from experiments.resolved import NETWORKS, OWN_DATA, PAPER_FRICTION, TOYS, sampler_row
 from sgmcmc.errors import SettingError
-from sgmcmc.samplers import Sampler, lookup
+from sgmcmc.samplers import Sampler
 from sgmcmc.schedules import Schedule
 from sgmcmc.words import Word
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 GROUPS = ("data", "model", "sampler", "schedule", "experiment", "scale")
 
-PAPER_FRICTION = 14.2854713425451  # γ of all chains of the GGMC paper: β = .98 at ℓ = .1 and N = 50,000
 VIEWS = 162  # two flips of 9 × 9 crops
 WARM_START = {"epochs": 3, "lr": 0.1, "momentum": 0.5, "batch_size": 100, "weight_decay": 0.0}
 
@@ -238,10 +237,6 @@ MODELS = {
         HierarchicalRegression,
     )
 }
-NETWORKS = ("resnet20", "mlp")
-TOYS = ("double_well", "banana", "mixture", "quartic", "gaussian", "gaussian_pairs", "mixed")
-OWN_DATA = ("hierarchical_regression",)  # targets that bring their data, under data=none
-
 CHOICES = {
     "dtype": ("float32", "float64"),
     "sampler.refresh": ("full", "keep", "partial"),
@@ -263,10 +258,6 @@ FRICTION = ("momentum_decay", "friction", "sampler.beta", "sampler.b")
 LENGTH = ("epochs", "cycles")
 CYCLE = ("epochs_per_cycle", "steps_per_cycle")
 WAYS = (STEP, FRICTION, LENGTH, CYCLE)
-
-# What a chain's law does not depend on. Its length is not part of its identity either (a longer run continues a
-# shorter one): no schedule depends on the whole length.
-NOT_IDENTITY = ("name", "output", "device", "scale", "trace", "trace_cycles", "compile", "progress", "debug", *LENGTH)
 
 
 def register() -> None:
@@ -382,37 +373,6 @@ def unused(config: dict, words: list[str]) -> list[str]:
     ]
 
 
-def identity(config: dict) -> str:
-    """Twelve hexadecimal digits of a resolved configuration and of the library's ``LAW``.
-
-    Two runs with the same identity are the same chain, of whatever length. Null settings do not count, so a new
-    setting that starts as null leaves every old run its name.
-    """
-    from sgmcmc import LAW
-
-    text = json.dumps({"law": LAW, **scientific(config)}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def scientific(config: dict) -> dict:
-    """The settings of a resolved configuration that its chain depends on, without nulls."""
-    science = {key: value for key, value in config.items() if key not in NOT_IDENTITY}
-    science["data"] = {key: value for key, value in config["data"].items() if key != "root"}
-    return _without_nulls(science)
-
-
-def planned_cycles(config: dict) -> int | None:
-    """How many cycles a resolved configuration asks for; None where only its data can tell."""
-    if config["cycles"] is None and config["epochs_per_cycle"] is not None:
-        return config["epochs"] // config["epochs_per_cycle"]
-    return config["cycles"]
-
-
-def folder(config: dict) -> Path:
-    """Where the run is kept: ``output``, else ``results/runs/<name>/<identity>``."""
-    return Path(config["output"] or Path("results", "runs", config["name"], identity(config)))
-
-
 # Layers: point over experiment, block over point, command line over all.
 
 
@@ -514,12 +474,6 @@ def _set(config: dict, key: str, value) -> None:
             config[part] = {}
         config = config[part]
     config[last] = value
-
-
-def _without_nulls(value):
-    if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 # Types and ranges.
@@ -673,19 +627,6 @@ def _typed(model, values: dict) -> dict:
 
 
 # What is left unsaid.
-
-
-def sampler_row(sampler: dict) -> Sampler:
-    """The row of the samplers' table, or of ``sampler=custom`` (kept momentum where the word refreshes it)."""
-    if sampler["word"] == "":
-        raise SettingError("sampler.word", "''", "is empty: leave it out, or give letters such as BABAB")
-    if sampler["name"] != "custom":
-        return lookup(sampler["name"])
-    if sampler["word"] is None:
-        raise SettingError("sampler.word", "null", "sampler=custom needs a word, such as sampler.word=BABAB")
-    letters = set(sampler["word"])
-    refresh = "keep" if letters & set("OE") else "full"
-    return Sampler(sampler["word"], refresh, "monitor", "either" if letters & set("BE") else "none", "custom")
 
 
 def _filled(config: dict, said) -> dict:

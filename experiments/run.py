@@ -17,8 +17,7 @@ from safetensors.torch import save_file
 import sgmcmc
 from experiments import picture
 from experiments.build import Pieces, build
-from experiments.command_line import DIVERGED, DONE, INTERRUPTED, show
-from experiments.config import folder, identity, planned_cycles, scientific
+from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, planned_cycles, scientific, show
 from sgmcmc import chain as engine
 from sgmcmc import compiled, diagnostics
 from sgmcmc.errors import SettingError, StoreError

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from experiments import tables
-from experiments.config import NETWORKS, folder, identity, planned_cycles
+from experiments.resolved import NETWORKS, folder, identity, planned_cycles
 from sgmcmc.errors import DataError, FolderBusy, SettingError, StoreError
 
 SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each

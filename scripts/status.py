@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from experiments.config import folder, planned_cycles  # noqa: E402
+from experiments.resolved import folder, planned_cycles  # noqa: E402
 from sgmcmc.errors import StoreError  # noqa: E402
 from sgmcmc.store import load_metrics, read_status  # noqa: E402
 

@@ -8,7 +8,8 @@ from hydra.errors import HydraException
 
 from experiments import config as schema
 from experiments.command_line import sentence
-from experiments.config import CONF, compose, folder, identity, options, resolve, unused
+from experiments.config import CONF, compose, options, resolve, unused
+from experiments.resolved import folder, identity
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import SAMPLERS
 

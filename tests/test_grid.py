@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from experiments import grid
-from experiments.config import compose, folder, options
+from experiments.config import compose, options
 from experiments.graph import plan
 from experiments.grid import configurations, sweep
+from experiments.resolved import folder
 from experiments.tables import EXPERIMENTS
 from experiments.tasks import lengths, segment
 

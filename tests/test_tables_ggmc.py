@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import sgmcmc
-from experiments.config import compose, folder
+from experiments.config import compose
+from experiments.resolved import folder
 from experiments.tables import ggmc, note
 from experiments.tables.common import Run
 from sgmcmc.potentials.analytic import Quartic

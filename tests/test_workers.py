@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments.config import folder
 from experiments.grid import configurations
+from experiments.resolved import folder
 from sgmcmc import load_samples
 
 ROOT = Path(__file__).parents[1]

@@ -1,0 +1,84 @@
+"""A resolved configuration: plain data that says what a run is, where it lies, how long it is.
+
+What makes one of the command line's words, with Hydra, is in ``experiments.config``; from here on nothing needs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from sgmcmc.errors import SettingError
+from sgmcmc.samplers import Sampler, lookup
+
+DONE, MISTAKE, DIVERGED, INTERRUPTED = 0, 2, 3, 75  # exit statuses of a run
+
+PAPER_FRICTION = 14.2854713425451  # γ of all chains of the GGMC paper: β = .98 at ℓ = .1 and N = 50,000
+NETWORKS = ("resnet20", "mlp")
+TOYS = ("double_well", "banana", "mixture", "quartic", "gaussian", "gaussian_pairs", "mixed")
+OWN_DATA = ("hierarchical_regression",)  # targets that bring their data, under data=none
+
+# What a chain's law does not depend on. Its length is not part of its identity either (a longer run continues a
+# shorter one): no schedule depends on the whole length.
+NOT_IDENTITY = ("name", "output", "device", "scale", "trace", "trace_cycles", "compile", "progress", "debug")
+NOT_IDENTITY += ("epochs", "cycles")
+
+
+def identity(config: dict) -> str:
+    """Twelve hexadecimal digits of a resolved configuration and of the library's ``LAW``.
+
+    Two runs with the same identity are the same chain, of whatever length. Null settings do not count, so a new
+    setting that starts as null leaves every old run its name.
+    """
+    from sgmcmc import LAW
+
+    text = json.dumps({"law": LAW, **scientific(config)}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def scientific(config: dict) -> dict:
+    """The settings of a resolved configuration that its chain depends on, without nulls."""
+    science = {key: value for key, value in config.items() if key not in NOT_IDENTITY}
+    science["data"] = {key: value for key, value in config["data"].items() if key != "root"}
+    return _without_nulls(science)
+
+
+def planned_cycles(config: dict) -> int | None:
+    """How many cycles a resolved configuration asks for; None where only its data can tell."""
+    if config["cycles"] is None and config["epochs_per_cycle"] is not None:
+        return config["epochs"] // config["epochs_per_cycle"]
+    return config["cycles"]
+
+
+def folder(config: dict) -> Path:
+    """Where the run is kept: ``output``, else ``results/runs/<name>/<identity>``."""
+    return Path(config["output"] or Path("results", "runs", config["name"], identity(config)))
+
+
+def _without_nulls(value):
+    if isinstance(value, dict):
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+def sampler_row(sampler: dict) -> Sampler:
+    """The row of the samplers' table, or of ``sampler=custom`` (kept momentum where the word refreshes it)."""
+    if sampler["word"] == "":
+        raise SettingError("sampler.word", "''", "is empty: leave it out, or give letters such as BABAB")
+    if sampler["name"] != "custom":
+        return lookup(sampler["name"])
+    if sampler["word"] is None:
+        raise SettingError("sampler.word", "null", "sampler=custom needs a word, such as sampler.word=BABAB")
+    letters = set(sampler["word"])
+    refresh = "keep" if letters & set("OE") else "full"
+    return Sampler(sampler["word"], refresh, "monitor", "either" if letters & set("BE") else "none", "custom")
+
+
+def show(config: dict) -> str:
+    """The resolved configuration as YAML."""
+    try:
+        import yaml
+    except ImportError:
+        return json.dumps(config, indent=2)  # which is YAML, too
+    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)

@@ -6,11 +6,13 @@ PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 PEERS := .venv-peers
 SCALE := quick
+BUDGET := 9
+DEVICE := cuda
 WORKERS := $(shell nproc 2>/dev/null || echo 1)
 # True of a Python that can make the environment, and of the environment's own
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help install run figures reproduce status certify mutants peers bench bench-peers test test-quick clean
+.PHONY: help install run figures reproduce status certify mutants peers bench bench-peers gpu-plan gpu test test-quick clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +46,12 @@ bench: $(INSTALLED) ## how fast, beside peers and the limit: benchmarks/table.md
 	$(PYTHON) benchmarks/bench.py
 
 bench-peers: $(PEERS)/.installed ## install the peers that `make bench` and `make peers` compare with (BlackJAX, numba)
+
+gpu-plan: $(INSTALLED) ## write what `make gpu` runs, in which order: results/state/plan.json
+	$(PYTHON) scripts/gpu.py plan
+
+gpu: ## advance the papers' networks on a GPU for BUDGET=9 minutes, without Hydra, Jug or a network; DEVICE=cpu: miniature
+	$(or $(wildcard $(PYTHON)),$(PYTHON3),python3) scripts/gpu.py run --budget $(BUDGET) --device $(DEVICE) $(if $(OUT),--out $(OUT))
 
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .

@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -39,11 +40,12 @@ COLUMNS = (
 )
 
 
-def run(config: dict) -> int:
+def run(config: dict, until: float = math.inf) -> int:
     """Run ``config`` to its end, from its last block where there is one; returns the exit status.
 
-    0 done (or done before), 3 diverged, 75 interrupted by a signal after a checkpoint. Raises SettingError,
-    DataError and StoreError, which the command line prints as one sentence.
+    0 done (or done before), 3 diverged, 75 interrupted after a checkpoint: by a signal, or because another cycle would
+    end after ``until``, by ``time.monotonic()``. Raises SettingError, DataError and StoreError, which the command line
+    prints as one sentence.
     """
     path = folder(config)
     finished = _finished(config, path)
@@ -87,6 +89,7 @@ def run(config: dict) -> int:
                 store,
                 report,
                 tell,
+                until,
             )
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
@@ -345,9 +348,12 @@ class Voice:
         return [f"mean log MH of the second half {mean:.3g}{warning}"]
 
     def _mixing_lines(self, metrics, result) -> list[str]:
-        """Effective sample size, a second and a gradient, and R-hat: of draws where they are few enough to read."""
+        """Effective sample size, a second and a gradient, and R-hat: of draws where they are few enough to read.
+
+        None where ArviZ is not installed, which a machine that only computes can do without.
+        """
         draws, of = self._draws(metrics, result)
-        if draws is None:
+        if draws is None or find_spec("arviz_stats") is None:
             return []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

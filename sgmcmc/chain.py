@@ -525,13 +525,14 @@ def run(
     store=None,
     report: Callable[[Chain, dict | None], None] | None = None,
     tell: Callable[[str], object] = warnings.warn,
+    until: float = math.inf,
 ) -> Result:
     """Run ``plan.cycles`` cycles of every chain, from the store's last checkpoint where it has one.
 
     ``store`` is a ``RunFolder`` or None: then rows and draws are kept in memory. ``report`` is called after
     each cycle with the chain and the row of metrics that the cycle completed, or None. ``tell`` is given a sentence
     where a run that was to be compiled is not. Interrupted by a signal, the run writes what is complete and returns
-    with status "interrupted".
+    with status "interrupted"; so it does where another cycle would end after ``until``, by ``time.monotonic()``.
     """
     chain = Chain(kernel, potential, plan, random, chains, initial, predictions)
     saved = store.load() if store else None
@@ -561,11 +562,13 @@ def run(
             chain.compile(tell)
             signals.armed = False
             cost, written, held = 0.0, time.perf_counter(), 0
+            before, cycle = chain.seconds, 0.0
             if saved is None and store:
                 cost = commit()
             status = _finished(chain, plan)
-            while status == RUNNING and not signals.arrived:
+            while status == RUNNING and not signals.arrived and time.monotonic() + cycle < until:
                 pending["trace"] += chain.advance()
+                before, cycle = chain.seconds, chain.seconds - before
                 if plan.keep != "none" and plan.draws_after(chain.cycle):
                     pending["draws"].append(chain.theta.cpu())
                     held += pending["draws"][-1].nbytes

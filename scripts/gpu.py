@@ -1,0 +1,310 @@
+"""The papers' networks at full length on one GPU, a few minutes at a time.
+
+    make gpu-plan                     # once, where Hydra is: results/state/plan.json, what to run in which order
+    make gpu BUDGET=9                 # minutes; as often as it takes, on any machine with a GPU
+
+`make gpu` needs no Hydra, no Jug and no network: torch, torchvision, pandas and safetensors, the data unpacked in
+$SGMCMC_DATA, the plan, and results/state as the call before left it. It checks the machine, runs the GPU's tests and
+benchmarks once for each kind of GPU, then advances the plan, most wanted chain first, until the minutes are over. A
+finished chain leaves its rows of the summary tables; of the one in progress the last checkpoint is packed. A table
+whose chains are all done is written to results/paper/tables/, the others to results/state/tables/. With DEVICE=cpu the
+same is done in miniature, with the smoke configurations, under results/runs/smoke/.
+
+What is to be kept is in results/state/ and, with OUT=folder, there in at most 8 files of at most 16 MiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+RATES = ("1e-4", "1e-3", "1e-6", "1e-2")
+FIGURE = [(f"sampler={sampler}", f"lr={rate}") for sampler in ("ggmc", "hmc") for rate in RATES]
+# The order of wanting: (experiment, words that choose of its grid).
+WANTED = [
+    *(("ggmc_fig1", words) for words in FIGURE),
+    *(("amagold_table2", (f"point={point}", f"seed={seed}")) for seed in range(5) for point in range(8)),
+    *(("ggmc_fig1_as_run", words) for words in FIGURE),
+]
+PACKING = 20.0  # seconds kept for writing tables and packing
+LEAST = 5.0  # a chain is not begun or continued with less time left
+STATE_LIMIT, FILE_LIMIT = 10 << 20, 16 << 20
+CHECKED_MINUTES = 5  # that the tests and benchmarks of a kind of GPU may take
+
+
+def main() -> int:
+    """0: the plan is done, or the time is over and all is packed; 1: something failed; 2: a mistake."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("plan", "run"))
+    parser.add_argument("--budget", type=float, default=9, help="minutes, packing included (9)")
+    parser.add_argument("--device", default="cuda", help="cuda; cpu for the miniature (cuda)")
+    parser.add_argument("--out", type=Path, help="a folder for copies of what must be kept")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    if options.what == "plan":
+        return plan()
+    try:
+        return Session(options).run()
+    except Refused as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+class Refused(Exception):
+    """What is missing, one sentence."""
+
+
+# -- the plan
+
+
+def home(scale: str) -> Path:
+    """Where the state of a scale lies."""
+    return ROOT / "results" / ("state" if scale == "paper" else "runs/smoke/state")
+
+
+def plan() -> int:
+    """Write the resolved configurations of both scales, in the order of wanting."""
+    from experiments.grid import configurations
+    from sgmcmc import LAW
+
+    for scale in ("paper", "smoke"):
+        jobs = []
+        for experiment, words in WANTED:
+            for config in configurations(experiment, (*words, f"scale={scale}")):
+                config["data"]["root"] = None  # each machine has its own
+                jobs.append({"experiment": experiment, "config": config})
+        path = home(scale) / "plan.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"law": LAW, "jobs": jobs}, indent=0) + "\n")
+        print(f"{path.relative_to(ROOT)}: {len(jobs)} chains")
+    return 0
+
+
+# -- one call
+
+
+class Session:
+    """One call of `make gpu`: what is done already, what time is left."""
+
+    def __init__(self, options):
+        self.ended = time.monotonic() + 60 * options.budget
+        self.device, self.out = options.device, options.out
+        self.scale = "smoke" if self.device == "cpu" else "paper"
+        self.home = home(self.scale)
+        self.failed = False
+
+    def left(self) -> float:
+        """Seconds until packing must begin."""
+        return self.ended - PACKING - time.monotonic()
+
+    def run(self) -> int:
+        self.check()
+        self.jobs = self.read_plan()
+        self.unpack()
+        if self.device != "cpu":
+            self.measure_once()
+        done = sum(self.is_done(job) for job in self.jobs)
+        print(f"{done} of {len(self.jobs)} chains are done; {self.left() / 60:.1f} minutes to go on with", flush=True)
+        current = None
+        for job in self.jobs:
+            if self.left() < LEAST:
+                break
+            if not self.is_done(job):
+                current = None if self.advance(job) else job
+        self.write_tables()
+        self.pack(current)
+        done = sum(self.is_done(job) for job in self.jobs)
+        print(
+            f"{done} of {len(self.jobs)} chains are done" + ("" if done < len(self.jobs) else ": the plan is complete")
+        )
+        return int(self.failed)
+
+    # what is there
+
+    def check(self) -> None:
+        """The machine can do it, or one sentence says what is missing."""
+        for module in ("torch", "torchvision", "pandas", "safetensors", "scipy"):
+            if importlib.util.find_spec(module) is None:
+                raise Refused(
+                    f"{module} is not installed: make gpu needs torch, torchvision, pandas, safetensors, scipy"
+                )
+        import torch
+
+        if self.device != "cpu" and not torch.cuda.is_available():
+            raise Refused("device=cuda: no CUDA device is found; DEVICE=cpu runs the miniature")
+        self.kind = "cpu" if self.device == "cpu" else torch.cuda.get_device_name()
+        print(f"{self.kind}, torch {torch.__version__}, Python {platform.python_version()}", flush=True)
+
+    def read_plan(self) -> list[dict]:
+        from sgmcmc import LAW
+
+        path = self.home / "plan.json"
+        if not path.exists():
+            raise Refused(f"{path.relative_to(ROOT)} is not there: make gpu-plan writes it, where Hydra is installed")
+        content = json.loads(path.read_text())
+        if content["law"] != LAW:
+            raise Refused(f"{path.relative_to(ROOT)} is of another version of the library: make gpu-plan again")
+        return content["jobs"]
+
+    def unpack(self) -> None:
+        """Put the chain in progress back, where this machine does not have it."""
+        packed = self.home / "chain.tar"
+        if packed.exists():
+            with tarfile.open(packed) as archive:
+                names = [Path(name) for name in archive.getnames()]
+                if names and not (ROOT / names[0].parent / "metrics.csv").exists():
+                    archive.extractall(ROOT, filter="data")
+
+    def measure_once(self) -> None:
+        """The tests marked gpu and the GPU's benchmarks, where this kind of GPU has not had them."""
+        path = self.home / "checked.json"
+        checked = json.loads(path.read_text()) if path.exists() else {}
+        if self.kind in checked:
+            return
+        until = time.monotonic() + min(60 * CHECKED_MINUTES, self.left() / 2)
+        found = {}
+        commands = {"tests": ["-m", "pytest", "-m", "gpu", "tests"], "benchmarks": ["benchmarks/bench.py", "networks"]}
+        for name, command in commands.items():
+            if name == "tests" and importlib.util.find_spec("pytest") is None:
+                found[name] = "not run: no pytest"
+                continue
+            try:
+                ran = subprocess.run(
+                    [sys.executable, *command],
+                    capture_output=True,
+                    text=True,
+                    timeout=max(until - time.monotonic(), 1),
+                    env=os.environ | {"PYTHONPATH": str(ROOT)},
+                )
+                found[name] = f"exit status {ran.returncode}\n{ran.stdout[-20000:]}{ran.stderr[-2000:]}"
+                self.failed |= ran.returncode not in (0, 5)  # 5: no test was chosen
+            except subprocess.TimeoutExpired:
+                found[name] = "not finished in the time there was"
+            print(f"{name}: {found[name]}", flush=True)
+        path.write_text(json.dumps({**checked, self.kind: found}, indent=1) + "\n")
+
+    # chains
+
+    def rows_path(self, job: dict) -> Path:
+        from experiments.resolved import identity
+
+        return self.home / "rows" / f"{job['experiment']}-{identity(job['config'])}.json"
+
+    def is_done(self, job: dict) -> bool:
+        return self.rows_path(job).exists()
+
+    def advance(self, job: dict) -> bool:
+        """Run the chain until it is done, or the time is over; then its rows. Whether it is over."""
+        from experiments import tables
+        from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder
+        from experiments.run import run, status_of
+        from sgmcmc.errors import DataError, SettingError, StoreError
+
+        config = {**job["config"], "device": self.device, "progress": False}
+        end = {"folder": str(folder(config))}
+        try:
+            code = run(config, until=self.ended - PACKING)
+        except (DataError, StoreError) as error:  # what another machine may have
+            print(f"left out: {error}", file=sys.stderr)
+            return True
+        except SettingError as error:
+            code, end = None, {**end, "status": "failed", "why": str(error)}
+            self.failed = True
+            print(error, file=sys.stderr)
+        if code == INTERRUPTED:
+            return False
+        if code in (DONE, DIVERGED):
+            end["status"] = status_of(code)
+        found = {}
+        for name in tables.tables_of(job["experiment"]):
+            rows, made = tables.make(name, [job["config"]], [end])
+            found[name] = {"rows": rows, "made": made}
+        path = self.rows_path(job)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(found, indent=0) + "\n")
+        part.replace(path)
+        return True
+
+    def write_tables(self) -> None:
+        """Each table of the finished chains' rows, in the plan's order; among the results where none is missing."""
+        from experiments import tasks
+        from experiments.tables import tables_of
+
+        for experiment in dict.fromkeys(job["experiment"] for job in self.jobs):
+            jobs = [job for job in self.jobs if job["experiment"] == experiment]
+            done = [json.loads(self.rows_path(job).read_text()) for job in jobs if self.is_done(job)]
+            for name in tables_of(experiment) if done else ():
+                rows = [row for part in done for row in part[name]["rows"]]
+                made = {"experiment": experiment, "scale": self.scale, "runs": len(done), "of": len(jobs)}
+                parts = [part[name]["made"] for part in done]
+                made["seconds"] = round(sum(part["seconds"] for part in parts), 1)
+                for key in ("processor", "device", "torch", "commit"):
+                    made[key] = list(dict.fromkeys(value for part in parts for value in part[key]))
+                path = tasks.table_path(name, self.scale)
+                if len(done) < len(jobs):
+                    path = self.home / "tables" / path.name
+                tasks.write_table(path, rows, made)
+
+    # packing
+
+    def pack(self, current: dict | None) -> None:
+        """The chain in progress as one archive, and all that must be kept as few files in the folder asked for."""
+        packed = self.home / "chain.tar"
+        if current is not None:
+            self.pack_chain(current, packed)
+        else:
+            packed.unlink(missing_ok=True)
+        if self.out is None:
+            return
+        self.out.mkdir(parents=True, exist_ok=True)
+        kept = [path for path in self.home.rglob("*") if path.is_file() and path != packed and path.name != "plan.json"]
+        tables = ROOT / "results" / "paper" / "tables"
+        names = {job["experiment"] for job in self.jobs}
+        kept += [path for path in tables.glob("*") if self.scale == "paper" and path.stem.startswith(tuple(names))]
+        with tarfile.open(self.out / "kept.tar.gz", "w:gz") as archive:
+            for path in sorted(kept):
+                archive.add(path, path.relative_to(ROOT))
+        if packed.exists():
+            shutil.copy(packed, self.out / packed.name)
+        for path in self.out.iterdir():
+            if path.stat().st_size > FILE_LIMIT:
+                self.failed = True
+                print(f"{path} has {path.stat().st_size >> 20} MiB, more than {FILE_LIMIT >> 20}", file=sys.stderr)
+        print(f"unpack in the repository's root: {', '.join(sorted(path.name for path in self.out.iterdir()))}")
+
+    def pack_chain(self, job: dict, packed: Path) -> None:
+        """The run folder in progress, with the newest checkpoint alone; without draws that would be too large."""
+        from experiments.resolved import folder
+
+        path = folder(job["config"])
+        checkpoints = sorted(path.glob("checkpoint-*.pt"), key=lambda file: file.stat().st_mtime)
+        files = [file for file in path.rglob("*") if file.is_file() and file.name not in (".lock", "picture.png")]
+        files = [file for file in files if file not in checkpoints[:-1]]
+        size = sum(file.stat().st_size for file in files)
+        if not checkpoints or size > STATE_LIMIT:
+            packed.unlink(missing_ok=True)
+            print(f"{path} has {size >> 20} MiB, more than a call's state may: on another machine it begins again")
+            return
+        part = packed.with_suffix(".part")
+        with tarfile.open(part, "w") as archive:
+            for file in sorted(files):
+                archive.add(file)
+        part.replace(packed)
+        print(f"{path} goes on from {packed.relative_to(ROOT)}, {size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 import tempfile
+import time
 
 import torch
 from pace import Pace, serve
@@ -35,8 +36,6 @@ def ours(potential, step_size: float, chains: int, compile: bool, **policies) ->
 
     def report(chain, row) -> None:
         nonlocal block, clock
-        import time
-
         if compile and not chain.compiled:
             raise SystemExit("it is not compiled")
         if chain.cycle == 20:
@@ -76,7 +75,7 @@ def data(size: int, features: int) -> Dataset:
     inputs = torch.randn(size, features, generator=generator)
     logit = inputs @ torch.randn(features, generator=generator)
     targets = (torch.rand(size, generator=generator) < torch.sigmoid(logit)).long()
-    return Dataset(inputs, targets)
+    return Dataset(inputs.double(), targets, classes=2)
 
 
 def logistic(chains: int = 64, compile: int = 1, size: int = 690, features: int = 14, batch: int = 32) -> None:

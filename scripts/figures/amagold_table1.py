@@ -24,7 +24,7 @@ def draw(table: pd.DataFrame) -> Figure:
         cell.visible_edges = "B"
         if place and column == 2:
             cell.get_text().set_color(RED if cells[place - 1][2] == "not exact" else GREEN)
-    panel.set_title("Every palindromic word is exact under stochastic gradients; SGHMC has no correction", fontsize=10)
+    panel.set_title("Every palindromic word is exact under stochastic gradients", fontsize=10)
     return figure
 
 

@@ -20,6 +20,8 @@ updates were made. Where a best point lies at the edge of its grid and a wider g
 decided. Equal numbers of leapfrog steps; the gradient that is computed anew after a Gibbs update is not counted, since
 nothing but the scale of its two parts changes: counted, Langevin's values halve, and HMC's are multiplied by L/(L + 1)
 (last rows below). A missing point: too few draws to know its τ.
+An arrow points to a value far above the panel: trajectories of half a period, whose end mirrors their start in every
+coefficient (with 100 data all have nearly one period), so that errors of means cancel from draw to draw.
 """
 QUANTITIES = (("tau2", "log τ²"), ("sigma2", "log σ²"), ("coefficient", "slowest coefficient"))
 GROUP = ["sampler", "steps", "alpha"]
@@ -38,8 +40,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for panel in panels[1]:
         panel.set_xlabel("step size ε")
     for panel in panels.flat:
-        panel.legend(frameon=False, fontsize=7)
-        panel.set_ylim(top=1.35 * panel.get_ylim()[1])
+        panel.legend(frameon=False, fontsize=7, loc="upper right")
     clean(*panels.flat)
     figure.suptitle(
         "Non-reversible Langevin, with variances updated after each step, mixes them faster than HMC", fontsize=11
@@ -66,7 +67,12 @@ def lines(panel, part: pd.DataFrame, column: str) -> None:
                 ms=4 if mine else 2,
                 label=f"{NAMES[sampler]}{setting and f', best {setting}'}" if mine else None,
             )
-    panel.set_ylim(bottom=0)
+    values = part[column].dropna().sort_values()
+    ordinary = values[values < 5 * values.quantile(0.95)]
+    panel.set_ylim(0, 1.6 * ordinary.max())
+    for _, row in part[part[column] > ordinary.max()].iterrows():
+        text = f"↑ {row[column]:,.0f} ({_setting(row)}, ε = {row.step_size:g})"
+        panel.text(0.97, 0.68, text, transform=panel.transAxes, fontsize=7, ha="right", color=COLOURS[row.sampler])
 
 
 def compare(table: pd.DataFrame):

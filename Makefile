@@ -10,7 +10,7 @@ WORKERS := $(shell nproc 2>/dev/null || echo 1)
 # True of a Python that can make the environment, and of the environment's own
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help install run figures reproduce status certify mutants peers test test-quick clean
+.PHONY: help install run figures reproduce status certify mutants torture peers test test-quick clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,6 +35,9 @@ certify: $(INSTALLED) ## prove every sampler's acceptance probability: results/c
 
 mutants: $(INSTALLED) ## break the library line by line and see a test fail each time
 	$(PYTHON) scripts/mutants.py
+
+torture: $(INSTALLED) ## kill, break and misuse runs and grids, and see that nothing is lost: results/torture.md, 20 minutes
+	$(PYTHON) scripts/torture --side $(WORKERS) --write results
 
 peers: $(INSTALLED) $(PEERS)/.installed ## compare with BlackJAX's samplers: results/peers.csv, about 90 seconds
 	$(PEERS)/bin/python scripts/peers.py theirs results/runs/peers.json

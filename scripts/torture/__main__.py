@@ -55,7 +55,7 @@ def one_part(name: str, seed: int, quick: bool) -> tuple[list[Row], list[tuple[s
     from experiments import picture, run  # noqa: F401  children are forks: they find all of it imported
 
     torch.set_num_threads(1)
-    if quick:  # a picture takes longer than a run here
+    if quick or name != "inputs":  # a picture takes longer than a run here
         picture.draw = sketch
     folder = Path(tempfile.mkdtemp(prefix=f"torture-{name}-"))
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "compiled")

@@ -20,6 +20,7 @@ SMALL = (
     "model=banana model.noise=1 sampler=ggmc sampler.acceptance=metropolis step_size=0.1 chains=2 steps_per_cycle=2 "
     "cycles=40 save_every=8 log_every=2 trace=1 compile=false progress=false output=run"
 ).split()
+HOWS = ("cut", "emptied", "flipped", "gone")
 TOLD = ("computed again", "starts from nothing", "written anew")
 MATTERS = ("newest", "samples", "metrics.csv", "trace.csv", "status.json")  # whose loss must be told
 
@@ -32,9 +33,9 @@ def files(count: Counted, choose: random.Random, quick: bool) -> None:
     half = count.new()
     finished([*[word for word in SMALL if not word.startswith("cycles")], "cycles=24"], half)
     for state, origin in (("shorter", half), ("finished", done)):
-        for name in ("newest", "older", "samples", "metrics.csv", "trace.csv", "status.json", "config.yaml", "log.txt"):
+        for name in MATTERS if quick else (*MATTERS, "older", "config.yaml", "log.txt"):
             with count.row(f"{state} run, damaged: {name}") as row:
-                for how in ("cut", "emptied", "flipped", "gone") * (1 if quick else 3):
+                for how in choose.sample(HOWS, 1) if quick else HOWS:
                     if how == "gone" and (name == "older" or state == "finished" and name not in MATTERS[1:]):
                         continue  # nothing tells that it was there
                     folder = count.new() / "copy"
@@ -51,7 +52,7 @@ def files(count: Counted, choose: random.Random, quick: bool) -> None:
                     shutil.rmtree(folder)
     disk_full(count, choose, quick, whole, changes)
     refused(count, half)
-    planted(count, half, whole)
+    planted(count, choose, quick, half, whole)
 
 
 def file_of(folder: Path, name: str) -> Path:
@@ -85,25 +86,25 @@ def disk_full(count, choose, quick, whole, changes) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     with count.row("no room at one change to the disk (injected ENOSPC), then room") as row:
-        for number in sorted(choose.sample(range(1, changes), 8 if quick else 60)):
+        for number in sorted(choose.sample(range(1, changes), 4 if quick else 40)):
             folder = count.new()
             with count.once(row):
                 ended = run(SMALL, folder, at_change(number, full))
                 intact(folder / "run", ended, whole, f"ENOSPC at change {number}")
                 same(folder / "run", whole, f"after ENOSPC at change {number}", finished(SMALL, folder))
     with count.row("files may not grow beyond some size (RLIMIT_FSIZE), then may") as row:
-        for size in sorted(choose.sample(range(200, 60000), 4 if quick else 20)):
+        for size in sorted(choose.sample(range(200, 60000), 2 if quick else 10)):
             folder = count.new()
             with count.once(row):
                 ended = run(SMALL, folder, file_too_large)
                 intact(folder / "run", ended, whole, f"RLIMIT_FSIZE {size}", "grow this large")
                 same(folder / "run", whole, f"after RLIMIT_FSIZE {size}", finished(SMALL, folder))
     for what, rooms in {
-        "a full file system (tmpfs of 4 to 200 KB), then room": [f"size={4 * pages}k" for pages in range(1, 50)],
-        "no inodes left (tmpfs of 2 to 16), then some": [f"size=9m,nr_inodes={number}" for number in range(2, 17)],
+        "a full file system (tmpfs of 4 to 200 KB), then room": [f"size={4 * pages}k" for pages in range(1, 50, 3)],
+        "no inodes left (tmpfs of 2 to 16), then some": [f"size=9m,nr_inodes={number}" for number in range(2, 17, 2)],
     }.items():
         with count.row(what) as row:
-            for room in choose.sample(rooms, 3) if quick else rooms:
+            for room in choose.sample(rooms, 2) if quick else rooms:
                 folder = count.new()
                 try:
                     disk = contextlib.ExitStack()
@@ -188,7 +189,7 @@ class Evil:
         return os.system, ("touch CAUGHT",)
 
 
-def planted(count, half, whole) -> None:
+def planted(count, choose, quick, half, whole) -> None:
     """Code where data should be is never run: pickles in a run folder, under data.root, as starting positions."""
     import torch
 
@@ -203,7 +204,7 @@ def planted(count, half, whole) -> None:
     plants += [(name, signed(buffer.getvalue())) for name in names[:2]]
     plants += [("config.yaml", b"!!python/object/apply:os.system ['touch CAUGHT']\n")]
     with count.row("pickles and YAML with code in a run folder: not run") as row:
-        for name, blob in plants:
+        for name, blob in choose.sample(plants, 5) if quick else plants:
             folder = count.new() / "copy"
             shutil.copytree(half, folder)
             with count.once(row):
@@ -220,7 +221,9 @@ def planted(count, half, whole) -> None:
     }
     with count.row("data files that are not their publisher's, pickles among them: refused, not run") as row:
         for name, paths in data.items():
-            for path, blob in itertools.product(paths, (evil, b"", b"1 2 3\n")):
+            for path, blob in itertools.product(
+                paths[:1] if quick else paths, (evil, b"", b"1 2 3\n")[: 1 if quick else 3]
+            ):
                 folder = count.new()
                 with count.once(row):
                     for one in [path, *data["cifar10"]] if name == "cifar10" else [path]:

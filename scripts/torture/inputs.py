@@ -116,9 +116,9 @@ def command_lines():
         words["sampler"] = draw(strategies.sampled_from(samplers))
         if words["sampler"] == "custom":
             words["sampler.word"] = draw(strategies.text("ABOE", min_size=1, max_size=6))
-        for key in draw(strategies.lists(strategies.sampled_from(sorted(WORDS)), max_size=4)):
+        for key in draw(strategies.lists(strategies.sampled_from(sorted(WORDS)), max_size=3)):
             junk = [one for one in JUNK if not (key in LOOPS and one in HUGE)]
-            words[key] = draw(strategies.sampled_from(WORDS[key] if draw(strategies.integers(0, 9)) < 7 else junk))
+            words[key] = draw(strategies.sampled_from(WORDS[key] if draw(strategies.integers(0, 9)) < 8 else junk))
         if draw(strategies.booleans()):
             words = {key: words[key] for key in draw(strategies.permutations(sorted(words)))}
         return [f"{key}={value}" for key, value in words.items() if value != "gone"]
@@ -163,31 +163,23 @@ def judged(words: list[str], folder: Path, before=None) -> Ended:
 def inputs(count: Counted, choose: random.Random, quick: bool) -> None:
     """Command lines, configuration files, data and targets that nobody should give."""
     from hypothesis import HealthCheck, given, seed, settings
-    from hypothesis.errors import Flaky
 
     seen = {0: 0, 2: 0, 3: 0}
     with count.row("command lines, valid and not: done, diverged, or one sentence") as row:
 
         @seed(choose.getrandbits(32))
         @settings(
-            max_examples=40 if quick else 500,
+            max_examples=15 if quick else 200,
             deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
-            report_multiple_bugs=True,
-            print_blob=False,
         )
         @given(command_lines())
         def fuzz(words):
-            row.times += 1
-            seen[judged(words, count.new()).code] += 1
+            with count.once(row):
+                seen[judged(words, count.new()).code] += 1
 
-        try:
-            fuzz()
-        except (Lost, Flaky, BaseExceptionGroup) as found:
-            for one in getattr(found, "exceptions", (found,)):
-                row.lost += 1
-                print(f"LOST {one}", file=sys.stderr, flush=True)
+        fuzz()
         row.what += f" ({seen[0]} done, {seen[3]} diverged, {seen[2]} refused)"
     with count.row("sizes: one datum, classes and features without any variance, one chain, 100,000 chains") as row:
         net = "model=mlp model.hidden=[3] data=digits lr=1e-6 cycles=2 steps_per_cycle=2 output=run".split()
@@ -198,12 +190,13 @@ def inputs(count: Counted, choose: random.Random, quick: bool) -> None:
             for name, size in itertools.product(("heart", "australian"), (1, 2, 3)):
                 sizes.append([f"model=logistic data={name}", f"data.train_size={size}", "lr=1e-4", *net[4:]])
                 sizes[-1] = " ".join([*sizes[-1], "batch_size=1"]).split()
-        for words in sizes:
+        for words in sizes[::3] if quick else sizes:
             with count.once(row):
                 judged(words, count.new())
     with count.row("targets of one's own whose energies are NaN or infinite: rejected, or diverged") as row:
         ways = ("", "nan", "sometimes_nan", "inf", "nan_gradient")
-        for way, sampler in itertools.product(ways, ("hmc", "ggmc", "nonreversible_langevin", "sghmc")):
+        samplers = ("hmc", "ggmc", "nonreversible_langevin", "sghmc")
+        for way, sampler in itertools.product(ways, samplers[:: 3 if quick else 1]):
             with count.once(row):
                 words = (
                     f"model._target_=targets.Bowl model.way={way} sampler={sampler} step_size=0.5 cycles=9 output=run"
@@ -225,7 +218,7 @@ def configuration_files(count, choose, quick) -> None:
     with count.row("damaged configuration files: done as ever, or one sentence") as row:
         hows = ("cut", "emptied", "flipped", "gone", "text", "tab", "list", "latin")
         for name, how in itertools.product(names, hows):
-            if quick and choose.random() < 0.7:
+            if quick and choose.random() < 0.85:
                 continue
             conf = count.new() / "conf"
             shutil.copytree(ROOT / "conf", conf)

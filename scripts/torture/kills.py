@@ -37,12 +37,12 @@ def kills(count: Counted, choose: random.Random, quick: bool) -> None:
     """SIGKILL at any time, inside every kind of write and evaluation; signals; each run continued to its end."""
     for name, words in RUNS.items():
         compiled = "compile=true" in words
-        if quick and compiled:
+        if quick and words[0] != "model=mlp":
             continue
         whole, seconds, changes = alone(words, count.new())
         ways = ["time", "disk"] + ["potential", "gradient"] * (words[0] == "model=mlp")
         with count.row(f"SIGKILL: {name}") as row:
-            wanted = 3 if quick else 15 if compiled else 30
+            wanted = 3 if quick else 12 if compiled else 30
             while row.times < wanted:
                 folder, killed = count.new(), 0
                 for _ in range(choose.randint(1, 6)):
@@ -55,7 +55,7 @@ def kills(count: Counted, choose: random.Random, quick: bool) -> None:
                     same(folder / "run", whole, name, finished(words, folder))
                 shutil.rmtree(folder)
         with count.row(f"SIGTERM, SIGUSR1, Ctrl-C: {name}") as row:
-            wanted = 3 if quick else 6 if compiled else 15
+            wanted = 2 if quick else 4 if compiled else 12
             while row.times < wanted:
                 folder, signalled = count.new(), 0
                 with count.once(row, 0):

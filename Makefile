@@ -10,7 +10,7 @@ WORKERS := $(shell nproc 2>/dev/null || echo 1)
 # True of a Python that can make the environment, and of the environment's own
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help install run figures reproduce status certify mutants torture peers test test-quick clean
+.PHONY: help install run figures reproduce status certify mutants torture peers matrix test test-quick clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,6 +43,9 @@ peers: $(INSTALLED) $(PEERS)/.installed ## compare with BlackJAX's samplers: res
 	$(PEERS)/bin/python scripts/peers.py theirs results/runs/peers.json
 	$(PYTHON) scripts/peers.py ours results/runs/peers.json
 
+matrix: $(INSTALLED) ## run the quick tests with the lowest and the newest versions allowed, Python 3.11 to 3.13: 20 GB
+	$(PYTHON) scripts/matrix.py
+
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m pytest
@@ -52,7 +55,7 @@ test-quick: $(INSTALLED) ## run the tests but those that take more than a few se
 
 clean: ## remove caches and build leftovers; .venv, data and results stay
 	rm -rf build dist outputs multirun .pytest_cache .hypothesis .ruff_cache
-	find . -path ./$(VENV) -prune -o -path ./$(PEERS) -prune -o -type d \( -name __pycache__ -o -name '*.egg-info' \) -exec rm -rf {} +
+	find . -path ./$(VENV) -prune -o -path ./$(PEERS) -prune -o -path ./.venv-matrix -prune -o -type d \( -name __pycache__ -o -name '*.egg-info' \) -exec rm -rf {} +
 
 # Again only when what is to be installed has changed; the stamp comes last, so that a broken-off installation goes on.
 $(INSTALLED): pyproject.toml constraints.txt

@@ -8,7 +8,6 @@ import random
 import resource
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from grids import TARGETS
@@ -121,7 +120,7 @@ def command_lines():
             words[key] = draw(strategies.sampled_from(WORDS[key] if draw(strategies.integers(0, 9)) < 8 else junk))
         if draw(strategies.booleans()):
             words = {key: words[key] for key in draw(strategies.permutations(sorted(words)))}
-        return [f"{key}={value}" for key, value in words.items() if value != "gone"]
+        return [f"{key}={value}" for key, value in words.items()]
 
     return lines()
 
@@ -207,9 +206,9 @@ def inputs(count: Counted, choose: random.Random, quick: bool) -> None:
 
 def with_targets() -> None:
     """For a child: targets of one's own, to be found from where it runs."""
-    folder = tempfile.mkdtemp()
-    Path(folder, "targets.py").write_text(TARGETS)
-    sys.path.insert(0, folder)
+    folder = Path.cwd().parents[1]
+    (folder / "targets.py").write_text(TARGETS)
+    sys.path.insert(0, str(folder))
 
 
 def configuration_files(count, choose, quick) -> None:

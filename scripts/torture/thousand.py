@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import random
@@ -81,8 +82,9 @@ def thousand(count: Counted, choose: random.Random, quick: bool) -> list[tuple[s
             time.sleep(5 if quick else 30)
             victims = children(process)
             if victims and row.times < 8:
-                os.kill(choose.choice(victims), signal.SIGKILL)
-                row.times += 1
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(choose.choice(victims), signal.SIGKILL)
+                    row.times += 1
         seconds = time.monotonic() - begun
         with count.once(row):
             if process.returncode:
@@ -107,10 +109,8 @@ def thousand(count: Counted, choose: random.Random, quick: bool) -> list[tuple[s
     planned, search = timed(sys.executable, "-c", script)[1].stdout.split()[-2:]
     note("the plan of the grid: Hydra's composition, once, and the points", float(planned))
     note("the search for a next task where all others are done", float(search))
-    timed_table = timed(*JUG, "invalidate", "jugfile.py", *words, "--name", "experiments.tasks.table")
-    facts.append(("tables made from all chains (start, graph and table)", ""))
-    facts[-1] = (facts[-1][0], f"{timed(*JUG, 'execute', 'jugfile.py', *words)[0]:.2f} s")
-    del timed_table
+    timed(*JUG, "invalidate", "jugfile.py", *words, "--name", "experiments.tasks.table")
+    note("a worker that makes the table of all chains anew", timed(*JUG, "execute", "jugfile.py", *words)[0])
     for what, tree in (("run folders", "results/runs"), ("Jug's store", "jugfile.jugdata")):
         entries = list((folder / tree).rglob("*"))
         sizes = [path.stat() for path in entries]

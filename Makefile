@@ -12,7 +12,7 @@ WORKERS := $(shell nproc 2>/dev/null || echo 1)
 # True of a Python that can make the environment, and of the environment's own
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help install run figures reproduce status certify mutants peers bench bench-peers gpu-plan gpu test test-quick clean
+.PHONY: help install run figures reproduce status certify mutants torture peers matrix bench bench-peers gpu-plan gpu test test-quick clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -38,9 +38,15 @@ certify: $(INSTALLED) ## prove every sampler's acceptance probability: results/c
 mutants: $(INSTALLED) ## break the library line by line and see a test fail each time
 	$(PYTHON) scripts/mutants.py
 
+torture: $(INSTALLED) ## kill, break and misuse runs and grids, and see that nothing is lost: results/torture.md, 20 minutes
+	$(PYTHON) scripts/torture --side $(WORKERS) --write results
+
 peers: $(INSTALLED) $(PEERS)/.installed ## compare with BlackJAX's samplers: results/peers.csv, about 90 seconds
 	$(PEERS)/bin/python scripts/peers.py theirs results/runs/peers.json
 	$(PYTHON) scripts/peers.py ours results/runs/peers.json
+
+matrix: $(INSTALLED) ## run the quick tests with the lowest and the newest versions allowed, Python 3.11 to 3.13: 20 GB
+	$(PYTHON) scripts/matrix.py
 
 bench: $(INSTALLED) ## how fast, beside peers and the limit: benchmarks/table.md, about a quarter of an hour
 	$(PYTHON) benchmarks/bench.py
@@ -62,7 +68,7 @@ test-quick: $(INSTALLED) ## run the tests but those that take more than a few se
 
 clean: ## remove caches and build leftovers; .venv, data and results stay
 	rm -rf build dist outputs multirun .pytest_cache .hypothesis .ruff_cache
-	find . -path ./$(VENV) -prune -o -path ./$(PEERS) -prune -o -type d \( -name __pycache__ -o -name '*.egg-info' \) -exec rm -rf {} +
+	find . -path ./$(VENV) -prune -o -path ./$(PEERS) -prune -o -path ./.venv-matrix -prune -o -type d \( -name __pycache__ -o -name '*.egg-info' \) -exec rm -rf {} +
 
 # Again only when what is to be installed has changed; the stamp comes last, so that a broken-off installation goes on.
 $(INSTALLED): pyproject.toml constraints.txt

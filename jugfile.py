@@ -15,6 +15,7 @@ from experiments import tasks
 from experiments.graph import plan
 from experiments.tables import tables_of
 
+tasks.leave_on_signals()
 segment = TaskGenerator(tasks.segment)
 table = TaskGenerator(tasks.table)
 

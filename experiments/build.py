@@ -10,6 +10,7 @@ import importlib
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -348,7 +349,9 @@ def _stored(path: str, potential: Potential) -> Tensor:
 
             stored = load_file(path)
         else:
-            stored = torch.load(path, map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about a pickle that is not torch's, which is refused
+                stored = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # what an unpickler raises for a file that is no pickle can be anything
         raise SettingError(
             "init", path, f"cannot be read as a tensor or a state dict ({type(error).__name__})"

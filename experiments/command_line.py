@@ -9,8 +9,10 @@ import sys
 import tempfile
 import threading
 import traceback
+from contextlib import nullcontext
 
 import hydra
+import yaml
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -24,7 +26,7 @@ from sgmcmc.errors import DataError, SettingError, StoreError
 
 _WORST = (DONE, DIVERGED, MISTAKE, INTERRUPTED)  # of a sweep's statuses the last of these is the process'
 
-MISTAKES = (SettingError, DataError, StoreError, HydraException, OmegaConfBaseException)
+MISTAKES = (SettingError, DataError, StoreError, HydraException, OmegaConfBaseException, yaml.YAMLError)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -50,11 +52,15 @@ def main(words: list[str] | None = None) -> int:
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's own report of a mistake is a dozen lines
         before = sys.argv
         # Hydra writes a sweep's own file; what a sweep leaves is its runs' folders.
-        with tempfile.TemporaryDirectory() as scratch:
-            sweep = [f"hydra.sweep.dir={scratch}"] if {"-m", "--multirun"} & set(words) else []
+        sweeps = {"-m", "--multirun"} & set(words)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) if sweeps else nullcontext() as scratch:
+            sweep = [f"hydra.sweep.dir={scratch}"] if sweeps else []
             sys.argv = [sys.argv[0], *schema.words_for(words), *sweep]
             try:
                 hydra.main(version_base="1.3", config_path=str(schema.CONF), config_name="config")(job)()
+            except UnicodeDecodeError:
+                _check_text()
+                raise
             finally:
                 sys.argv = before
         return max(statuses, key=_WORST.index, default=DONE)
@@ -111,6 +117,8 @@ def guarded(work, debug: bool = False) -> int:
 
 def sentence(error: Exception) -> str:
     """A mistake as one sentence: the setting, the value that was given, what would do."""
+    if isinstance(error, yaml.YAMLError):
+        return _no_yaml(error)
     if not isinstance(error, HydraException | OmegaConfBaseException):
         return " ".join(str(error).split())
     if isinstance(error, MissingConfigException):
@@ -136,6 +144,13 @@ def sentence(error: Exception) -> str:
         key, value = several.groups()
         return f"{key}={value}: give one value, a list {key}=[{value}], or -m for a run with each of them"
     return _first(text)
+
+
+def _no_yaml(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f"{mark.name}, line {mark.line + 1}" if mark else getattr(error, "name", "a configuration file")
+    why = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    return " ".join(f"{where}: is not YAML ({why})".split())
 
 
 def _no_such_option(error: MissingConfigException) -> str:
@@ -185,3 +200,12 @@ def _check_flags(words: list[str]) -> None:
 
     parser.error = refuse
     parser.parse_args(words)
+
+
+def _check_text() -> None:
+    """Refuse a configuration file that is no text."""
+    for path in sorted(schema.CONF.rglob("*.yaml")):
+        try:
+            path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise HydraException(f"{path}: is not UTF-8 text") from error

@@ -305,6 +305,10 @@ def nearest(name: str, known, otherwise: str) -> str:
 def words_for(words: list[str]) -> list[str]:
     """The words with what they leave unsaid about a model of one's own: ``model._target_=package.Class``
     chooses ``model=custom``, whose keyword arguments are free (``model.width=3``)."""
+    for word in words:
+        key, _, value = word.lstrip("+").partition("=")
+        if key in GROUPS and key != "experiment" and value.strip().lower() == "null":
+            raise SettingError(key, value, f"must be one of {', '.join(options(key))}")
     if not any(word.startswith("model._target_=") for word in words):
         return list(words)
     free = [f"++{word}" if word.startswith("model.") else word for word in words]

@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 import sgmcmc
 from experiments import picture
@@ -21,8 +20,8 @@ from experiments.build import Pieces, build
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, planned_cycles, scientific, show
 from sgmcmc import chain as engine
 from sgmcmc import compiled, diagnostics
-from sgmcmc.errors import SettingError, StoreError
-from sgmcmc.store import read_status
+from sgmcmc.errors import DataError, SettingError, StoreError
+from sgmcmc.store import damage, read_status, told
 
 STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
@@ -91,29 +90,32 @@ def run(config: dict, until: float = math.inf) -> int:
                 tell,
                 until,
             )
-        except (MemoryError, RuntimeError) as error:
+        except (SettingError, DataError, StoreError):
+            raise
+        except Exception as error:
             if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
+                if path.is_dir():  # an error of the target's, or of ours: it is shown, and another start goes on
+                    store.status(state=engine.FAILED, why=f"{type(error).__name__}: {error}")
                 raise
             mend = f"needs more memory than {say.device} has; take fewer, or a smaller batch_size"
             raise SettingError("chains", config["chains"], mend) from error
         say.end()
         lines = say.summary(result)
-        facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
-        store.status(state=result.status, **facts, summary=lines)
-        _keep_moments(path, result.moments)
         for line in lines:
             say.tell(line)
             store.log(line)
-    if (path / "metrics.csv").exists():
-        try:
-            drawn = picture.draw(path, f"{config['name']}: {lines[0]}", say.acceptance)
-        except OSError as error:
-            raise StoreError(f"{path / picture.NAME} cannot be written: {error.strerror or error}") from error
-        say.tell(f"{path}: metrics.csv, samples, {drawn.name}")
+        _keep_moments(store, result.moments)
+        if (path / "metrics.csv").exists():
+            with told(path / picture.NAME):
+                drawn = picture.draw(path, f"{config['name']}: {lines[0]}", say.acceptance)
+            say.tell(f"{path}: metrics.csv, samples, {drawn.name}")
+        # Last, so that a run which says that it is done has all that a run leaves.
+        facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
+        store.status(state=result.status, **facts, summary=lines)
     return STATUS[result.status]
 
 
-def _keep_moments(path: Path, moments: dict) -> None:
+def _keep_moments(store: sgmcmc.RunFolder, moments: dict) -> None:
     """Write ``moments.safetensors``: ``mean`` and ``variance`` float64 ``[chains, dim]`` and ``count`` of all draws."""
     if not moments:
         return
@@ -123,14 +125,7 @@ def _keep_moments(path: Path, moments: dict) -> None:
         "variance": (moments["m2"] / max(count - 1, 1)).cpu().contiguous(),
         "count": torch.tensor(count),
     }
-    part = path / ".moments.part"
-    try:
-        save_file(tensors, part)
-        part.replace(path / "moments.safetensors")
-    except (OSError, SafetensorError) as error:
-        raise StoreError(f"{path / 'moments.safetensors'} cannot be written: {error}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    store.write("moments.safetensors", save(tensors))
 
 
 def status_of(code: int) -> str:
@@ -146,8 +141,8 @@ def _finished(config: dict, path: Path) -> int | None:
     if status.get("state") == engine.DIVERGED:
         print(f"diverged after {status.get('cycles')} cycles; the run lies in {path}")
         return DIVERGED
-    if status.get("state") != engine.DONE or status.get("cycles", 0) < wanted:
-        return None
+    if status.get("state") != engine.DONE or status.get("cycles", 0) < wanted or damage(path):
+        return None  # what is damaged is told when the run is taken up
     print(f"done: {status['cycles']} cycles; the run lies in {path}")
     if config["trace"] and not (path / "trace.csv").exists():
         print("it was run without a trace; more cycles are traced, or another folder (output=…) from the start")

@@ -12,12 +12,13 @@ import io
 import json
 import math
 import os
+import signal
 import sys
 from pathlib import Path
 
 from experiments import tables
 from experiments.resolved import NETWORKS, folder, identity, planned_cycles
-from sgmcmc.errors import DataError, FolderBusy, SettingError, StoreError
+from sgmcmc.errors import DataError, DiskFull, FolderBusy, SettingError, StoreError
 
 SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each
 SCALES = ("paper", "quick", "smoke")
@@ -35,7 +36,8 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     """Run a chain up to ``cycles``; returns where it lies and how it stands.
 
     A chain that diverged or failed is a result: the rest of the grid goes on. A signal ends the worker after a
-    checkpoint, and the task can be taken up by another; so does a run folder that another process is writing.
+    checkpoint, and the task can be taken up by another; so do a full disk, and a run folder that another process is
+    writing.
     """
     from experiments.run import run, status_of
 
@@ -45,7 +47,7 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
         config = {**config, "cycles": cycles, "epochs": None}
     try:
         code = run({**config, "progress": False})
-    except FolderBusy as error:
+    except (FolderBusy, DiskFull) as error:
         print(error, file=sys.stderr)
         raise SystemExit(75) from None
     except (SettingError, DataError, StoreError) as error:
@@ -53,6 +55,17 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     if code == 75:
         raise SystemExit(75)
     return {"status": status_of(code), "hash": identity(config), "folder": str(folder(config))}
+
+
+def leave_on_signals() -> None:
+    """SIGTERM and SIGUSR1 end a worker with status 75 between runs, too, and give its lock back: Jug ends with 1 at
+    the one, and the other would kill it. While a run is in progress, that sees to them (``sgmcmc.chain.Signals``)."""
+
+    def leave(*_):
+        raise SystemExit(75)
+
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, leave)
 
 
 def table(name: str, experiment: str, scale: str, configs: list[dict], ends: list[dict]) -> dict:

@@ -81,6 +81,8 @@ def look(config: dict, end: dict | None) -> dict:
         recent = max(file.stat().st_mtime for file in path.iterdir()) > time.time() - RECENT
         if status["state"] == "running" and recent:
             chain |= {"state": "running", "host": status["environments"][-1]["host"]}
+        elif status["state"] == "failed":
+            chain["state"] = "failed"
     if end is not None:
         chain["state"] = end["status"]
     if chain["state"] in ("done", "diverged", "failed"):

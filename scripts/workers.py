@@ -27,6 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 STORE = "jugfile.jugdata"
 OWNER = re.compile(r"PID (\d+) on HOSTNAME (\S+)")
+FAILED = 1  # the time of a lock that `jug execute --keep-failed` leaves on purpose
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
@@ -40,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     jug = [sys.executable, "-c", "from jug.jug import main; main()"]
     common = ["jugfile.py", *words, "--jugdir", options.jugdir]
     command = [*jug, "execute", *common, "--will-cite"]
-    command += ["--wait-cycle-time", "5"]
+    command += ["--wait-cycle-time", "5", "--keep-going"]  # an error in one chain leaves the others
     arrived: list[int] = []
     for number in SIGNALS:
         signal.signal(number, lambda number, _: arrived.append(number))
@@ -159,9 +160,11 @@ def free_locks(store: str) -> int:
                 text, written = lock.read_text(), lock.stat().st_mtime
             except FileNotFoundError:
                 continue
+            if written == FAILED:
+                continue
             owner = OWNER.match(text)
             if owner:
-                dead = owner[2] == socket.gethostname() and not alive(int(owner[1]))
+                dead = owner[2] == socket.gethostname() and not alive(int(owner[1]), written)
             else:
                 dead = not text and time.time() - written > 60
             if dead:
@@ -170,15 +173,22 @@ def free_locks(store: str) -> int:
     return freed
 
 
-def alive(process: int) -> bool:
-    """Whether a process of this machine runs."""
+def alive(process: int, since: float) -> bool:
+    """Whether a process of this machine that ran at the time ``since`` still does, and is not another of its number.
+
+    Where Linux tells when processes began; a minute is allowed between this clock and that of the files' machine.
+    """
     try:
         os.kill(process, 0)
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        # The 22nd field: ticks after the machine's start. The second, in brackets, may hold anything.
+        ticks = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+        began = time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except OSError:
         return True
-    return True
+    return began < since + 60
 
 
 if __name__ == "__main__":

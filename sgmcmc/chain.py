@@ -33,7 +33,7 @@ from sgmcmc.potentials import Potential
 from sgmcmc.random import Random
 from sgmcmc.trajectory import Record, State, cast, evaluate, run_trajectory, start
 
-RUNNING, DONE, DIVERGED, INTERRUPTED = "running", "done", "diverged", "interrupted"
+RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
 HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be written
 MASS_BATCHES = 32  # minibatches that the mass is estimated from (Wenzel et al. 2020)
 # What a row of metrics sums up over its cycles and the chains that are alive; the first three where they are finite.

@@ -21,5 +21,9 @@ class StoreError(RuntimeError):
     """A run folder that cannot be used (another configuration, damaged, full or read-only disk)."""
 
 
+class DiskFull(StoreError):
+    """No room for what a run writes; what was written before is intact, and it goes on when there is room."""
+
+
 class FolderBusy(StoreError):
     """A run folder that another process is writing; it can be had when that one has ended."""

@@ -37,6 +37,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import numpy
@@ -45,7 +46,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from .errors import FolderBusy, SettingError, StoreError
+from .errors import DiskFull, FolderBusy, SettingError, StoreError
 
 SAMPLE_BYTES = 4 << 20  # size of a full sample file; one that is not full is written anew with every block
 _FORMAT = 1
@@ -127,7 +128,7 @@ class RunFolder:
         or what belongs to it is damaged, the one before is used; if that is damaged too, everything is moved
         into a folder ``damaged-…`` and the run starts from nothing. Both are told through ``warn``.
         """
-        with _told(self.path):
+        with told(self.path):
             state = None
             if self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir())):
                 state = self._enter()
@@ -168,8 +169,8 @@ class RunFolder:
 
     def _check_identity(self) -> None:
         recorded = _MISSING
-        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            recorded = json.loads((self.path / "status.json").read_bytes())["identity"]
+        with suppress(StoreError, KeyError):
+            recorded = read_status(self.path)["identity"]
         for slot in _SLOTS:
             if recorded is _MISSING:
                 with suppress(_Damaged):
@@ -186,8 +187,11 @@ class RunFolder:
 
     def _recover(self) -> dict | None:
         self._forget()
-        with suppress(StoreError):
-            self._status = read_status(self.path)
+        if (self.path / "status.json").exists():
+            try:
+                self._status = read_status(self.path)
+            except StoreError as damage:
+                self._tell(f"{damage}: it is written anew, and the chain goes on from its checkpoint")
         slots = [self.path / slot for slot in _SLOTS if (self.path / slot).exists()]
         found, lost = [], []
         for slot in slots:
@@ -278,7 +282,7 @@ class RunFolder:
         """Create the folder with its configuration and status, or enter the one that is there."""
         if self._created:
             return
-        with _told(self.path):
+        with told(self.path):
             missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
             try:
                 os.makedirs(self.path, exist_ok=True)
@@ -286,7 +290,7 @@ class RunFolder:
                     self._enter()
                 self._record_environment()
                 config = self.path / "config.yaml"
-                if not config.exists() or config.read_text() != self.config_text:
+                if not config.exists() or config.read_bytes() != self.config_text.encode():
                     _write(config, self.config_text.encode())
                 os.makedirs(self.path / "samples", exist_ok=True)
                 _sync(self.path)
@@ -324,20 +328,27 @@ class RunFolder:
 
     def _write_status(self) -> None:
         self._status["updated"] = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        _write(self.path / "status.json", json.dumps(self._status, indent=2).encode() + b"\n")
+        signed = {**self._status, "sha256": _signature(self._status)}
+        _write(self.path / "status.json", json.dumps(signed, indent=2).encode() + b"\n")
 
     def status(self, **fields) -> None:
         """Set fields of ``status.json``: ``state`` (running, done, diverged, interrupted, failed) and any other
         JSON value; those that are not named stay."""
         self.open()
-        with _told(self.path):
+        with told(self.path):
             self._status.update(fields)
             self._write_status()
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file of the caller's own into the folder, as a whole or not at all."""
+        self.open()
+        with told(self.path / name):
+            _write(self.path / name, data)
 
     def log(self, text: str) -> None:
         """Add a line to ``log.txt``."""
         self.open()
-        with _told(self.path):
+        with told(self.path):
             self._log(text)
 
     def _log(self, text: str) -> None:
@@ -372,7 +383,7 @@ class RunFolder:
         state = _plain(state)
         record = {**self._now, "block": self._now["block"] + 1, "tables": dict(self._now["tables"])}
         hashes, columns, tail = dict(self._hashes), dict(self._columns), self._tail
-        with _told(self.path):
+        with told(self.path):
             try:
                 if draws is not None and len(draws) and self.keep != "none":
                     tail = self._add_draws(record, draws)
@@ -487,7 +498,7 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
 
 def _sample_names(folder: Path) -> list[str]:
     """Sample files, the newest first."""
-    with _told(folder):
+    with told(folder):
         if not (folder / "samples").is_dir():
             raise StoreError(f"{folder} is not a run folder: it has no samples")
         names = [path.name for path in (folder / "samples").iterdir() if _SAMPLE_FILE.fullmatch(path.name)]
@@ -530,20 +541,33 @@ def load_trace(folder: str | os.PathLike) -> dict[str, numpy.ndarray]:
 
 
 def read_status(folder: str | os.PathLike) -> dict:
-    """What ``status.json`` says; StoreError where there is none to be read."""
+    """What ``status.json`` says; StoreError where there is none to be read, or not the one that was written."""
     path = Path(folder) / "status.json"
-    with _told(path):
+    with told(path):
         try:
             content = json.loads(path.read_bytes())
-        except ValueError:
+        except (ValueError, RecursionError):
             content = None
-    if not isinstance(content, dict):
+    # Runs of before there was a checksum have none.
+    if not isinstance(content, dict) or content.pop("sha256", None) not in (None, _signature(content)):
         raise StoreError(f"{path} is damaged")
     return content
 
 
+def damage(folder: str | os.PathLike) -> str | None:
+    """What of a run is not as its last block was written, in words; None where all is. Reads every file of it."""
+    run = RunFolder(folder)
+    try:
+        found = [_read_checkpoint(run.path / slot) for slot in _SLOTS if (run.path / slot).exists()]
+        if found:
+            run._verify(max((content["record"] for content in found), key=lambda record: record["block"]))
+    except _Damaged as damage:
+        return str(damage)
+    return None
+
+
 def _read_table(path: Path) -> dict[str, numpy.ndarray]:
-    with _told(path):
+    with told(path):
         blob = path.read_bytes()
     try:
         text = blob[: blob.rfind(b"\n") + 1].decode()
@@ -626,7 +650,9 @@ def _read_checkpoint(path: Path) -> dict:
     if fields[0] != b"%d" % _FORMAT:
         raise StoreError(f"{path} was written by another version of this program: give this run another output")
     try:
-        return torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about a pickle that is not torch's, which is refused
+            return torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError):  # code where data should be
         raise _Damaged(f"{path.name} is damaged") from None
 
@@ -664,6 +690,10 @@ def _read_draws(path: Path) -> tuple[Tensor, dict]:
     except (SafetensorError, ValueError, KeyError, TypeError):
         raise _Damaged(f"samples/{path.name} is damaged") from None
     return draws, about
+
+
+def _signature(status: dict) -> str:
+    return hashlib.sha256(_canonical(status).encode()).hexdigest()
 
 
 def _canonical(identity) -> str:
@@ -713,8 +743,10 @@ def environment(device: torch.device | str = "cpu") -> dict:
     }
 
 
+@cache
 def _git_commit() -> str | None:
-    """Commit of the source tree that this package is run from, None where it is not in one."""
+    """Commit of the source tree that this package is run from, None where it is not in one. Asked for once: what a
+    process computes with is what it imported."""
 
     def git(*words):
         command = ["git", "-C", str(Path(__file__).parent), *words]
@@ -731,20 +763,25 @@ def _git_commit() -> str | None:
 
 
 @contextmanager
-def _told(path: Path):
+def told(path: Path):
     """Turn the system's errors into one sentence."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            text = "no space is left on the disk: what was written before is intact; make room and start again"
-        elif error.errno == errno.EROFS:
+        where = error.filename or path
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            reason = (
+                "no file may grow this large here" if error.errno == errno.EFBIG else "no space is left on the disk"
+            )
+            text = f"{reason}: what was written before is intact; make room and start again"
+            raise DiskFull(f"{where}: {text}") from error
+        if error.errno == errno.EROFS:
             text = "the disk is read-only: give this run another output"
         elif error.errno in (errno.EACCES, errno.EPERM):
             text = "no permission to read or write here: give this run another output"
         else:
             text = error.strerror or str(error)
-        raise StoreError(f"{error.filename or path}: {text}") from error
+        raise StoreError(f"{where}: {text}") from error
 
 
 def _write_all(file: int, data: bytes) -> None:

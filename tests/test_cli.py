@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 import sgmcmc
 from experiments.command_line import main
+from sgmcmc.errors import StoreError
 
 ROOT = Path(__file__).resolve().parent.parent
 TOY = ["model=banana", "sampler=amagold", "step_size=0.1", "chains=3", "steps_per_cycle=2", "cycles=40", "output=run"]
@@ -152,7 +154,62 @@ class Bowl:
     assert "has no attribute 'Ball'" in capsys.readouterr().err
 
 
+def test_a_finished_run_that_is_damaged_is_mended(capsys):
+    assert main(TOY) == 0
+    sound = sgmcmc.load_samples("run")
+    (last,) = Path("run/samples").glob("*40.safetensors")
+    last.write_bytes(last.read_bytes()[:-1])
+    with pytest.raises(StoreError, match="the run's own command computes it again"):
+        sgmcmc.load_samples("run")
+    assert main(TOY) == 0
+    assert "40.safetensors is damaged" in capsys.readouterr().err
+    assert bool((sgmcmc.load_samples("run") == sound).all())
+
+
+def test_a_run_is_done_when_all_that_it_leaves_is_there(monkeypatch):
+    """Killed while its picture is drawn, it is not: the next start draws it."""
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("experiments.picture.draw", killed)
+        assert main(TOY) == 75
+    assert json.loads(Path("run/status.json").read_text())["state"] == "running"
+    assert main(TOY) == 0 and {"picture.png", "moments.safetensors"} <= set(files("run"))
+    assert json.loads(Path("run/status.json").read_text())["state"] == "done"
+
+
+def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end():
+    Path("faulty.py").write_text(
+        "from sgmcmc.potentials.analytic import Quartic\n\n\nclass Faulty(Quartic):\n    calls, most = 0, 5\n\n"
+        "    def potential(self, theta):\n        Faulty.calls += 1\n        if Faulty.calls > Faulty.most:\n"
+        "            raise ValueError('five are enough')\n        return super().potential(theta)\n"
+    )
+    words = "model._target_=faulty.Faulty sampler=hmc step_size=.1 cycles=20 save_every=1 output=run".split()
+    with pytest.raises(ValueError, match="five are enough"):
+        main(words)
+    status = json.loads(Path("run/status.json").read_text())
+    assert (status["state"], status["why"]) == ("failed", "ValueError: five are enough")
+    sys.modules["faulty"].Faulty.most = 1000
+    assert main(words) == 0 and sgmcmc.load_samples("run").shape[0] == 20
+
+
 # ---- mistakes
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(b"name: \xe9\n", "is not UTF-8 text"), (b"a:\n\tb: 1\n", "line 2: is not YAML (found character")],
+)
+def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, text, said):
+    shutil.copytree(ROOT / "conf", elsewhere / "conf")
+    (elsewhere / "conf" / "sampler" / "ggmc.yaml").write_bytes(text)
+    monkeypatch.setattr("experiments.config.CONF", elsewhere / "conf")
+    assert main(["model=banana", "step_size=0.1", "cycles=1"]) == 2
+    caught = capsys.readouterr().err
+    assert "ggmc.yaml" in caught and said in caught and caught.count("\n") == 1
+    assert [path.name for path in elsewhere.iterdir()] == ["conf"]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +217,8 @@ class Bowl:
     [
         ("sampler=gmc lr=1", "did you mean ggmc?"),
         ("lr=abc", "lr=abc: must be a positive number"),
+        ("scale=null lr=1", "scale=null: must be one of paper, quick, smoke"),
+        ("model=banana step_size=1 sampler=Null", "sampler=Null: must be one of aboba, amagold"),
         ("--foo lr=1", "unrecognized arguments: --foo"),
         ("lr=1", "cifar10"),
         ("data=digits lr=1 batch_size=77", "batch_size=77: does not divide the 1500 data"),

@@ -2,6 +2,7 @@
 
 import csv
 import fcntl
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ from experiments.graph import plan
 from experiments.grid import configurations, sweep
 from experiments.resolved import folder
 from experiments.tables import EXPERIMENTS
-from experiments.tasks import lengths, segment
+from experiments.tasks import leave_on_signals, lengths, segment
+from sgmcmc.errors import DiskFull
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,6 +57,31 @@ def test_an_unknown_word_is_one_sentence_and_status_2(words, told, capsys):
     assert left.value.code == 2
     said = capsys.readouterr().err
     assert told in said and len(said.splitlines()) == 1
+
+
+def test_a_full_disk_is_no_result(monkeypatch, capsys):
+    from experiments import run
+
+    def full(config):
+        raise DiskFull("run: no space is left on the disk")
+
+    monkeypatch.setattr(run, "run", full)
+    with pytest.raises(SystemExit) as left:
+        segment(compose(["model=banana", "step_size=0.1"]), 3, None)
+    assert left.value.code == 75 and "no space" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_between_runs_ends_a_worker_with_status_75(number):
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        leave_on_signals()
+        with pytest.raises(SystemExit) as left:
+            signal.raise_signal(number)
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    assert left.value.code == 75
 
 
 def test_a_network_s_chain_is_a_string_of_segments():

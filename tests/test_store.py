@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from sgmcmc import store
-from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.errors import DiskFull, SettingError, StoreError
 from sgmcmc.store import RunFolder, load_metrics, load_samples, load_trace, read_status
 
 NEVER = 10**9
@@ -414,6 +414,66 @@ def test_a_checkpoint_is_data(tmp_path):
     assert "checkpoint-0.pt is damaged" in told[0]
     with RunFolder(tmp_path / "other", IDENTITY) as folder, pytest.raises(TypeError, match="not function"):
         folder.commit([], None, {"code": draw})
+
+
+@pytest.mark.parametrize("how", ["zero", "truncated", "flipped"])
+def test_a_damaged_status_is_told_and_written_anew(tmp_path, whole, how):
+    """A flipped bit in it is neither another configuration nor another number of cycles."""
+    run(tmp_path / "run", blocks=2)
+    path = tmp_path / "run" / "status.json"
+    for place in (2, -40) if how != "flipped" else range(3, path.stat().st_size, 97):
+        sound = path.read_bytes()
+        if how == "flipped":
+            path.write_bytes(sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :])
+        else:
+            path.write_bytes(sound[:place] if how == "truncated" else b"")
+        with pytest.raises(StoreError, match="damaged"):
+            read_status(tmp_path / "run")
+        told = []
+        run(tmp_path / "run", blocks=2, told=told)
+        assert len(told) == 1 and "status.json is damaged: it is written anew" in told[0]
+        assert read_status(tmp_path / "run")["state"] == "done"
+    run(tmp_path / "run")
+    assert content(tmp_path / "run") == whole
+
+
+def test_a_status_without_a_checksum_is_one_of_before_there_was_one(tmp_path):
+    (tmp_path / "status.json").write_text('{"state": "done", "cycles": 3}')
+    assert read_status(tmp_path) == {"state": "done", "cycles": 3}
+
+
+def test_damage_of_a_finished_run_is_found_without_touching_it(tmp_path):
+    run(tmp_path / "run")
+    sound = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert store.damage(tmp_path / "run") is None and store.damage(tmp_path / "nothing") is None
+    for name in ("samples/00000008.safetensors", "metrics.csv", "trace.csv", newest_checkpoint(tmp_path / "run").name):
+        for how in ("truncated", "flipped"):
+            damage(tmp_path / "run" / name, how)
+            assert f"{name} is damaged" in store.damage(tmp_path / "run")
+            (tmp_path / "run" / name).write_bytes(sound[tmp_path / "run" / name])
+    assert store.damage(tmp_path / "run") is None
+    assert sound == {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+
+
+def test_a_file_of_the_callers_own_is_there_as_a_whole_or_not(tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path / "run", IDENTITY)
+    folder.write("more.bin", b"one")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    for fail_at in range(1, 5):
+        monkeypatch.setattr(store, "os", FaultyOS(fail_at, full))
+        with pytest.raises(DiskFull, match="no space is left"):
+            folder.write("more.bin", b"two")
+        monkeypatch.setattr(store, "os", FaultyOS(NEVER, full))
+        assert (tmp_path / "run" / "more.bin").read_bytes() == b"one" and not list(tmp_path.rglob("*.part"))
+    folder.write("more.bin", b"two")
+    assert (tmp_path / "run" / "more.bin").read_bytes() == b"two"
+
+
+def test_a_damaged_configuration_file_is_written_anew(tmp_path):
+    run(tmp_path / "run", blocks=1)
+    (tmp_path / "run" / "config.yaml").write_bytes(b"\xff\xfe")
+    run(tmp_path / "run", blocks=2)
+    assert (tmp_path / "run" / "config.yaml").read_text() == "lr: 0.1\n"
 
 
 def test_another_format_is_refused(tmp_path, monkeypatch):

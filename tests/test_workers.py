@@ -15,6 +15,7 @@ import torch
 from experiments.grid import configurations
 from experiments.resolved import folder
 from sgmcmc import load_samples
+from sgmcmc.store import read_status
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -64,6 +65,45 @@ def test_locks_of_dead_processes_of_this_machine_are_freed_and_no_others(tmp_pat
     assert workers.free_locks(str(tmp_path)) == 2
     assert sorted(path.stem for path in locks.glob("*.lock")) == ["alive", "elsewhere", "unwritten"]
     assert workers.free_locks("redis://localhost:6379") == 0
+
+
+def test_a_lock_whose_process_number_another_process_has_now_is_freed(tmp_path):
+    """Written an hour before this process began; one marked by `jug execute --keep-failed` stays."""
+    (tmp_path / "locks").mkdir()
+    for name, age in (("before", 3600), ("now", 0), ("marked as failed", None)):
+        lock = tmp_path / "locks" / f"{name}.lock"
+        lock.write_text(f"PID {os.getpid()} on HOSTNAME {socket.gethostname()}\n")
+        written = 1 if age is None else began() - age
+        os.utime(lock, (written, written))
+    assert workers.free_locks(str(tmp_path)) == 1
+    assert sorted(path.stem for path in (tmp_path / "locks").glob("*.lock")) == ["marked as failed", "now"]
+
+
+def began() -> float:
+    """When this process did, from what the kernel made for it then."""
+    return Path("/proc/self/stat").stat().st_ctime
+
+
+@pytest.mark.slow
+def test_an_error_in_one_chain_leaves_the_others(copy):
+    """A target of one's own that raises an error, first in the grid: the worker goes on."""
+    (copy / "jugfile.py").unlink()
+    (copy / "mine.py").write_text(
+        "from sgmcmc.potentials.analytic import Quartic\n\n\nclass Bad(Quartic):\n    def __init__(self, bad=False):\n"
+        "        super().__init__()\n        self.bad = bad\n\n    def potential(self, theta):\n        if self.bad:\n"
+        "            raise RuntimeError('this target is bad')\n        return super().potential(theta)\n"
+    )
+    (copy / "jugfile.py").write_text(
+        "from jug import TaskGenerator\nfrom experiments import tasks\nfrom experiments.config import compose\n\n"
+        "tasks.leave_on_signals()\nsegment = TaskGenerator(tasks.segment)\nfor bad in (True, False):\n"
+        "    words = f'model._target_=mine.Bad model.bad={bad} sampler=hmc step_size=.1 cycles=9 output=run{bad}'\n"
+        "    segment(compose(words.split()), 9, None)\n"
+    )
+    process = started(copy, "--cpus", "1", "--restarts", "1")
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 1 and "this target is bad" in err + out and "is not started again" in err
+    assert read_status(copy / "runFalse")["state"] == "done"
+    assert not list((copy / "jugfile.jugdata" / "locks").glob("*.lock"))
 
 
 @pytest.mark.parametrize("words", [["--cpus", "0"], ["--gpus", "a"], ["quick"], ["--cpus", "2", "--gpus", "0"]])

@@ -1,0 +1,167 @@
+"""Does a run, and a grid of runs, survive what happens on a cluster? Does the damage, and looks: ``make torture``.
+
+    python scripts/torture [--quick] [--only kills,files] [--seed N] [--side 2] [--write FOLDER]
+
+Every part does one kind of damage at random places and compares what is left, bit for bit, with a run that was left
+alone: kills and signals at any moment, files that are broken or cannot be written, workers that die, other numbers of
+processes and threads, input that nobody should give, and a grid of a thousand chains. Prints a table of what was
+tried, how often, and what was lost; ``--write`` keeps it as torture.csv and torture.md. Exit status 1 where anything
+was lost or said otherwise than in one sentence; what it was, and the folder with the remains, stand on standard error.
+
+The seed is printed and repeats the random choices; when a signal arrives is the machine's business, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import json
+import os
+import platform
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a killed run leaves no compilers behind
+
+from files import files  # noqa: E402
+from grids import grids  # noqa: E402
+from harness import Counted, Lost, Row  # noqa: E402
+from inputs import inputs  # noqa: E402
+from kills import kills  # noqa: E402
+from seeds import seeds  # noqa: E402
+from thousand import thousand  # noqa: E402
+
+PARTS = {"kills": kills, "files": files, "grids": grids, "seeds": seeds, "inputs": inputs, "thousand": thousand}
+
+
+def one_part(name: str, seed: int, quick: bool) -> tuple[list[Row], list[tuple[str, str]]]:
+    """A part in this process: its rows, and what it measured."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot
+    import torch
+
+    from experiments import picture, run  # noqa: F401  children are forks: they find all of it imported
+
+    torch.set_num_threads(1)
+    if quick or name != "inputs":  # a picture takes longer than a run here
+        picture.draw = sketch
+    folder = Path(tempfile.mkdtemp(prefix=f"torture-{name}-"))
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "compiled")
+    count, facts = Counted(name, folder), None
+    try:
+        facts = PARTS[name](count, random.Random(f"{name} {seed}"), quick)
+    except Lost as lost:
+        count.rows[-1:] = [Row(name, f"ended early: {lost}", 1, 1)]
+        print(f"LOST {lost}", file=sys.stderr)
+    if not any(row.lost for row in count.rows):
+        shutil.rmtree(folder)
+    return count.rows, facts or []
+
+
+def sketch(folder, *_):
+    """A stand-in for a run's picture, written as that is."""
+    part = folder / ".picture.png.part"
+    part.write_bytes(b"PNG")
+    return part.replace(folder / "picture.png")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the parts; 1 where anything was lost."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="the short form, about a minute and a half")
+    parser.add_argument("--only", default=",".join(PARTS), help="some of " + ", ".join(PARTS))
+    parser.add_argument("--seed", type=int, default=None, help="repeats the random choices [drawn, and printed]")
+    parser.add_argument("--side", type=int, default=1, metavar="N", help="parts side by side [1]")
+    parser.add_argument("--write", type=Path, help="keep torture.csv and torture.md in this folder")
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    seed = random.SystemRandom().getrandbits(32) if options.seed is None else options.seed
+    names = options.only.split(",")
+    if unknown := [name for name in names if name not in PARTS]:
+        parser.error(f"--only {unknown[0]}: must be some of {', '.join(PARTS)}")
+    if options.json:
+        rows, facts = one_part(names[0], seed, options.quick)
+        print(json.dumps({"rows": [asdict(row) for row in rows], "facts": facts}))
+        return 0
+    print(f"seed {seed}", flush=True)
+    begun = time.monotonic()
+    rows, facts = side_by_side(names, seed, options.quick, options.side)
+    text = page(rows, facts, argv if argv is not None else sys.argv[1:], seed, time.monotonic() - begun)
+    print(text)
+    if options.write:
+        options.write.mkdir(parents=True, exist_ok=True)
+        (options.write / "torture.md").write_text(text)
+        with (options.write / "torture.csv").open("w", newline="") as file:
+            table = csv.DictWriter(file, ["part", "what", "times", "lost"], lineterminator="\n")
+            table.writeheader()
+            table.writerows(asdict(row) for row in rows)
+    return int(any(row.lost for row in rows))
+
+
+def side_by_side(names, seed, quick, side) -> tuple[list[Row], list]:
+    """The parts, each in a process of its own, so many at once; rows in the parts' order."""
+    waiting, running, answers = list(names), {}, {}
+    while waiting or running:
+        while waiting and len(running) < side:
+            name = waiting.pop(0)
+            command = [sys.executable, str(HERE), "--json", "--only", name, "--seed", str(seed)]
+            out = tempfile.TemporaryFile("w+")
+            running[name] = subprocess.Popen([*command, *["--quick"] * quick], stdout=out), out
+        time.sleep(0.2)
+        for name, (process, out) in list(running.items()):
+            if process.poll() is not None:
+                del running[name]
+                out.seek(0)
+                lines = out.read().splitlines()
+                answers[name] = json.loads(lines[-1]) if lines and not process.returncode else None
+    rows, facts = [], []
+    for name in names:
+        answer = answers[name] or {"rows": [asdict(Row(name, "broke off", 1, 1))], "facts": []}
+        rows += [Row(**row) for row in answer["rows"]]
+        facts += answer["facts"]
+    return rows, facts
+
+
+def page(rows, facts, argv, seed, seconds) -> str:
+    """The table as Markdown."""
+    import numpy
+    import torch
+
+    processor = platform.machine()
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    lines = [
+        "# What a run survives",
+        "",
+        f"`python scripts/torture {' '.join(argv)}` with seed {seed}, {seconds / 60:.1f} min, {os.cpu_count()} CPUs",
+        f"({processor}), {platform.system()} {platform.release()}, Python {platform.python_version()}, torch "
+        f"{torch.__version__}, numpy {numpy.__version__}.",
+        "What was done to runs and grids, how often, and how often anything was lost, doubled, half-written, other",
+        "than in a run that was left alone (bit for bit, all columns but timings), or not said in one sentence.",
+        "",
+        "| part | what | times | lost |",
+        "|---|---|---:|---:|",
+        *(f"| {row.part} | {row.what} | {row.times} | {row.lost} |" for row in rows),
+        f"| all | | {sum(row.times for row in rows)} | {sum(row.lost for row in rows)} |",
+    ]
+    if facts:
+        lines += ["", "## A grid of a thousand chains", "", "| what | measured |", "|---|---|"]
+        lines += [f"| {what} | {value} |" for what, value in facts]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -116,6 +116,7 @@ class Settings:
     keep: Any = "all"
     log_every: Any = None
     save_every: Any = None
+    save_minutes: Any = None
     temperature: Any = 1.0
     batch_size: Any = None
     init: str | None = None
@@ -266,7 +267,8 @@ WAYS = (STEP, FRICTION, LENGTH, CYCLE)
 
 # What a chain's law does not depend on. Its length is not part of its identity either (a longer run continues a
 # shorter one): no schedule depends on the whole length.
-NOT_IDENTITY = ("name", "output", "device", "scale", "trace", "trace_cycles", "compile", "progress", "debug", *LENGTH)
+NOT_IDENTITY = ("name", "output", "device", "scale", "trace", "trace_cycles", "compile", "progress", "debug")
+NOT_IDENTITY += ("save_minutes", *LENGTH)
 
 
 def register() -> None:
@@ -626,6 +628,7 @@ _CASTS = {
     "keep": _keep,
     "log_every": count,
     "save_every": count,
+    "save_minutes": lambda setting, value: number(setting, value, -1e-300, need="a number of minutes, or 0"),
     "temperature": lambda setting, value: number(setting, value, -1e-300, need="a number that is not negative"),
     "batch_size": count,
     "warm_start.epochs": count,

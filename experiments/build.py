@@ -294,7 +294,7 @@ def compiles(config: dict, potential: Potential, kernel: Kernel, cycles: int) ->
         raise SettingError("compile", "true", f"{reason}; leave compile out")
     if asked in (True, False):
         return asked
-    return reason is None and pays(kernel, config["chains"], potential.dim, cycles)
+    return reason is None and pays(kernel, potential, config["chains"], cycles)
 
 
 def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:

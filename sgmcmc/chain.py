@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc import momentum
-from sgmcmc.compiled import CannotCompile, Compiled
+from sgmcmc.compiled import CannotCompile, Compiled, Normals, Segments
 from sgmcmc.diagnostics import (
     Ensemble,
     configurational_temperature,
@@ -32,7 +32,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential
 from sgmcmc.random import Random
-from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, start
+from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, segment, start
 
 RUNNING, DONE, DIVERGED, INTERRUPTED = "running", "done", "diverged", "interrupted"
 HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be written
@@ -217,7 +217,7 @@ class Chain:
         predictions: dict | None = None,
     ):
         self.kernel, self.potential, self.plan, self.random = kernel, potential, plan, random
-        together = getattr(potential, "together", True)
+        self.together = together = getattr(potential, "together", True)
         if plan.tune is not None and kernel.impossible:
             raise SettingError("tune.target", plan.tune, f"there is no acceptance to tune to: {kernel.impossible}")
         if plan.trace and together and chains > 1 and kernel.random_direction:
@@ -240,6 +240,7 @@ class Chain:
         self.row_start = (0, 0.0)
         self.compiled = plan.compile
         self.cycle_graph: Compiled | None = None
+        self.segment, self.normals = segment, random  # of cycles that are no graph
         self.signals = Signals()
         self.unfinished: Unfinished | None = None
         self.clock: float | None = None  # when the cycle in progress was begun, or gone on with
@@ -298,20 +299,39 @@ class Chain:
         self.kernel = replace(self._tuned(), mass=self.mass)
 
     def compile(self, tell: Callable[[str], object]) -> None:
-        """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly."""
+        """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly.
+
+        Of networks the segments of trajectories and what ``potential.compile_layers`` does, before any U is evaluated.
+        """
         if not self.compiled:
             return
+        try:
+            if self.together:
+                self._compile_cycle()
+            else:
+                self._compile_segments()
+        except CannotCompile as error:
+            self.compiled = False
+            tell(f"the run is not compiled: {error}")
+
+    def _compile_segments(self) -> None:
+        plan, kernel, potential = self.plan, self.kernel, self.potential
+        moved, normals = Segments(), Normals(self.random)
+        mass = torch.ones(potential.dim, dtype=torch.float64) if plan.estimate_mass else kernel.mass
+        kernel = replace(kernel.rows(torch.zeros(1, dtype=torch.int64)), mass=mass)
+        dtype = potential.initial(range(1), self.random).dtype
+        moved.prepare(kernel, potential, dtype, normals)
+        if hasattr(potential, "compile_layers"):
+            potential.compile_layers(getattr(kernel.batches, "batch_size", None))
+        self.segment, self.normals = moved, normals
+
+    def _compile_cycle(self) -> None:
         state, graph = self.states[0], Compiled(run_cycle)
         moments = self.moments or Moments.none(state.theta)
         self.weights = [torch.tensor(weight, dtype=torch.float64, device=state.theta.device) for weight in (0.0, 1.0)]
         arguments = self.random, self.cycle, self.groups[0], self.sums, moments, self.weights[1]
-        try:
-            graph.prepare(self.kernel, self.potential, state, *arguments)
-        except CannotCompile as error:
-            self.compiled = False
-            tell(f"the run is not compiled: {error}")
-        else:
-            self.cycle_graph, self.moments = graph, moments
+        graph.prepare(self.kernel, self.potential, state, *arguments)
+        self.cycle_graph, self.moments = graph, moments
 
     @property
     def accepted(self) -> int:
@@ -369,9 +389,8 @@ class Chain:
                 self.potential.counter = (index + 1) * len(self.groups) + number
             observe = self._observer(state, index, group, done.trace) if traced else None
             kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor([number]))
-            state, record = run_trajectory(
-                kernel, self.potential, state, self.random, index, group, observe, done.under_way
-            )
+            arguments = self.normals, index, group, observe, done.under_way, self.segment
+            state, record = run_trajectory(kernel, self.potential, state, *arguments)
             kept = bool(record.accepted.all())
             fit = dict(getattr(self.potential, "fit", {})) if kept else self.fits[number]
             sums = done.sums + summed(record, state.alive)
@@ -630,13 +649,15 @@ def run(
     with chain.signals as signals:
         try:
             cost, written, held = 0.0, time.perf_counter(), 0
-            signals.armed = saved is None  # the warm start may be left, too
+            if saved is not None:
+                chain.resume(saved)
+            signals.armed = True  # compiling and the warm start may be left, too
+            if not chain.together:
+                chain.compile(tell)
             if saved is None:
                 chain.begin()
-            else:
-                chain.resume(saved)
-            signals.armed = True
-            chain.compile(tell)
+            if chain.together:
+                chain.compile(tell)
             signals.armed = False
             chain.between = between
             if saved is None and store:

@@ -232,7 +232,8 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
     theta, m = state.theta, state.momentum
     head, opening, *parts = segments(kernel, index, theta, way)
     draws = 1 + max(0, *(op.draw for part in (head, opening, *parts) for op, _, _ in part))
-    noise = Noise(random, index, chains, theta, draws)
+    size, dtype = theta.shape[1], theta.dtype
+    noise = Blocks(lambda steps: random.normal("noise", index, steps, chains, size, dtype), 0, draws, theta.numel())
     moves = _moves(potential, theta)
     constants = noise, cast(kernel.inverse_mass, theta), moves
     last_point = kernel.points - 1
@@ -274,20 +275,6 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
         end_potential = potential.potential(theta)
     end = State(theta, m, end_potential, end_gradient, state.sign, state.log_abs, state.alive)
     return begun, end, energy
-
-
-class Noise:
-    """The standard normals of one trajectory, ``[chains, dim]`` by their draw: 0 is the refresh of the momentum."""
-
-    def __init__(self, random: Random, index: int, chains: Tensor, theta: Tensor, draws: int):
-        self.random, self.index, self.chains = random, index, chains
-        size, dtype = theta.shape[1], theta.dtype
-        self._blocks = Blocks(
-            lambda steps: random.normal("noise", index, steps, chains, size, dtype), 0, draws, theta.numel()
-        )
-
-    def __getitem__(self, draw: int) -> Tensor:
-        return self._blocks[draw]
 
 
 def _decide(kernel, state, begun, end, energy, random, index, chains):

@@ -37,6 +37,8 @@ GRAPH = 4  # seconds that a small graph takes to compile
 # over the deep, twice-used expressions here, and computes a minibatch's indices anew for every coordinate.
 INLINED = {"realize_opcount_threshold": 20}
 INLINED_ROUNDS = {"realize_opcount_threshold": 8}
+# A segment is one pass over memory only where nothing in it is put down in between.
+INLINED_SEGMENT = {"realize_opcount_threshold": 100, "realize_reads_threshold": 100}
 
 
 class CannotCompile(RuntimeError):
@@ -229,7 +231,7 @@ class Segments:
         kinds = [one is None for one in given], [isinstance(one, Tensor) for one in numbers]
         key = letters, str(kinds), theta.shape, theta.dtype
         if key not in self._graphs:
-            self._graphs[key] = graph_of(_traceable(ops, given, inverse_mass), inputs)
+            self._graphs[key] = graph_of(_traceable(ops, given, inverse_mass), inputs, INLINED_SEGMENT)
         changed = iter(self._graphs[key](*inputs))
         theta = next(changed) if "A" in letters else theta
         m = next(changed) if letters.strip("A") else m

@@ -278,6 +278,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel) -> Plan:
         keep=config["keep"],
         log_every=config["log_every"] or (LOG_EVERY if getattr(potential, "together", True) else 1),
         save_every=config["save_every"] or (None if getattr(potential, "together", True) else 1),
+        save_minutes=Plan.save_minutes if config["save_minutes"] is None else config["save_minutes"],
         tune=config["tune"]["target"],
         estimate_mass=config["mass"] == "estimate",
         trace=config["trace"],
@@ -294,7 +295,7 @@ def compiles(config: dict, potential: Potential, kernel: Kernel, cycles: int) ->
         raise SettingError("compile", "true", f"{reason}; leave compile out")
     if asked in (True, False):
         return asked
-    return reason is None and pays(kernel, config["chains"], potential.dim, cycles)
+    return reason is None and pays(kernel, potential, config["chains"], cycles)
 
 
 def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:

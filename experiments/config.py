@@ -115,6 +115,7 @@ class Settings:
     keep: Any = "all"
     log_every: Any = None
     save_every: Any = None
+    save_minutes: Any = None
     temperature: Any = 1.0
     batch_size: Any = None
     init: str | None = None
@@ -584,6 +585,7 @@ _CASTS = {
     "keep": _keep,
     "log_every": count,
     "save_every": count,
+    "save_minutes": lambda setting, value: number(setting, value, -1e-300, need="a number of minutes, or 0"),
     "temperature": lambda setting, value: number(setting, value, -1e-300, need="a number that is not negative"),
     "batch_size": count,
     "warm_start.epochs": count,

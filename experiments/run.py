@@ -202,7 +202,7 @@ class Voice:
         else:
             lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
         if plan.compile:
-            takes = _duration(compiled.seconds(kernel))
+            takes = _duration(compiled.seconds(kernel, potential))
             lines.append(f"compiled: {takes} or so before the first cycle, less where the like was compiled before")
         if self.config["compile"] in (True, False) and self.config["compile"] != plan.compile:
             begun = "compiled" if plan.compile else "not compiled"

@@ -78,8 +78,8 @@ MUTANTS = [
     Mutant(
         "leading O not part of the flip",
         "trajectory",
-        "begun = m\n            continue",
-        "begun = begun\n            continue",
+        "parts, point = [head, []], -1",
+        "parts, point = [head[:-1], head[-1:]], -1",
         identities("word OBAB"),
     ),
     Mutant("leading O joined with the next", "words", " and not head:", ":", identities("word OOBABO")),
@@ -101,7 +101,7 @@ MUTANTS = [
         "end-point kinetic energies for the sum of the kicks'",
         "trajectory",
         "    return begun, end, energy\n",
-        "    return begun, end, flows.kinetic_energy(m, inverse_mass) - flows.kinetic_energy(begun, inverse_mass)\n",
+        "    return begun, end, flows.kinetic_energy(m, constants[1]) - flows.kinetic_energy(begun, constants[1])\n",
         identities("ggmc"),
     ),
     Mutant(
@@ -187,7 +187,7 @@ MUTANTS = [
         "energy added up in float32",
         "trajectory",
         "energy = energy + flows.kinetic_change(before, m, inverse_mass)",
-        "energy = (energy + flows.kinetic_change(before, m, inverse_mass)).to(dtype)",
+        "energy = (energy + flows.kinetic_change(before, m, inverse_mass)).to(m.dtype)",
         "trajectory.py::test_energies_of_a_long_float32_cycle",
     ),
     Mutant(
@@ -229,22 +229,22 @@ MUTANTS = [
     Mutant(
         "T in the kick",
         "trajectory",
-        "flows.kick(m, gradient, number)",
-        "flows.kick(m, gradient / kernel.temperature, number)",
+        "move(parts[point], theta, m, energy, gradient, *constants)",
+        "move(parts[point], theta, m, energy, gradient / kernel.temperature, *constants)",
         gaussian("baoab"),
     ),
     Mutant(
         "T that varies inside a trajectory",
         "trajectory",
         "m = flows.refresh(m, noise[op.draw], number, extra)",
-        "m = flows.refresh(m, noise[op.draw], number, extra * (1 + 0.01 * place))",
+        "m = flows.refresh(m, noise[op.draw], number, extra * (1 + 0.01 * op.draw))",
         backwards("OBABO"),
     ),
     Mutant(
         "M that varies inside a trajectory",
         "trajectory",
         "theta = flows.drift(theta, m, number, inverse_mass)",
-        "theta = flows.drift(theta, m, number, inverse_mass * (1 + 0.01 * place))",
+        "theta = flows.drift(theta, m, number, inverse_mass * (1 + 0.01 * op.shares[0][0]))",
         backwards("ABOBA"),
     ),
     Mutant(
@@ -419,6 +419,34 @@ MUTANTS = [
         "chain.py::test_after_gibbs_u_and_gradient_are_the_new_position_s",
     ),
     Mutant(
+        "energy of the steps before an interruption forgotten",
+        "trajectory",
+        "place.momentum, place.begun, place.energy",
+        "place.momentum, place.begun, 0 * place.energy",
+        "chain.py::test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is[exact ends]",
+    ),
+    Mutant(
+        "flip of the momentum at an interruption",
+        "trajectory",
+        "place.momentum, place.begun, place.energy",
+        "place.momentum, place.momentum, place.energy",
+        "chain.py::test_killed_within_a_cycle_it_ends_as_the_uninterrupted_run[a leading O]",
+    ),
+    Mutant(
+        "chains that were through before an interruption begun again",
+        "chain",
+        "range(len(done.states), len(self.groups))",
+        "range(len(self.groups))",
+        "chain.py::test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is[full refresh]",
+    ),
+    Mutant(
+        "a traced point twice after an interruption",
+        "chain",
+        'or row["step"] < seen]',
+        'or row["step"] <= seen]',
+        "chain.py::test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is[shuffled and traced]",
+    ),
+    Mutant(
         "a logarithm of 0 in the normals",
         "random",
         ".to(dtype).add_(0.5)",
@@ -450,13 +478,13 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ("words", "draw: int = -1", "draw: int = +1"): "drifts and kicks draw nothing; one number more is ready, unused",
     (
         "trajectory",
-        "draws = 1 + max(0, *(op.draw for op, _, _ in program))",
-        "draws = 1 + max(1, *(op.draw for op, _, _ in program))",
+        "draws = 1 + max(0, *(op.draw for part in (head, opening, *parts) for op, _, _ in part))",
+        "draws = 1 + max(1, *(op.draw for part in (head, opening, *parts) for op, _, _ in part))",
     ): "one number more is ready, unused",
     (
         "trajectory",
-        "point, begun, arrived = (-1, m, False)",
-        "point, begun, arrived = (-2, m, False)",
+        "parts, point = ([head, []], -1)",
+        "parts, point = ([head, []], -2)",
     ): "any number that is not the first point's",
     (
         "data/minibatches",

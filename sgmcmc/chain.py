@@ -2,7 +2,8 @@
 
 One cycle is one trajectory, one decision, one draw. Many chains go in one tensor where the target allows
 it; networks run theirs one after the other, a cycle each. Rows, draws and checkpoint are written together, in
-blocks, so a killed run loses at most one block and continues bit for bit.
+blocks, so a killed run loses at most one block and continues bit for bit. Of a cycle in progress a checkpoint holds
+where its trajectory stands, so a signal costs a step or two, and a kill the minutes since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc import momentum
-from sgmcmc.compiled import CannotCompile, Compiled
+from sgmcmc.compiled import CannotCompile, Compiled, Normals, Segments
 from sgmcmc.diagnostics import (
     Ensemble,
     configurational_temperature,
@@ -31,7 +32,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential
 from sgmcmc.random import Random
-from sgmcmc.trajectory import Record, State, cast, evaluate, run_trajectory, start
+from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, segment, start
 
 RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
 HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be written
@@ -48,8 +49,8 @@ class Interrupted(BaseException):
 class Signals:
     """While entered, SIGTERM, SIGUSR1 and Ctrl-C set ``arrived`` and, while ``armed``, raise Interrupted.
 
-    A trajectory may be left at any moment, because it changes nothing before it ends; bookkeeping and
-    writing may not, so they run unarmed and the signal waits for them.
+    A trajectory may be left at any moment, because it changes nothing but its place before it ends; bookkeeping
+    and writing may not, so they run unarmed and the signal waits for them.
     """
 
     def __init__(self):
@@ -59,6 +60,13 @@ class Signals:
     def _handle(self, *_) -> None:
         self.arrived = True
         if self.armed:
+            self.armed = False
+            raise Interrupted
+
+    def arm(self) -> None:
+        """From here on a signal raises, one that has waited at once."""
+        self.armed = True
+        if self.arrived:
             self.armed = False
             raise Interrupted
 
@@ -79,7 +87,8 @@ class Plan:
 
     ``burn_in`` of the ``cycles``, the first, give no draws; of the rest every ``thin``-th is kept (``keep``:
     "all", "none", or the number of last draws). A row of metrics covers ``log_every`` cycles. A block is
-    written every ``save_every`` cycles or, where that is None, when writing costs under 2 % of the time.
+    written every ``save_every`` cycles or, where that is None, when writing costs under 2 % of the time; within a
+    cycle that takes longer, a checkpoint every ``save_minutes`` (0: none).
     ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h;
     then frozen). ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
     ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
@@ -93,6 +102,7 @@ class Plan:
     keep: str | int = "all"
     log_every: int = 1
     save_every: int | None = None
+    save_minutes: float = 5.0
     tune: float | None = None
     estimate_mass: bool = False
     trace: int | None = None
@@ -128,6 +138,45 @@ class Moments:
         """As a checkpoint and ``Result`` hold them; empty before the first draw."""
         count = int(self.count)
         return {"count": count, "mean": self.mean, "m2": self.m2} if count else {}
+
+
+@dataclass
+class Unfinished:
+    """A cycle in progress: what came out for the groups of chains that are through, and where the next one stands."""
+
+    states: list[State]
+    fits: list[dict]
+    probabilities: list[Tensor]
+    sums: Tensor
+    trace: list[dict]  # of a traced cycle, with the rows of the group that is under way
+    under_way: UnderWay = field(default_factory=UnderWay)
+
+    def values(self, step: int) -> dict:
+        """As a checkpoint holds it: tensors, numbers and strings. ``step`` is the cycle's first."""
+        places = [vars(place) for place in self.under_way.places.values()]
+        # A row of the trace may be there before the place behind it is.
+        seen = step + max((place["point"] for place in places), default=0)
+        through = sum(len(state.theta) for state in self.states)
+        return {
+            "states": [state.values() for state in self.states],
+            "fits": self.fits,
+            "probabilities": self.probabilities,
+            "sums": self.sums,
+            "trace": [row for row in self.trace if row["chain"] < through or row["step"] < seen],
+            "places": places,
+        }
+
+    @classmethod
+    def of(cls, values: dict, device: torch.device) -> Unfinished:
+        """From what ``values`` returned."""
+
+        def here(value):
+            return value.to(device) if isinstance(value, Tensor) else value
+
+        states = [State(*map(here, state)) for state in values["states"]]
+        places = [Place(**{name: here(value) for name, value in place.items()}) for place in values["places"]]
+        probabilities, sums = list(map(here, values["probabilities"])), here(values["sums"])
+        return cls(states, values["fits"], probabilities, sums, values["trace"], UnderWay(places))
 
 
 @dataclass
@@ -168,7 +217,7 @@ class Chain:
         predictions: dict | None = None,
     ):
         self.kernel, self.potential, self.plan, self.random = kernel, potential, plan, random
-        together = getattr(potential, "together", True)
+        self.together = together = getattr(potential, "together", True)
         if plan.tune is not None and kernel.impossible:
             raise SettingError("tune.target", plan.tune, f"there is no acceptance to tune to: {kernel.impossible}")
         if plan.trace and together and chains > 1 and kernel.random_direction:
@@ -191,7 +240,11 @@ class Chain:
         self.row_start = (0, 0.0)
         self.compiled = plan.compile
         self.cycle_graph: Compiled | None = None
+        self.segment, self.normals = segment, random  # of cycles that are no graph
         self.signals = Signals()
+        self.unfinished: Unfinished | None = None
+        self.clock: float | None = None  # when the cycle in progress was begun, or gone on with
+        self.between: Callable[[], None] = lambda: None  # called between the gradients of a cycle that runs eagerly
 
     # -- beginning, resuming -----------------------------------------------------------------------
 
@@ -214,13 +267,14 @@ class Chain:
             "mass": self.mass,
             "accepted": self.accepted,
             "proposed": self.proposed,
-            "seconds": self.seconds,
+            "seconds": self.spent,
             "moments": self.moments.values() if self.moments else {},
             "ensembles": {name: ensemble.state() for name, ensemble in self.ensembles.items()},
             "fits": self.fits,
             "sums": dict(zip(SUMS, self.sums.tolist(), strict=True)),
             "row_start": list(self.row_start),
             "compiled": self.compiled,
+            "unfinished": self.unfinished and self.unfinished.values(self.cycle * self.kernel.steps),
         }
 
     def resume(self, saved: dict) -> None:
@@ -240,39 +294,67 @@ class Chain:
         self.sums, self.row_start = torch.tensor(sums, dtype=torch.float64, device=device), tuple(saved["row_start"])
         self.accepted_before = saved["accepted"] - int(saved["sums"].get("accepted", 0))
         self.compiled = saved.get("compiled", False)
+        if saved.get("unfinished"):
+            self.unfinished = Unfinished.of(saved["unfinished"], device)
         self.kernel = replace(self._tuned(), mass=self.mass)
 
     def compile(self, tell: Callable[[str], object]) -> None:
-        """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly."""
+        """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly.
+
+        Of networks the segments of trajectories and what ``potential.compile_layers`` does, before any U is evaluated.
+        """
         if not self.compiled:
             return
+        try:
+            if self.together:
+                self._compile_cycle()
+            else:
+                self._compile_segments()
+        except CannotCompile as error:
+            self.compiled = False
+            tell(f"the run is not compiled: {error}")
+
+    def _compile_segments(self) -> None:
+        plan, kernel, potential = self.plan, self.kernel, self.potential
+        moved, normals = Segments(), Normals(self.random)
+        mass = torch.ones(potential.dim, dtype=torch.float64) if plan.estimate_mass else kernel.mass
+        kernel = replace(kernel.rows(torch.zeros(1, dtype=torch.int64)), mass=mass)
+        dtype = potential.initial(range(1), self.random).dtype
+        moved.prepare(kernel, potential, dtype, normals)
+        if hasattr(potential, "compile_layers"):
+            potential.compile_layers(getattr(kernel.batches, "batch_size", None))
+        self.segment, self.normals = moved, normals
+
+    def _compile_cycle(self) -> None:
         state, graph = self.states[0], Compiled(run_cycle)
         moments = self.moments or Moments.none(state.theta)
         self.weights = [torch.tensor(weight, dtype=torch.float64, device=state.theta.device) for weight in (0.0, 1.0)]
         arguments = self.random, self.cycle, self.groups[0], self.sums, moments, self.weights[1]
-        try:
-            graph.prepare(self.kernel, self.potential, state, *arguments)
-        except CannotCompile as error:
-            self.compiled = False
-            tell(f"the run is not compiled: {error}")
-        else:
-            self.cycle_graph, self.moments = graph, moments
+        graph.prepare(self.kernel, self.potential, state, *arguments)
+        self.cycle_graph, self.moments = graph, moments
 
     @property
     def accepted(self) -> int:
         """Accepted trajectories so far, over chains."""
         return self.accepted_before + int(self.sums[SUMS.index("accepted")])
 
+    @property
+    def spent(self) -> float:
+        """Seconds of all cycles, with those of the one in progress."""
+        return self.seconds + (time.perf_counter() - self.clock if self.clock else 0.0)
+
     # -- one cycle ---------------------------------------------------------------------------------
 
     def advance(self) -> list[dict]:
         """One cycle of every chain; returns the rows of its trace, where it is traced."""
-        clock, index, trace = time.perf_counter(), self.cycle, []
-        traced = bool(self.plan.trace) and (not self.plan.trace_cycles or index + 1 in self.plan.trace_cycles)
+        index, traced = self.cycle, bool(self.plan.trace)
+        traced = traced and (not self.plan.trace_cycles or index + 1 in self.plan.trace_cycles)
         draws = self.plan.draws_after(index + 1)
-        self.signals.armed = True
+        self.clock = time.perf_counter()
+        self.signals.arm()
         if traced or self.cycle_graph is None:
-            states, fits, probabilities, sums = self._eager_cycle(index, trace if traced else None)
+            done = self._eager_cycle(index, traced)
+            states, fits, probabilities, sums = done.states, done.fits, torch.cat(done.probabilities), done.sums
         if self.cycle_graph is None:
             moments = None
         else:  # of a traced cycle the eager evaluation was for the trace alone
@@ -283,7 +365,7 @@ class Chain:
             states, fits = [state], self.fits
         # From here on the cycle counts: an interruption before this line leaves the chain as it was.
         self.signals.armed = False
-        self.states, self.fits, self.sums = states, fits, sums
+        self.states, self.fits, self.sums, self.unfinished = states, fits, sums, None
         if moments is not None:
             self.moments = moments
         elif draws:
@@ -293,25 +375,30 @@ class Chain:
         self.cycle += 1
         if self.cycle <= self.plan.burn_in:
             self._adapt(probabilities)
-        self.seconds += time.perf_counter() - clock
-        return trace
+        self.seconds, self.clock = self.spent, None
+        return done.trace if traced else []
 
-    def _eager_cycle(self, index: int, trace: list[dict] | None) -> tuple:
-        """New states and fits, probabilities of acceptance and sums, group after group; the chain stays as it is."""
-        states, fits, probabilities, sums = [], [], [], torch.zeros_like(self.sums)
-        for number, group in enumerate(self.groups):
-            state = self.states[number]
+    def _eager_cycle(self, index: int, traced: bool) -> Unfinished:
+        """The cycle, group after group, from where it stands to its end; the chain stays as it is but for that."""
+        done = self.unfinished or Unfinished([], [], [], self.sums, [])
+        for number in range(len(done.states), len(self.groups)):
+            group, state = self.groups[number], self.states[number]
+            if self.cycle_graph is None:
+                self.unfinished, done.under_way.reached = done, self.between
             if hasattr(self.potential, "counter"):  # random augmentation: another draw for each evaluation of U
                 self.potential.counter = (index + 1) * len(self.groups) + number
-            observe = None if trace is None else self._observer(state, index, group, trace)
+            observe = self._observer(state, index, group, done.trace) if traced else None
             kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor([number]))
-            state, record = run_trajectory(kernel, self.potential, state, self.random, index, group, observe)
+            arguments = self.normals, index, group, observe, done.under_way, self.segment
+            state, record = run_trajectory(kernel, self.potential, state, *arguments)
             kept = bool(record.accepted.all())
-            fits.append(dict(getattr(self.potential, "fit", {})) if kept else self.fits[number])
-            probabilities.append(record.accept_prob)
-            sums = sums + summed(record, state.alive)
-            states.append(self._gibbs(state, index, group))
-        return states, fits, torch.cat(probabilities), self.sums + sums
+            fit = dict(getattr(self.potential, "fit", {})) if kept else self.fits[number]
+            sums = done.sums + summed(record, state.alive)
+            state = self._gibbs(state, index, group)
+            done = Unfinished(
+                [*done.states, state], [*done.fits, fit], [*done.probabilities, record.accept_prob], sums, done.trace
+            )
+        return done
 
     @property
     def theta(self) -> Tensor:
@@ -531,8 +618,9 @@ def run(
 
     ``store`` is a ``RunFolder`` or None: then rows and draws are kept in memory. ``report`` is called after
     each cycle with the chain and the row of metrics that the cycle completed, or None. ``tell`` is given a sentence
-    where a run that was to be compiled is not. Interrupted by a signal, the run writes what is complete and returns
-    with status "interrupted"; so it does where another cycle would end after ``until``, by ``time.monotonic()``.
+    where a run that was to be compiled is not. Interrupted by a signal, the run writes what is complete, and where the
+    cycle in progress stands, and returns with status "interrupted"; so it does, between cycles, where another one would
+    end after ``until``, by ``time.monotonic()``.
     """
     chain = Chain(kernel, potential, plan, random, chains, initial, predictions)
     saved = store.load() if store else None
@@ -551,18 +639,30 @@ def run(
             part.clear()
         return time.perf_counter() - clock
 
+    def between() -> None:
+        """Within a cycle: a checkpoint where the last one is long ago."""
+        nonlocal cost, written, held
+        if store and plan.save_minutes and time.perf_counter() - written > 60 * plan.save_minutes:
+            signals.armed = False
+            cost, held = commit(), 0
+            written = time.perf_counter()
+            signals.arm()
+
     with chain.signals as signals:
         try:
-            signals.armed = saved is None  # the warm start may be left, too
+            cost, written, held = 0.0, time.perf_counter(), 0
+            if saved is not None:
+                chain.resume(saved)
+            signals.armed = True  # compiling and the warm start may be left, too
+            if not chain.together:
+                chain.compile(tell)
             if saved is None:
                 chain.begin()
-            else:
-                chain.resume(saved)
-            signals.armed = True
-            chain.compile(tell)
+            if chain.together:
+                chain.compile(tell)
             signals.armed = False
-            cost, written, held = 0.0, time.perf_counter(), 0
             before, cycle = chain.seconds, 0.0
+            chain.between = between
             if saved is None and store:
                 cost = commit()
             status = _finished(chain, plan)
@@ -590,7 +690,7 @@ def run(
             status = RUNNING
         if status == RUNNING:
             status = INTERRUPTED
-        if chain.states and (pending["rows"] or pending["draws"] or chain.cycle):
+        if chain.states and (pending["rows"] or pending["draws"] or chain.cycle or chain.unfinished):
             commit()
     result.status = status
     result.draws = torch.stack(draws) if draws else None

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sgmcmc import flows
-
 REFRESHES = ("full", "keep", "partial")
 
 
-def begin(momentum: Tensor, noise: Tensor, policy: str, alpha: float, scale) -> Tensor:
-    """The momentum that a trajectory starts with; ``scale`` is √T M^½, ``noise`` standard normal."""
+def begin(policy: str, alpha: float, scale) -> tuple[float, object] | None:
+    """c and the noise's scale of the letter O that a trajectory begins with, None under ``keep``. ``scale``: √T M^½."""
     if policy == "keep":
-        return momentum
+        return None
     keep = 0.0 if policy == "full" else alpha
-    return flows.refresh(momentum, noise, keep, (1 - keep**2) ** 0.5 * scale)
+    return keep, (1 - keep**2) ** 0.5 * scale
 
 
 def rescale(momentum: Tensor, old_scale, new_scale) -> Tensor:

@@ -138,12 +138,7 @@ class Random:
         """
         steps = range(steps) if isinstance(steps, int) else steps
         first, last = steps.start // 2, (steps.stop + 1) // 2
-        a, b = self.words(stream, trajectory, range(first, last), chains, dim)
-        # (a mod 2^31 + 1/2) 2^-31 is in (0, 1], never 0, and precise where it is small: in the normal's tails.
-        radius = a.bitwise_and_(0x7FFFFFFF).to(dtype).add_(0.5).mul_(2.0**-31).log_().mul_(-2).clamp_(min=0).sqrt_()
-        angle = b.to(dtype).mul_(2 * math.pi * 2.0**-32)
-        pairs = torch.stack((radius * angle.cos(), radius * angle.sin()), 1)
-        pairs = pairs.view(2 * (last - first), *a.shape[1:])
+        pairs = box_muller(*self.words(stream, trajectory, range(first, last), chains, dim), dtype)
         return pairs[steps.start - 2 * first : steps.stop - 2 * first]
 
     def uniform(self, stream: str, trajectory: int, chains, size: int = 1, step: int = 0) -> Tensor:
@@ -162,6 +157,15 @@ class Random:
         a, b = self.words(stream, trajectory, range(step, step + 1), chains, size)
         word = a[0].to(torch.int64) << 32 | (b[0].to(torch.int64) & _MASK)
         return torch.argsort(word, dim=-1)
+
+
+def box_muller(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    """Standard normals ``[2 n, …]`` of int32 words ``[n, …]``, a cosine and a sine in turn; ``a`` is used up."""
+    # (a mod 2^31 + 1/2) 2^-31 is in (0, 1], never 0, and precise where it is small: in the normal's tails.
+    radius = a.bitwise_and_(0x7FFFFFFF).to(dtype).add_(0.5).mul_(2.0**-31).log_().mul_(-2).clamp_min_(0).sqrt_()
+    angle = b.to(dtype).mul_(2 * math.pi * 2.0**-32)
+    pairs = torch.stack((radius * angle.cos(), radius * angle.sin()), 1)
+    return pairs.view(2 * len(a), *a.shape[1:])
 
 
 def _modulo(a: Tensor, b: Tensor, high: int) -> Tensor:

@@ -8,6 +8,11 @@ The decision's probability is min(1, MH) with
 trajectory's end. On rejection θ returns to its start and the momentum to **minus** the one that the
 palindromic part started with: the proposal is made, its momentum negated, accepted or not, and negated
 again.
+
+Between two gradients stands a **segment**: the letters that one gradient and one position serve. What comes after
+a segment depends on nothing but (θ, m, ΣΔK) there, the momentum that the trajectory began with and its start, so a
+long trajectory can be left between gradients and gone on with (``Place``), and a segment is what is compiled where a
+whole trajectory is not (``compiled.Segments``).
 """
 
 from __future__ import annotations
@@ -23,8 +28,10 @@ from sgmcmc.data.minibatches import Blocks
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential, potential_and_gradient
 from sgmcmc.random import Random
+from sgmcmc.words import Op
 
 Observer = Callable[[int, Tensor, Tensor, Tensor, Tensor | None], None]
+Ops = list[tuple[Op, object, object]]  # letters with their numbers, as ``Kernel.program`` gives them
 
 
 @dataclass
@@ -69,6 +76,33 @@ class Record:
     proposal: Tensor  # θ_L of the proposal, [chains, dim]
 
 
+@dataclass
+class Place:
+    """A trajectory between two gradients: all that its rest depends on besides the state that it started from.
+
+    ``way`` is 1 for a trajectory that runs through its program backwards.
+    """
+
+    way: int
+    point: int  # the gradient point that comes next
+    theta: Tensor  # [chains, dim]
+    momentum: Tensor  # [chains, dim]
+    begun: Tensor  # [chains, dim], the momentum that the palindromic part started with
+    energy: Tensor  # [chains] float64, ΣΔK so far
+
+
+class UnderWay:
+    """Where trajectories stand, and what is done between two gradients.
+
+    A trajectory that is given one starts at its place in ``places`` (by way), where there is one, and puts every
+    later place there; ``reached`` is called after that. It is left by an exception, at any moment.
+    """
+
+    def __init__(self, places: list[Place] | None = None, reached: Callable[[], None] = lambda: None):
+        self.places = {place.way: place for place in places or ()}
+        self.reached = reached
+
+
 def start(kernel: Kernel, potential: Potential, theta: Tensor, random: Random, chains: range | Tensor) -> State:
     """The state of chains that start at ``theta``: momentum from its law, v uniform, U evaluated."""
     chains = _indices(chains, theta)
@@ -98,6 +132,56 @@ def evaluate(kernel: Kernel, potential: Potential, state: State) -> None:
         state.potential, state.gradient = potential.potential(state.theta), None
 
 
+def segment(
+    ops: Ops,
+    theta: Tensor,
+    m: Tensor,
+    energy: Tensor,
+    gradient: Tensor | None,
+    noise,
+    inverse_mass,
+    moves: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """θ, m and ΣΔK after the letters that stand between two gradients.
+
+    ``gradient`` is that of the kicks; ``noise[draw]`` are standard normals ``[chains, dim]``.
+    """
+    for op, number, extra in ops:
+        if op.letter == "A":
+            theta = flows.drift(theta, m, number, inverse_mass)
+        elif op.letter == "O":
+            m = flows.refresh(m, noise[op.draw], number, extra)
+            m = m if moves is None else m * moves
+        elif op.letter == "B":
+            before = m
+            m = flows.kick(m, gradient, number)
+            energy = energy + flows.kinetic_change(before, m, inverse_mass)
+        else:
+            keep, strength = extra
+            m = flows.euler(m, gradient, noise[op.draw], number, keep, strength)
+            m = m if moves is None else m * moves
+    return theta, m, energy
+
+
+def segments(kernel: Kernel, index: int, theta: Tensor, way: int) -> list[Ops]:
+    """A trajectory's letters, cut where the momentum that it begins with is there and before every gradient.
+
+    The first part is the refresh of the momentum and a leading O, the second what comes before the first gradient
+    (both may be empty), and each other begins with a kick.
+    """
+    program = kernel.program(index, theta.dtype, theta.device)[way]
+    refresh = momentum.begin(kernel.refresh, kernel.alpha, cast(kernel.momentum_scale, theta))
+    head = [(Op("O", (), draw=0), *refresh)] if refresh else []
+    head += program[: int(kernel.word.leading_refresh)]
+    parts, point = [head, []], -1
+    for one in program[int(kernel.word.leading_refresh) :]:
+        if one[0].point > point:
+            point = one[0].point
+            parts.append([])
+        parts[-1].append(one)
+    return parts
+
+
 def run_trajectory(
     kernel: Kernel,
     potential: Potential,
@@ -106,32 +190,35 @@ def run_trajectory(
     index: int,
     chains: range | Tensor,
     observe: Observer | None = None,
+    under_way: UnderWay | None = None,
+    segment: Callable = segment,
 ) -> tuple[State, Record]:
     """One trajectory and its decision. ``index`` is the trajectory's number, ``chains`` the chains' numbers.
 
     Random numbers are a function of the seed, ``index``, the step and the chain. ``observe`` is called
     at each gradient point with (point, theta, momentum, ΣΔK, its minibatch), after the kick that ends the
-    step there: what log MH would be, were the trajectory to end.
+    step there: what log MH would be, were the trajectory to end. ``under_way`` is for a trajectory that is left
+    before its end and gone on with: see ``UnderWay``. ``segment`` may be a compiled one.
     The given state is not changed.
     """
     chains = _indices(chains, state.theta)
+    arguments = observe, under_way, segment
     if not kernel.random_direction:
-        begun, end, energy = _propose(kernel, potential, state, random, index, chains, 0, observe)
+        begun, end, energy = _propose(kernel, potential, state, random, index, chains, 0, *arguments)
     else:
         backwards = random.uniform("direction", index, chains)[:, 0] < 0.5
-        begun, end, energy = _both_ways(kernel, potential, state, random, index, chains, backwards, observe)
+        begun, end, energy = _both_ways(kernel, potential, state, random, index, chains, backwards, *arguments)
     return _decide(kernel, state, begun, end, energy, random, index, chains)
 
 
-def _both_ways(kernel, potential, state, random, index, chains, backwards, observe):
+def _both_ways(kernel, potential, state, random, index, chains, backwards, *arguments):
     """Chains whose coin fell one way forwards, the others backwards; put together again in order."""
     parts, places = [], []
     for way in (0, 1):
         rows = torch.nonzero(backwards == bool(way)).flatten()
         if len(rows):
-            parts.append(
-                _propose(kernel.rows(rows), potential, state.rows(rows), random, index, chains[rows], way, observe)
-            )
+            some, its, numbers = kernel.rows(rows), state.rows(rows), chains[rows]
+            parts.append(_propose(some, potential, its, random, index, numbers, way, *arguments))
             places.append(rows)
     back = torch.argsort(torch.cat(places))
     begun = torch.cat([part[0] for part in parts])[back]
@@ -140,64 +227,50 @@ def _both_ways(kernel, potential, state, random, index, chains, backwards, obser
     return begun, end, torch.cat([part[2] for part in parts])[back]
 
 
-def _propose(kernel, potential, state, random, index, chains, way, observe):
+def _propose(kernel, potential, state, random, index, chains, way, observe, under_way, move):
     """The momentum that the palindromic part starts with, the proposed end with its U, and Σ ΔK."""
-    theta, dtype = state.theta, state.theta.dtype
-    program = kernel.program(index, dtype, theta.device)[way]
-    draws = 1 + max(0, *(op.draw for op, _, _ in program))
-    noise = Blocks(
-        lambda steps: random.normal("noise", index, steps, chains, theta.shape[1], dtype), 0, draws, theta.numel()
-    )
-    inverse_mass = cast(kernel.inverse_mass, theta)
-    scale = cast(kernel.momentum_scale, theta)
+    theta, m = state.theta, state.momentum
+    head, opening, *parts = segments(kernel, index, theta, way)
+    draws = 1 + max(0, *(op.draw for part in (head, opening, *parts) for op, _, _ in part))
+    size, dtype = theta.shape[1], theta.dtype
+    noise = Blocks(lambda steps: random.normal("noise", index, steps, chains, size, dtype), 0, draws, theta.numel())
     moves = _moves(potential, theta)
-    m = state.momentum
-    if kernel.refresh != "keep":
-        m = momentum.begin(m, noise[0], kernel.refresh, kernel.alpha, scale)
-    if moves is not None:
-        m = m * moves
+    constants = noise, cast(kernel.inverse_mass, theta), moves
     last_point = kernel.points - 1
     offset = int(_full_at(kernel, 0))  # `ends: exact` takes no minibatch for the first point
     batches = kernel.batches.draw(random, index, chains) if kernel.batches else lambda point: None
-    energy = torch.zeros(len(theta), dtype=torch.float64, device=theta.device)
     end_potential, gradient, end_gradient = None, None, None
-    point, begun, arrived = -1, m, False
-    for place, (op, number, extra) in enumerate(program):
-        if op.letter == "A":
-            theta = flows.drift(theta, m, number, inverse_mass)
-            continue
-        if op.letter == "O":
-            m = flows.refresh(m, noise[op.draw], number, extra)
-            m = m if moves is None else m * moves
-            if place == 0 and kernel.word.leading_refresh:
-                begun = m
-            continue
-        if op.point != point:
-            point, batch = op.point, None
-            if not _full_at(kernel, point):
-                batch = batches(point - offset)
-                gradient = potential.gradient(theta, batch)
-            elif point == 0 and state.gradient is not None:
-                gradient = state.gradient
-            elif point == last_point and kernel.word.kicks_at_both_ends:
-                end_potential, gradient = potential_and_gradient(potential, theta)
-                end_gradient = gradient
-            else:
-                gradient = potential.gradient(theta)
-            if observe and point == 0:
-                observe(point, theta, m, energy, batch)
-            arrived = point > 0
-        before = m
-        if op.letter == "B":
-            m = flows.kick(m, gradient, number)
-            energy = energy + flows.kinetic_change(before, m, inverse_mass)
+    place = under_way.places.get(way) if under_way else None
+    if place is None:
+        energy = torch.zeros(len(theta), dtype=torch.float64, device=theta.device)
+        m = m if moves is None else m * moves
+        if head:
+            theta, m, energy = move(head, theta, m, energy, None, *constants)
+        begun = m
+        if opening:
+            theta, m, energy = move(opening, theta, m, energy, None, *constants)
+        place = Place(way, 0, theta, m, begun, energy)
+    theta, m, begun, energy = place.theta, place.momentum, place.begun, place.energy
+    for point in range(place.point, len(parts)):
+        batch = None
+        if not _full_at(kernel, point):
+            batch = batches(point - offset)
+            gradient = potential.gradient(theta, batch)
+        elif point == 0 and state.gradient is not None:
+            gradient = state.gradient
+        elif point == last_point and kernel.word.kicks_at_both_ends:
+            end_potential, gradient = potential_and_gradient(potential, theta)
+            end_gradient = gradient
         else:
-            keep, strength = extra
-            m = flows.euler(m, gradient, noise[op.draw], number, keep, strength)
-            m = m if moves is None else m * moves
-        if observe and arrived:
-            observe(point, theta, m, energy, batch)
-        arrived = False
+            gradient = potential.gradient(theta)
+        if observe:
+            # By the eager function whatever moves the chain: looking on changes no bit of it.
+            first = parts[point][: int(point > 0)]
+            observe(point, *segment(first, theta, m, energy, gradient, *constants), batch)
+        theta, m, energy = move(parts[point], theta, m, energy, gradient, *constants)
+        if under_way and end_potential is None:  # with the end's U in hand the rest is a moment
+            under_way.places[way] = Place(way, point + 1, theta, m, begun, energy)
+            under_way.reached()
     if end_potential is None:
         end_potential = potential.potential(theta)
     end = State(theta, m, end_potential, end_gradient, state.sign, state.log_abs, state.alive)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from conftest import LIMIT, FourParts, z_score
 
-from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, Chain, Plan, run
+from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, MASS_BATCHES, Chain, Plan, run
 from sgmcmc.data import Dataset
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import MLP
@@ -18,8 +18,8 @@ from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import HierarchicalRegression
 from sgmcmc.random import Random
 from sgmcmc.schedules import Schedule
-from sgmcmc.store import RunFolder, load_metrics, load_samples
-from sgmcmc.trajectory import run_trajectory, start
+from sgmcmc.store import RunFolder, load_metrics, load_samples, load_trace
+from sgmcmc.trajectory import _full_at, run_trajectory, start
 
 F64 = torch.float64
 TIMES = ("seconds", "steps_per_second")
@@ -52,10 +52,10 @@ def copied(value):
     return type(value)(map(copied, value)) if isinstance(value, list | tuple) else value
 
 
-def small_network(**settings):
+def small_network(kind=NetworkPotential, **settings):
     data = Dataset(Random(1).normal("split", 0, 1, 12, 3, F64)[0], torch.arange(12) % 3 % 2, 2)
     torch.manual_seed(0)  # the parameters that the module is made with
-    return NetworkPotential(MLP(3, (4,), 2), data, prior="unit", dtype=F64, **settings), data
+    return kind(MLP(3, (4,), 2), data, prior="unit", dtype=F64, **settings), data
 
 
 def network_case(**settings):
@@ -208,8 +208,97 @@ def test_signalled_in_any_cycle_it_ends_as_the_uninterrupted_run(name):
     same(whole, broken)
 
 
+# A trajectory left between two of its gradients. name: (sampler, what its kernel is given, what its plan is given)
+LEFT = {
+    "shuffled and traced": ("ggmc", {"minibatches": "shuffled"}, {"trace": 1}),
+    "random direction": ("ggmc", {"schedule": Schedule("cosine", direction="random")}, {}),
+    "exact ends": ("ggmc", {"ends": "exact"}, {}),
+    "a leading O": ("ggmc", {"word": "OBAB"}, {"tune": 0.7, "estimate_mass": True}),
+    "full refresh": ("amagold", {"friction": Friction("beta", 1.0)}, {"thin": 2, "save_every": 2}),
+    "full gradients": ("hmc", {"gradient": "full", "batch_size": None}, {}),
+}
+
+
+def leave(name, store, at=None, **changes):
+    """Three cycles of two small networks, with a signal in evaluation number ``at``; and how many there were."""
+    sampler, settings, planned = LEFT[name]
+    calls = []
+
+    def ring():
+        calls.append(1)
+        if len(calls) == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    class Bell(NetworkPotential):
+        def potential(self, theta):
+            ring()
+            return super().potential(theta)
+
+        def potential_and_gradient(self, theta):
+            ring()
+            return super().potential_and_gradient(theta)
+
+        def gradient(self, theta, batch=None):
+            if batch is not None:  # else in the method above
+                ring()
+            return super().gradient(theta, batch)
+
+    target, _ = small_network(kind=Bell)
+    settings = {"steps": 3, "batch_size": 3, "acceptance": "metropolis", "dtype": F64} | settings
+    kernel, random = make_kernel(sampler, target, [0.1, 0.2], **settings), Random(1)
+    plan = Plan(3, **({"burn_in": 2, "save_every": 1} | planned | changes))
+    return run(kernel, target, plan, random, 2, lambda: target.initial(2, random), None, store), len(calls)
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is(name):
+    """SIGTERM in every single evaluation of the run, one after another: of each only that evaluation is made again."""
+    whole, broken = Memory(), Memory()
+    result, wanted = leave(name, whole)
+    before = 2 + 2 * MASS_BATCHES * isinstance(result.kernel.mass, torch.Tensor)  # evaluations before the first cycle
+    places, made, stops = set(), 0, 0
+    while (broken.state is None or result.status != DONE) and stops < wanted:
+        result, calls = leave(name, broken, at=2 + before * (not stops))
+        made, stops = made + calls, stops + 1
+        unfinished = broken.state["unfinished"]
+        places |= {place["point"] for place in unfinished["places"]} if unfinished else set()
+    assert result.status == DONE
+    assert made <= wanted + stops
+    points = result.kernel.points
+    assert places == set(range(1, points + (not _full_at(result.kernel, points - 1))))
+    same(whole, broken)
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_killed_within_a_cycle_it_ends_as_the_uninterrupted_run(name):
+    """With a checkpoint after every gradient, killed at every one of them."""
+    whole, broken = Memory(), Memory()
+    points = leave(name, whole)[0].kernel.points
+    kills, status = 0, None
+    while status != DONE:
+        broken.die_after = broken.blocks + 1
+        try:
+            status = leave(name, broken, save_minutes=1e-9)[0].status
+        except KeyboardInterrupt:
+            kills += 1
+    assert whole.blocks < 6 and kills >= 3 * 2 * (points - 1)
+    same(whole, broken)
+
+
+def test_a_trajectory_is_gone_on_with_through_the_disk(tmp_path):
+    """Interrupted in the middle of a trajectory of the second chain, and once more soon after."""
+    for folder, stops in (("whole", ()), ("broken", (9, 4))):
+        for stop in (*stops, None):
+            with RunFolder(tmp_path / folder, {"hash": "a"}) as store:
+                result, _ = leave("shuffled and traced", store, at=stop)
+            assert result.status == (INTERRUPTED if stop else DONE)
+    assert torch.equal(load_samples(tmp_path / "whole"), load_samples(tmp_path / "broken"))
+    one, other = (load_trace(tmp_path / folder) for folder in ("whole", "broken"))
+    assert all(one[column].tobytes() == other[column].tobytes() for column in one)
+
+
 def test_a_signal_inside_a_trajectory_leaves_it():
-    """The cycle is begun again later; nothing of it is kept."""
+    """The cycle is gone on with later, by chains in one tensor as well."""
     whole, broken = Memory(), Memory()
     go("stairs", whole)
     calls = []

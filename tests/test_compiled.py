@@ -11,19 +11,22 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import LIMIT, FourParts
-from test_chain import TIMES, Memory
+from test_chain import TIMES, Memory, leave, same_rows, same_state
+from torch import nn
 
 from experiments.build import build
 from experiments.config import compose
 from experiments.run import run as execute
 from sgmcmc import certificate_columns as columns
 from sgmcmc import certify
-from sgmcmc.chain import DONE, Plan, run
-from sgmcmc.compiled import CannotCompile, Compiled, Words, pays, why_eager
+from sgmcmc.chain import DONE, INTERRUPTED, Plan, run
+from sgmcmc.compiled import CannotCompile, Compiled, Normals, Segments, Words, pays, why_eager
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
+from sgmcmc.models import FilterResponseNorm
 from sgmcmc.potentials.analytic import Banana, DoubleWell, FunctionPotential, Mixture, Quartic
+from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import HierarchicalRegression, LinearRegression, LogisticRegression
 from sgmcmc.random import Random
 from sgmcmc.schedules import Schedule
@@ -222,7 +225,6 @@ def test_without_a_compiler_a_run_is_eager(monkeypatch):
 
 def test_reasons_to_run_eagerly():
     reasons = {
-        "one after another": (type("Alone", (Quartic,), {"together": False})(2), "hmc", {}),
         "Gibbs": (HierarchicalRegression(), "hmc", {}),
         "random direction": (Quartic(2), "hmc", {"schedule": Schedule("cosine", "random")}),
         "shuffled": (FourParts(2), "amagold", {"minibatches": "shuffled", "batch_size": 1, "steps": 2}),
@@ -233,14 +235,18 @@ def test_reasons_to_run_eagerly():
         with pytest.raises(CannotCompile, match=reason):
             Compiled(run_trajectory).prepare(kernel, target, None, Random(0), 0, range(2))
     inputs = Random(1).normal("split", 0, 1, 9, 2, F64)[0]
+    alone = type("Alone", (HierarchicalRegression,), {"together": False})()
     assert why_eager(make_kernel("hmc", Quartic(2), 0.1), Quartic(2)) is None
+    random = make_kernel("hmc", alone, 0.1, schedule=Schedule("cosine", "random"), gradient="full")
+    assert why_eager(random, alone) is None
     assert why_eager(make_kernel("hmc", LinearRegression(inputs, inputs[:, 0]), 0.1), Quartic(2)) is None
 
 
 def test_long_runs_of_short_trajectories_are_worth_compiling():
     kernel = make_kernel("hmc", Quartic(2), 0.1, steps=10)
-    assert pays(kernel, 200, 1, 100_000) and not pays(kernel, 200, 1, 1000)
-    assert not pays(replace(kernel, steps=1000), 200, 1, 100_000)
+    target = Quartic(1)
+    assert pays(kernel, target, 200, 100_000) and not pays(kernel, target, 200, 1000)
+    assert not pays(replace(kernel, steps=1000), target, 200, 100_000)
 
 
 @pytest.mark.slow
@@ -276,3 +282,122 @@ def test_auto_compiles_what_is_long_enough():
     ]
     with pytest.raises(SettingError, match="compile=true: Gibbs updates"):
         build(compose(["model=hierarchical_regression", "sampler=hmc", "step_size=0.1", "compile=true"]))
+
+
+# ---- networks, by segments
+
+
+def small(dtype=F64):
+    """Two layers with filter response normalisation, 37 images of 6×6 pixels."""
+    images = Random(1).normal("split", 0, 37, 6, 6, F64)[:, None]
+    data = Dataset(images.to(dtype), torch.arange(37) % 3 % 2, 2)
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 3, 3), FilterResponseNorm(3), nn.Conv2d(3, 3, 2), FilterResponseNorm(3, threshold=False)]
+    target = NetworkPotential(
+        nn.Sequential(*layers, nn.Flatten(), nn.Linear(27, 2)), data, dtype=dtype, evaluation_batch=10
+    )
+    target._resting += 0.3 * Random(2).normal("start", 1, 1, 1, target.dim, dtype)[0, 0]
+    return target
+
+
+NETWORKS = {
+    "ggmc": ("ggmc", {}),
+    "exact ends, M": ("ggmc", {"ends": "exact", "mass": True}),
+    "cosine at random": ("ggmc", {"schedule": Schedule("cosine", "random"), "refresh": "partial", "alpha": 0.5}),
+    "amagold": ("amagold", {"friction": Friction("beta", 0.5), "temperature": 0.6}),
+    "sghmc": ("sghmc", {}),
+    "word OBAB": ("ggmc", {"word": "OBAB"}),
+}
+
+
+@pytest.mark.parametrize(
+    "case", [case if case == "ggmc" else pytest.param(case, marks=pytest.mark.slow) for case in NETWORKS]
+)
+def test_a_network_s_compiled_trajectory_is_the_eager_one(case):
+    sampler, settings = NETWORKS[case]
+    eager, compiled = small(), small()
+    if settings.get("mass"):
+        settings = settings | {"mass": torch.linspace(0.5, 2, eager.dim, dtype=F64)}
+    kernel = make_kernel(sampler, eager, 0.05, **({"steps": 4, "batch_size": 10, "dtype": F64} | settings))
+    compiled.compile_layers(10)
+    random, chains = Random(4), range(3, 4)
+    normals, move = Normals(random), Segments()
+    move.prepare(kernel, compiled, F64, normals)
+    state = start(kernel, eager, eager.initial(chains, random), random, chains)
+    for index in (0, 1, 5, 3_000_000):
+        expected, record = run_trajectory(kernel, eager, state, random, index, chains)
+        new, compiled_record = run_trajectory(kernel, compiled, state, normals, index, chains, segment=move)
+        same(new, expected)
+        same(compiled_record, record)
+        state = replace(expected, gradient=state.gradient if expected.gradient is None else expected.gradient)
+    assert case == "sghmc" or float(record.delta_kinetic.abs()) > 1e-3  # the letter E has no energy
+    graphs = dict(move._graphs)
+    changed = replace(kernel, step_size=0.02)
+    run_trajectory(changed, compiled, state, Normals(Random(5)), 6, range(8, 9), segment=move)
+    assert move._graphs == graphs  # another step size, seed or chain is another input
+
+
+def test_compiled_layers_are_the_eager_ones_in_batches_of_any_size():
+    """37 data in batches of 10 leave seven over, which are filled up; gradients to rounding, in float32 as well."""
+    eager, compiled = small(), small()
+    compiled.compile_layers(10)
+    theta = eager.initial(1, Random(1))
+    inputs = eager.train.inputs
+    for index in (torch.arange(10)[None], torch.arange(4)[None], None):
+        torch.testing.assert_close(
+            compiled.gradient(theta, index), eager.gradient(theta, index), rtol=CLOSE, atol=CLOSE
+        )
+    torch.testing.assert_close(compiled.potential(theta), eager.potential(theta), rtol=1e-13, atol=0)
+    torch.testing.assert_close(compiled.predict(theta, inputs[:33]), eager.predict(theta, inputs[:33]))
+    single = small(torch.float32)
+    single.compile_layers(10)
+    exact, gradient = eager.potential_and_gradient(theta.float().double())
+    value, slope = single.potential_and_gradient(theta.float())
+    assert float(value - exact) == pytest.approx(0, abs=37 * 1e-6)  # of each datum's NLL, float32's rounding
+    assert float((slope - gradient).abs().max()) < 1e-5 * float(gradient.abs().max())
+
+
+def test_a_compiled_network_s_run_is_left_and_gone_on_with_to_the_bit_and_its_trace_changes_nothing():
+    whole, broken, eager = Memory(), Memory(), Memory()
+    name = "shuffled and traced"
+    result, wanted = leave(name, whole, compile=True)
+    assert result.compiled and whole.state["compiled"]
+    for at in (4, 6, 2):  # in the first trajectory, in others, and before anything was done
+        stopped, _ = leave(name, broken, at=at, compile=True)
+        assert stopped.status == INTERRUPTED and broken.state["unfinished"]
+    assert leave(name, broken)[0].compiled  # what the run was begun as counts
+    assert all(torch.equal(*pair) for pair in zip(whole.draws, broken.draws, strict=True))
+    same_rows(whole.rows, broken.rows)
+    same_rows(whole.trace, broken.trace)
+    same_state(whole.state, broken.state)
+    untraced = Memory()
+    leave(name, untraced, compile=True, trace=None)
+    assert all(torch.equal(*pair) for pair in zip(whole.draws, untraced.draws, strict=True))
+    assert not leave(name, eager)[0].compiled
+    for mine, theirs in ((whole.rows, eager.rows), (whole.trace, eager.trace)):
+        for one, other in zip(mine, theirs, strict=True):
+            for key in one.keys() - set(TIMES):
+                assert one[key] == pytest.approx(other[key], rel=CLOSE, abs=CLOSE, nan_ok=True), key
+
+
+def test_a_network_without_a_compiler_is_eager(monkeypatch):
+    def no_compiler(*_, **__):
+        raise RuntimeError("no working C++ compiler found")
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", no_compiler)
+    with pytest.warns(UserWarning, match="the run is not compiled: no working C\\+\\+ compiler found$"):
+        assert not leave("full refresh", Memory(), compile=True)[0].compiled
+    target = small()
+    monkeypatch.setattr("sgmcmc.models.normalisation._graphs", {})
+    with pytest.raises(CannotCompile):
+        target.compile_layers(10)
+    assert not target._sizes and bool(target.gradient(target._resting[None]).isfinite().all())
+
+
+def test_networks_are_compiled_where_that_saves_more_than_it_costs():
+    """ResNet-20 on CIFAR-10 takes a second to save what a minute's compiling costs in some hundred steps."""
+    target = small()
+    kernel = make_kernel("ggmc", target, 0.1, steps=400, batch_size=10)
+    assert target.normalised() == (3 * 16 + 3 * 9, 2)
+    target.normalised = lambda: (200_704, 6)
+    assert pays(kernel, target, 1, 100) and not pays(kernel, target, 1, 1)

@@ -118,8 +118,6 @@ class NetworkPotential:
     ``evaluation_batch`` but for that rounding; use one value at both ends of a trajectory.
     Gradients use the process' settings (TF32 if allowed).
 
-    ``compile`` runs the model through ``torch.compile``: tens of seconds once for each size of batch.
-
     Raises SettingError for settings that cannot work, ValueError for a θ of another shape.
     """
 
@@ -138,7 +136,6 @@ class NetworkPotential:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         evaluation_batch: int | None = None,
-        compile: bool = False,
     ):
         if augmentation not in AUGMENTATIONS:
             raise SettingError("augmentation", augmentation, f"must be one of {', '.join(AUGMENTATIONS)}")
@@ -161,6 +158,8 @@ class NetworkPotential:
         for norm in self._batch_norms:
             norm.train().track_running_stats = False
         self._statistics_of = None  # the θ whose statistics the batch norms hold
+        self._split_is_free = evaluation_batch is None and not self._batch_norms
+        self._sizes: set[int] = set()  # of batches that compiled layers are made for
         if evaluation_batch is None:
             at_once = _AT_ONCE.get(self.device.type, _AT_ONCE_ELSEWHERE)
             evaluation_batch = 125 if self._batch_norms else max(1, at_once // train.inputs[0].numel())
@@ -195,7 +194,56 @@ class NetworkPotential:
         self._precision = self.std.pow(-2)
         self._precision_cast = self._precision.to(dtype)
         self._normaliser = self.std[proper].log().sum().item() + 0.5 * math.log(2 * math.pi) * int(proper.sum())
-        self._network = torch.compile(self.model, dynamic=False) if compile else self.model
+
+    # the layers that are worth compiling
+
+    @property
+    def _responses(self) -> list[FilterResponseNorm]:
+        return [module for module in self.model.modules() if isinstance(module, FilterResponseNorm)]
+
+    def compile_layers(self, batch_size: int | None = None) -> None:
+        """Compile the filter response normalisations for batches of this size and for those of U.
+
+        A graph is for one size of batch: those of U become as large as the minibatches, where that is no slower and no
+        other size was asked for, and what is left over at the end of a sweep is filled up. Seconds for each shape
+        of layer. Raises CannotCompile, and leaves the target as it was.
+        """
+        layers, before = self._responses, self.evaluation_batch
+        if not layers:
+            return
+        rows = self.data_size * (self.views if self.augmentation == "averaged" else 1)
+        if self._split_is_free:
+            fits = batch_size and before // 4 <= batch_size <= before
+            self.evaluation_batch = batch_size if fits else min(before, rows)
+        if not self._batch_norms:
+            self._sizes = {batch_size or self.evaluation_batch, self.evaluation_batch}
+        try:
+            for layer in layers:
+                layer.compiled = True
+            index = torch.arange(batch_size or self.evaluation_batch, device=self.device) % self.data_size
+            self.gradient(self._resting[None], index[None])
+            with torch.no_grad():
+                self._nll(index[:1].expand(self.evaluation_batch))
+        except BaseException:
+            for layer in layers:
+                layer.compiled = False
+            self._sizes, self.evaluation_batch = set(), before
+            raise
+
+    def normalised(self) -> tuple[int, int]:
+        """How many values of a datum filter response normalisations see, and layers of how many shapes."""
+        seen: list[tuple] = []
+        if not self._responses:
+            return 0, 0
+        hooks = [
+            layer.register_forward_hook(lambda layer, inputs, _: seen.append((inputs[0][0].shape, layer.tau is None)))
+            for layer in self._responses
+        ]
+        with torch.no_grad():
+            self._nll(torch.arange(2, device=self.device))
+        for hook in hooks:
+            hook.remove()
+        return sum(shape.numel() for shape, _ in seen), len(set(seen))
 
     # θ and the module
 
@@ -297,8 +345,12 @@ class NetworkPotential:
         return self._logits(self.train.normalise(inputs)), self.train.targets.index_select(0, image)
 
     def _logits(self, inputs: Tensor) -> Tensor:
+        number = len(inputs)
+        larger = min((size for size in self._sizes if size >= number), default=number)
+        if larger > number:  # another size would be another graph
+            inputs = torch.cat((inputs, inputs[:1].expand(larger - number, *inputs.shape[1:])))
         layout = torch.channels_last if self._channels_last else torch.contiguous_format
-        return self._network(inputs.to(self.dtype).contiguous(memory_format=layout))
+        return self.model(inputs.to(self.dtype).contiguous(memory_format=layout))[:number]
 
     def _sweep(self) -> Iterator[Tensor]:
         """All indices that U sums over, in fixed batches."""

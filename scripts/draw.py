@@ -35,6 +35,7 @@ PARTS = {
     "amagold": "AMAGOLD: amortized Metropolis adjustment for efficient stochastic gradient MCMC (Zhang, Cooper, De Sa 2020)",  # noqa: E501
     "neal": "Non-reversible Langevin methods (Neal's talk, 2020)",
     "note": "Langevin MCMC and its M-H acceptance probability (Garriga-Alonso, note of 2020)",
+    "finding": "Findings of this project",
 }
 HEAD = """# Results
 

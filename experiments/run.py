@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -95,7 +96,8 @@ def run(config: dict, until: float = math.inf) -> int:
         except Exception as error:
             if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 if path.is_dir():  # an error of the target's, or of ours: it is shown, and another start goes on
-                    store.status(state=engine.FAILED, why=f"{type(error).__name__}: {error}")
+                    with suppress(StoreError):
+                        store.status(state=engine.FAILED, why=f"{type(error).__name__}: {error}")
                 raise
             mend = f"needs more memory than {say.device} has; take fewer, or a smaller batch_size"
             raise SettingError("chains", config["chains"], mend) from error

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, astuple, fields
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -96,23 +96,47 @@ def main(argv: list[str] | None = None) -> int:
         print(json.dumps({"rows": [asdict(row) for row in rows], "facts": facts}))
         return 0
     print(f"seed {seed}", flush=True)
-    begun = time.monotonic()
-    rows, facts = side_by_side(names, seed, options.quick, options.side)
-    text = page(rows, facts, argv if argv is not None else sys.argv[1:], seed, time.monotonic() - begun)
-    print(text)
-    if options.write:
-        options.write.mkdir(parents=True, exist_ok=True)
-        (options.write / "torture.md").write_text(text)
-        with (options.write / "torture.csv").open("w", newline="") as file:
-            table = csv.DictWriter(file, ["part", "what", "times", "lost"], lineterminator="\n")
-            table.writeheader()
-            table.writerows(asdict(row) for row in rows)
-    return int(any(row.lost for row in rows))
+    book = Book(options.write)
+    for rows, facts in side_by_side(names, seed, options.quick, options.side):
+        book.add(rows, facts)
+    print(page(book.rows, book.facts))
+    return int(any(row.lost for row in book.rows if row.part in names))
 
 
-def side_by_side(names, seed, quick, side) -> tuple[list[Row], list]:
-    """The parts, each in a process of its own, so many at once; rows in the parts' order."""
-    waiting, running, answers = list(names), {}, {}
+class Book:
+    """The rows of all parts, kept in a folder after each part; a part that is not run again keeps its old rows."""
+
+    def __init__(self, folder: Path | None):
+        self.folder, self.rows, self.facts = folder, [], []
+        if folder and (folder / "torture.csv").exists():
+            with (folder / "torture.csv").open(newline="") as file:
+                for row in csv.DictReader(file):
+                    self.rows.append(Row(**{**row, "times": int(row["times"]), "lost": int(row["lost"])}))
+        if folder and (folder / "thousand.csv").exists():
+            with (folder / "thousand.csv").open(newline="") as file:
+                self.facts = [tuple(row) for row in csv.reader(file)][1:]
+
+    def add(self, rows: list[Row], facts: list) -> None:
+        """Take up a part's rows for those it had."""
+        others = [row for row in self.rows if row.part != rows[0].part]
+        self.rows = sorted(others + rows, key=lambda row: list(PARTS).index(row.part))
+        self.facts = facts or self.facts
+        if self.folder is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "torture.md").write_text(page(self.rows, self.facts))
+        for name, head, lines in (
+            ("torture.csv", [field.name for field in fields(Row)], [astuple(row) for row in self.rows]),
+            ("thousand.csv", ["what", "measured"], self.facts),
+        ):
+            if lines:
+                with (self.folder / name).open("w", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerows([head, *lines])
+
+
+def side_by_side(names, seed, quick, side):
+    """The parts, each in a process of its own, so many at once; gives (rows, facts) of each that is over."""
+    waiting, running = list(names), {}
     while waiting or running:
         while waiting and len(running) < side:
             name = waiting.pop(0)
@@ -125,16 +149,14 @@ def side_by_side(names, seed, quick, side) -> tuple[list[Row], list]:
                 del running[name]
                 out.seek(0)
                 lines = out.read().splitlines()
-                answers[name] = json.loads(lines[-1]) if lines and not process.returncode else None
-    rows, facts = [], []
-    for name in names:
-        answer = answers[name] or {"rows": [asdict(Row(name, "broke off", 1, 1))], "facts": []}
-        rows += [Row(**row) for row in answer["rows"]]
-        facts += answer["facts"]
-    return rows, facts
+                if process.returncode or not lines:
+                    yield [Row(name, "broke off", 1, 1, seed)], []
+                else:
+                    answer = json.loads(lines[-1])
+                    yield [Row(**{**row, "seed": seed}) for row in answer["rows"]], answer["facts"]
 
 
-def page(rows, facts, argv, seed, seconds) -> str:
+def page(rows: list[Row], facts: list) -> str:
     """The table as Markdown."""
     import numpy
     import torch
@@ -146,16 +168,16 @@ def page(rows, facts, argv, seed, seconds) -> str:
     lines = [
         "# What a run survives",
         "",
-        f"`python scripts/torture {' '.join(argv)}` with seed {seed}, {seconds / 60:.1f} min, {os.cpu_count()} CPUs",
-        f"({processor}), {platform.system()} {platform.release()}, Python {platform.python_version()}, torch "
+        "`make torture`, or a part of it, `python scripts/torture --only PART --seed SEED --write results`, on",
+        f"{os.cpu_count()} CPUs ({processor}), {platform.system()}, Python {platform.python_version()}, torch "
         f"{torch.__version__}, numpy {numpy.__version__}.",
         "What was done to runs and grids, how often, and how often anything was lost, doubled, half-written, other",
         "than in a run that was left alone (bit for bit, all columns but timings), or not said in one sentence.",
         "",
-        "| part | what | times | lost |",
-        "|---|---|---:|---:|",
-        *(f"| {row.part} | {row.what} | {row.times} | {row.lost} |" for row in rows),
-        f"| all | | {sum(row.times for row in rows)} | {sum(row.lost for row in rows)} |",
+        "| part | what | times | lost | seed |",
+        "|---|---|---:|---:|---:|",
+        *(f"| {row.part} | {row.what} | {row.times} | {row.lost} | {row.seed} |" for row in rows),
+        f"| all | | {sum(row.times for row in rows)} | {sum(row.lost for row in rows)} | |",
     ]
     if facts:
         lines += ["", "## A grid of a thousand chains", "", "| what | measured |", "|---|---|"]

@@ -28,6 +28,7 @@ class Row:
     what: str
     times: int = 0
     lost: int = 0
+    seed: str | int = ""
 
 
 @dataclass

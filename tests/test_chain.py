@@ -284,7 +284,8 @@ def test_a_point_that_was_traced_before_the_signal_is_traced_once(monkeypatch):
     leave("shuffled and traced", whole)
     with monkeypatch.context() as patch:
         patch.setattr(flows, "drift", drift)
-        assert leave("shuffled and traced", broken)[0].status == INTERRUPTED
+        result, _ = leave("shuffled and traced", broken)
+    assert (result.status, result.under_way) == (INTERRUPTED, broken.state["unfinished"]["places"][0]["point"])
     assert broken.state["unfinished"]["places"] and not broken.state["cycle"]
     assert leave("shuffled and traced", broken)[0].status == DONE
     same(whole, broken)

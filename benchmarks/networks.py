@@ -99,7 +99,7 @@ def stepping(target: NetworkPotential, kernel, compiled: bool) -> tuple[Callable
 
 
 def update(target: NetworkPotential, kernel, compiled: bool) -> Callable[[], None]:
-    """Trajectories of as many steps without their gradients: normals, drifts, kicks, energies, the decision."""
+    """Trajectories of ``STEPS`` steps without their gradients: normals, drifts, kicks, energies, the decision."""
     gradient = torch.ones(1, target.dim)
 
     class Still:
@@ -108,7 +108,7 @@ def update(target: NetworkPotential, kernel, compiled: bool) -> Callable[[], Non
         gradient = staticmethod(lambda theta, batch=None: gradient)
 
     random, move = (Normals(Random(0)), Segments()) if compiled else (Random(0), segment)
-    kernel = make_kernel("ggmc", Still, 1e-4, steps=kernel.steps, word=kernel.word.letters, gradient="full")
+    kernel = make_kernel("ggmc", Still, 1e-4, steps=STEPS, word=kernel.word.letters, gradient="full")
     state = start(kernel, Still, torch.zeros(1, target.dim), random, range(1))
     index = iter(range(1 << 30))
     return lambda: run_trajectory(kernel, Still, state, random, next(index), range(1), segment=move)
@@ -166,13 +166,13 @@ def resnet(rounds: int = 3) -> list[dict]:
     sampler = update(target, kernel, True)
     calls = {"bn": batch_norm, "frn": eager, "fused": fused, "none": plain, "step": step, "sampler": sampler}
     times = alternated(calls, rounds)
-    twice = [2 * one for one in times["bn"]]
+    twice, all_steps = ([number * one for one in times["bn"]] for number in (2, STEPS))
     return [
         row("ResNet-20: FRN gradient, eager, to BN's", times["frn"], times["bn"]),
         row(f"ResNet-20: FRN gradient, compiled in {seconds:.0f} s, to BN's", times["fused"], times["bn"]),
         row("ResNet-20: gradient without norms, to BN's", times["none"], times["bn"]),
         row("ResNet-20: whole FRN step, compiled, to BN's gradient", times["step"], twice, part),
-        row("ResNet-20: update alone, compiled, to BN's gradient", times["sampler"], twice, part),
+        row("ResNet-20: update alone, compiled, to BN's gradient", times["sampler"], all_steps, 1 / STEPS),
     ]
 
 

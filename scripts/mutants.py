@@ -444,7 +444,7 @@ MUTANTS = [
         "chain",
         'or row["step"] < seen]',
         'or row["step"] <= seen]',
-        "chain.py::test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is[shuffled and traced]",
+        "chain.py::test_a_point_that_was_traced_before_the_signal_is_traced_once",
     ),
     Mutant(
         "a logarithm of 0 in the normals",

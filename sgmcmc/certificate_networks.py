@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc import flows, models
+from sgmcmc.compiled import CannotCompile, Normals, Segments
 from sgmcmc.data import Dataset, load
 from sgmcmc.errors import DataError, SettingError
 from sgmcmc.kernel import Friction, make_kernel
@@ -35,6 +36,7 @@ class Budget:
     forward: float  # U(θ_L) − U(θ_0) of the float32 network, against float64
     data_order: float  # the same with the data in another order and other evaluation batches
     tf32: float | None  # the same with TF32 products, which the exact U does not use
+    compiled: float | None  # log MH of the compiled trajectories against these; None without a compiler
 
 
 class _Kinetic:
@@ -68,7 +70,15 @@ def budget(network: str, device: str = "cpu") -> Budget:
     kernel = make_kernel("ggmc", target, h, steps=steps, friction=friction, batch_size=BATCH, minibatches="shuffled")
     random = Random(0, device)
     state = start(kernel, target, target.initial(1, random), random, range(1))
-    errors: dict[str, list[float]] = {"log_mh": [], "kinetic_sum": [], "forward": [], "data_order": [], "tf32": []}
+    fast = NetworkPotential(copy.deepcopy(model), data, device=device)
+    normals, move = Normals(random), Segments()
+    try:
+        move.prepare(kernel, fast, torch.float32, normals)
+        fast.compile_layers(BATCH)
+    except CannotCompile:
+        move = None
+    names = ("log_mh", "kinetic_sum", "forward", "data_order", "tf32", "compiled")
+    errors: dict[str, list[float]] = {name: [] for name in names}
     for index in range(TRAJECTORIES):
         with patch.object(flows, "kinetic_change", _Kinetic()) as kinetic:
             end, record = run_trajectory(kernel, target, state, random, index, range(1))
@@ -83,6 +93,11 @@ def budget(network: str, device: str = "cpu") -> Budget:
         if torch.device(device).type == "cuda":
             begin, stop = (_with_tf32(target, theta) for theta in ends)
             errors["tf32"].append(delta - (stop - begin))
+        if move:
+            # As in a run, both ends' U are evaluated alike.
+            begun = replace(state, potential=fast.potential(state.theta))
+            _, again = run_trajectory(kernel, fast, begun, normals, index, range(1), segment=move)
+            errors["compiled"].append(float(again.log_accept - record.log_accept))
         state = end
     worst = {key: max(map(abs, values)) if values else None for key, values in errors.items()}
     return Budget(network, target.dim, **worst)
@@ -119,12 +134,13 @@ def page(measured: list[Budget] | str) -> list[str]:
         f" the largest of {TRAJECTORIES} trajectories of an epoch)",
         "",
         f"{'network':<12}{'parameters':>11}{'|log MH|':>11}{'kinetic sum':>13}"
-        f"{'float32 U':>11}{'data order':>12}{'TF32':>10}",
+        f"{'float32 U':>11}{'data order':>12}{'TF32':>10}{'compiled':>10}",
     ]
     for one in measured:
         tf32 = "no CUDA" if one.tf32 is None else f"{one.tf32:.1e}"
+        compiled = "no" if one.compiled is None else f"{one.compiled:.1e}"
         lines.append(
             f"{one.network:<12}{one.dim:>11,}{one.log_mh:>11.2f}{one.kinetic_sum:>13.1e}{one.forward:>11.1e}"
-            f"{one.data_order:>12.1e}{tf32:>10}"
+            f"{one.data_order:>12.1e}{tf32:>10}{compiled:>10}"
         )
     return lines

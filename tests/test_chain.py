@@ -9,6 +9,7 @@ import pytest
 import torch
 from conftest import LIMIT, FourParts, z_score
 
+from sgmcmc import flows
 from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, MASS_BATCHES, Chain, Plan, run
 from sgmcmc.data import Dataset
 from sgmcmc.kernel import Friction, make_kernel
@@ -266,6 +267,27 @@ def test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is(name):
     assert made <= wanted + stops
     points = result.kernel.points
     assert places == set(range(1, points + (not _full_at(result.kernel, points - 1))))
+    same(whole, broken)
+
+
+def test_a_point_that_was_traced_before_the_signal_is_traced_once(monkeypatch):
+    """It arrives in a drift, behind the look at the point and before the place behind it."""
+    whole, broken, calls = Memory(), Memory(), []
+
+    def drift(*arguments):
+        calls.append(1)
+        if len(calls) == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return flows_drift(*arguments)
+
+    flows_drift = flows.drift
+    leave("shuffled and traced", whole)
+    with monkeypatch.context() as patch:
+        patch.setattr(flows, "drift", drift)
+        result, _ = leave("shuffled and traced", broken)
+    assert (result.status, result.under_way) == (INTERRUPTED, broken.state["unfinished"]["places"][0]["point"])
+    assert broken.state["unfinished"]["places"] and not broken.state["cycle"]
+    assert leave("shuffled and traced", broken)[0].status == DONE
     same(whole, broken)
 
 

@@ -23,6 +23,7 @@ from conftest import (
 )
 
 from sgmcmc import flows
+from sgmcmc.compiled import Segments
 from sgmcmc.data import Dataset
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import MLP
@@ -31,7 +32,7 @@ from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import LinearRegression
 from sgmcmc.random import Random
 from sgmcmc.schedules import Schedule
-from sgmcmc.trajectory import evaluate, run_trajectory, start
+from sgmcmc.trajectory import evaluate, run_trajectory, segment, start
 
 F64 = torch.float64
 MASS = torch.tensor([0.5, 2.0], dtype=F64)
@@ -1039,10 +1040,13 @@ def test_kinetic_change_is_one_difference_of_the_stored_momenta():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"minibatches": "shuffled"}, {"ends": "exact"}, {"temperature": 0.5, "word": "ABOBA"}]
+    "settings",
+    [{"minibatches": "shuffled"}, {"ends": "exact"}, {"temperature": 0.5, "word": "ABOBA"}, {"compiled": True}],
 )
 def test_log_ratio_of_a_network_by_brute_force(settings):
     """A 3-4-2 perceptron in float64: the trajectory, U and log MH by autograd on separate tensors."""
+    move = Segments() if settings.get("compiled") else segment
+    settings = {key: value for key, value in settings.items() if key != "compiled"}
     data = Dataset(Random(1).normal("split", 0, 1, 12, 3, F64)[0].float().double(), torch.arange(12) % 3 % 2, 2)
     target = NetworkPotential(MLP(3, (4,), 2), data, prior="unit", dtype=F64)
     h, steps, batch, temperature = 0.1, 4, 3, settings.get("temperature", 1.0)
@@ -1052,7 +1056,7 @@ def test_log_ratio_of_a_network_by_brute_force(settings):
     theta = target.initial(1, Random(2))
     state = start(kernel, target, theta, Random(4), range(1))
     random = Scripted(5, noise, decision=0.0)
-    end, record = run_trajectory(kernel, target, state, random, 0, range(1))
+    end, record = run_trajectory(kernel, target, state, random, 0, range(1), segment=move)
 
     def energy(flat, index):
         w1, b1, w2, b2 = flat[0].split([12, 4, 8, 2])

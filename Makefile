@@ -38,14 +38,14 @@ certify: $(INSTALLED) ## prove every sampler's acceptance probability: results/c
 mutants: $(INSTALLED) ## break the library line by line and see a test fail each time
 	$(PYTHON) scripts/mutants.py
 
-torture: $(INSTALLED) ## kill, break and misuse runs and grids, and see that nothing is lost: results/torture.md, 20 minutes
+torture: $(INSTALLED) ## kill, break and misuse runs and grids, and see that nothing is lost: results/torture.md
 	$(PYTHON) scripts/torture --side $(WORKERS) --write results
 
 peers: $(INSTALLED) $(PEERS)/.installed ## compare with BlackJAX's samplers: results/peers.csv, about 90 seconds
 	$(PEERS)/bin/python scripts/peers.py theirs results/runs/peers.json
 	$(PYTHON) scripts/peers.py ours results/runs/peers.json
 
-matrix: $(INSTALLED) ## run the quick tests with the lowest and the newest versions allowed, Python 3.11 to 3.13: 20 GB
+matrix: $(INSTALLED) ## run the quick tests with the lowest and the newest versions allowed, Python 3.11 to 3.13
 	$(PYTHON) scripts/matrix.py
 
 bench: $(INSTALLED) ## how fast, beside peers and the limit: benchmarks/table.md, about a quarter of an hour

@@ -43,7 +43,10 @@ def main(words: list[str] | None = None) -> int:
         for number in (signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, signal.default_int_handler)
 
+    entered: list[bool] = []
+
     def job(cfg) -> None:
+        entered.append(True)
         said = list(HydraConfig.get().overrides.task)
         statuses.append(INTERRUPTED if INTERRUPTED in statuses else guarded(lambda: _run(cfg, said), debug))
 
@@ -58,9 +61,13 @@ def main(words: list[str] | None = None) -> int:
             sys.argv = [sys.argv[0], *schema.words_for(words), *sweep]
             try:
                 hydra.main(version_base="1.3", config_path=str(schema.CONF), config_name="config")(job)()
-            except UnicodeDecodeError:
+            except Exception as error:
+                if entered or isinstance(error, MISTAKES):
+                    raise
                 _check_text()
-                raise
+                # What Hydra raises at a damaged file can be anything.
+                text = f"the configuration cannot be composed ({type(error).__name__}: {error})"
+                raise HydraException(text) from error
             finally:
                 sys.argv = before
         return max(statuses, key=_WORST.index, default=DONE)

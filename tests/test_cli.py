@@ -249,6 +249,15 @@ def _no_network(*_, **__):
     raise OSError("no network in the tests")
 
 
+def test_a_file_that_hydra_cannot_use_is_one_sentence(elsewhere, monkeypatch, capsys):
+    shutil.copytree(ROOT / "conf", elsewhere / "conf")
+    (elsewhere / "conf" / "experiment" / "digits.yaml").write_text("# @package _global_\ndefaults:\n  -\n")
+    monkeypatch.setattr("experiments.config.CONF", elsewhere / "conf")
+    assert main(["experiment=digits"]) == 2
+    caught = capsys.readouterr().err
+    assert "the configuration cannot be composed (ValueError" in caught and caught.count("\n") == 1
+
+
 def test_cuda_without_a_device(capsys, elsewhere):
     import torch
 

@@ -80,7 +80,7 @@ def sketch(folder, *_):
 def main(argv: list[str] | None = None) -> int:
     """Run the parts; 1 where anything was lost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="the short form, about a minute and a half")
+    parser.add_argument("--quick", action="store_true", help="the short form, which the tests run")
     parser.add_argument("--only", default=",".join(PARTS), help="some of " + ", ".join(PARTS))
     parser.add_argument("--seed", type=int, default=None, help="repeats the random choices [drawn, and printed]")
     parser.add_argument("--side", type=int, default=1, metavar="N", help="parts side by side [1]")

@@ -270,6 +270,8 @@ def through_redis(folder: Path, whole) -> None:
             time.sleep(0.05)
         for worker in children(process):
             os.kill(worker, signal.SIGKILL)
+        time.sleep(10)
+        process.terminate()  # the new workers wait for what is locked: here nobody can tell that its owner is dead
         process.wait(timeout=LONG)
         if jug(folder, "cleanup", "--locks-only", "--jugdir", store).wait(timeout=LONG):
             raise Lost(f"jug cleanup: {log_of(folder)}")

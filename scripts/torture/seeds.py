@@ -30,7 +30,7 @@ def seeds(count: Counted, choose: random.Random, quick: bool) -> None:
                     same(folder / "run", whole, name)
     one = ["cycles=2", "save_every=1", "log_every=1", "trace=null"]
     lines = {
-        "1 and 2 threads, float32, two trajectories, |difference| / (1 + |θ|) below 1e-5": (
+        "1 and 2 threads, float32, two trajectories, difference / (1 + size of θ) below 1e-5": (
             [*RUNS["a network with exact ends"], "epochs=2"],
             ({"OMP_NUM_THREADS": "1"}, []),
             ({"OMP_NUM_THREADS": "2"}, []),

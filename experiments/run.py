@@ -311,7 +311,10 @@ class Voice:
         moved = f"{result.accepted:,} of {result.proposed:,} trajectories accepted ({rate:.3g})"
         if kernel.acceptance == "monitor":
             moved = f"{result.accepted:,} of {result.proposed:,} trajectories finite, and taken (not corrected)"
-        lines = [f"{result.status} after {result.cycles} cycles in {_duration(result.seconds)}: {moved}"]
+        after = f"{result.cycles} cycles"
+        if result.under_way:
+            after += f" and {result.under_way} gradients of the next"
+        lines = [f"{result.status} after {after} in {_duration(result.seconds)}: {moved}"]
         if not result.cycles:
             return lines
         try:

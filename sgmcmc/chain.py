@@ -196,6 +196,7 @@ class Result:
     moments: dict[str, Tensor] = field(default_factory=dict)  # of all draws, kept or not: see ``Moments``
     frozen: list[int] = field(default_factory=list)  # chains that diverged under monitor
     compiled: bool = False
+    under_way: int = 0  # gradients of the cycle in progress, which a checkpoint holds
 
 
 class Chain:
@@ -694,12 +695,17 @@ def run(
     result.gradients = chain.cycle * max(kernel.points, 1) * chain.share
     result.moments = chain.moments.values() if chain.moments else {}
     result.compiled = chain.compiled
+    if chain.unfinished:
+        through = len(chain.unfinished.states) * kernel.points
+        result.under_way = through + max(
+            (place.point for place in chain.unfinished.under_way.places.values()), default=0
+        )
     result.frozen = [
         group[int(row)]
         for group, state in zip(chain.groups, chain.states, strict=False)  # no states yet: interrupted at the start
         for row in torch.nonzero(~state.alive).flatten()
     ]
-    result.seconds, result.kernel, result.ensembles = chain.seconds, chain.kernel, chain.ensembles
+    result.seconds, result.kernel, result.ensembles = chain.spent, chain.kernel, chain.ensembles
     return result
 
 

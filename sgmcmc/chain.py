@@ -93,7 +93,8 @@ class Plan:
     then frozen). ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
     ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
     ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target
-    and the sampler can be (``sgmcmc.compiled``); a run that is continued stays what it was begun as.
+    and the sampler can be, of networks the segments of trajectories (``sgmcmc.compiled``); a run that is continued
+    stays what it was begun as.
     """
 
     cycles: int

@@ -223,6 +223,8 @@ class Segments:
         numbers = [one for _, number, extra in ops for one in _numbers(number, extra)]
         floats = tuple(one for one in numbers if not isinstance(one, Tensor))
         if floats not in self._floats:
+            if len(self._floats) > KEYS:  # a step size that is tuned, under a schedule
+                self._floats.clear()
             self._floats[floats] = torch.tensor(floats, dtype=torch.float64, device=theta.device)
         given = [gradient, inverse_mass if isinstance(inverse_mass, Tensor) else None, moves]
         given += [noise[op.draw] for op, _, _ in ops if op.letter in "OE"]

@@ -260,6 +260,7 @@ MISTAKES = {
     "lr=1 model.norm=batch": "model.norm=batch: must be one of frn, bn, gn, none",
     "lr=1 model.width=abc": "model.width=abc: must be a whole number",
     "lr=1 compile=maybe": "compile=maybe: must be auto, true or false",
+    "lr=1 save_minutes=-1": "save_minutes=-1: must be a number of minutes, or 0",
     "lr=1 progress=maybe": "progress=maybe: must be true or false",
     "lr=1 sampler.word=OBQBO": "sampler.word=OBQBO: must be made of the letters",
     "lr=1 sampler=custom": "sampler.word=null: sampler=custom needs a word",
@@ -337,7 +338,7 @@ def test_the_identities_of_ten_runs_are_pinned(composing, words):
         "output=/elsewhere", "name=other", "device=cpu", "data.root=/elsewhere", "progress=false", "debug=true",
         "trace=10", "trace=1 trace_cycles=[3]", "epochs=6000", "cycles=7", "lr=0.0001", "temperature=1",
         "friction=14.2854713425451", "scale=quick", "batch_size=125.0",
-        "compile=true",
+        "compile=true", "save_minutes=0",
     ],
 )  # fmt: skip
 def test_what_is_not_part_of_an_identity(composing, words):

@@ -51,7 +51,15 @@ class Contestant:
 
     def block(self) -> None:
         """One block of work."""
+        self.begin()
+        self.end()
+
+    def begin(self) -> None:
+        """Begin a block."""
         print(file=self.process.stdin, flush=True)
+
+    def end(self) -> None:
+        """Wait until it is done."""
         seconds, units = map(float, self.process.stdout.readline().split())
         self.rounds.append(seconds / units)
 

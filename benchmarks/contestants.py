@@ -120,6 +120,18 @@ def logistic_autograd(size: int = 690, features: int = 14, batch: int = 32) -> N
     serve(block)
 
 
+def resnet_steps() -> None:
+    """Steps of a ResNet-20 with filter response normalisation, batch 125, compiled. A unit is a step."""
+    import networks
+
+    from sgmcmc.models import ResNet
+
+    target = networks.Gradients(ResNet(), networks.images(500, 3, 32, 32))
+    kernel = make_kernel("ggmc", target, 1e-5, steps=5, batch_size=125, word="ABOBA")
+    step, _ = networks.stepping(target, kernel, True)
+    serve(lambda: step() and 5)
+
+
 def normals(chains: int = 1000, dim: int = 1, uniforms: int = 1, number: int = 21) -> None:
     """PyTorch's generator alone: as many random numbers as a draw takes, and nothing else. A unit is a draw."""
     noise, uniform = torch.empty(number * dim, chains), torch.empty(uniforms, chains)

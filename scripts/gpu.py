@@ -175,7 +175,7 @@ class Session:
             return
         until = time.monotonic() + min(60 * CHECKED_MINUTES, self.left() / 2)
         found = {}
-        commands = {"tests": ["-m", "pytest", "-m", "gpu", "tests"], "benchmarks": ["benchmarks/bench.py", "networks"]}
+        commands = {"tests": ["-m", "pytest", "-m", "gpu", "tests"], "benchmarks": ["benchmarks/gpu.py"]}
         for name, command in commands.items():
             if name == "tests" and importlib.util.find_spec("pytest") is None:
                 found[name] = "not run: no pytest"

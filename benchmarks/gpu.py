@@ -1,0 +1,133 @@
+"""Steps of the papers' networks on a GPU: eager and compiled, exact U, chains side by side, memory.
+
+    python benchmarks/gpu.py [--device cuda] [--images 50000]
+
+Times are by the clock, with the device synchronised, the least of the rounds. Run once for each kind of GPU by
+`make gpu`; with --device cpu and few images it shows that it works.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import torch
+from torch import Tensor
+
+from sgmcmc.compiled import Normals, Segments
+from sgmcmc.data import Dataset
+from sgmcmc.kernel import make_kernel
+from sgmcmc.models import ResNet
+from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.random import Random
+from sgmcmc.trajectory import run_trajectory, segment, start
+
+BATCH = 125
+
+
+class Gradients(NetworkPotential):
+    """A network's posterior whose U takes no time: what is left of a trajectory are its steps."""
+
+    def potential(self, theta: Tensor) -> Tensor:
+        return torch.zeros(1, dtype=torch.float64, device=theta.device)
+
+
+def images(number: int) -> Dataset:
+    """Images of CIFAR-10's shape that mean nothing: times do not depend on them."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (number, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(10, (number,), generator=generator)
+    return Dataset(pixels, labels, 10, torch.full((3,), 0.5).double(), torch.full((3,), 0.25).double())
+
+
+def clocked(call: Callable[[], object], device: torch.device, rounds: int = 3) -> float:
+    """Seconds of a call, the least of the rounds, after one to warm up."""
+    times = []
+    for _ in range(rounds + 1):
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        begun = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - begun)
+    return min(times[1:])
+
+
+def stepping(norm: str, compiled: bool, device: torch.device, steps: int) -> tuple[Callable[[], object], float]:
+    """Trajectories of so many steps, and the seconds that compiling took."""
+    target = Gradients(ResNet(norm=norm), images(2000), device=device)
+    kernel = make_kernel("ggmc", target, 1e-5, steps=steps, batch_size=BATCH, word="ABOBA")
+    random, move, clock = Random(0, device), segment, time.perf_counter()
+    if compiled:
+        random, move = Normals(random), Segments()
+        move.prepare(kernel, target, torch.float32, random)
+        target.compile_layers(BATCH)
+    seconds = time.perf_counter() - clock if compiled else 0.0
+    state = start(kernel, target, target.initial(1, random).to(device), random, range(1))
+    index = iter(range(1 << 30))
+    return lambda: run_trajectory(kernel, target, state, random, next(index), range(1), segment=move), seconds
+
+
+def rows(device: torch.device, number: int, steps: int) -> list[tuple[str, str]]:
+    """(what, measured)."""
+    found = []
+    for norm in ("frn", "bn"):
+        for compiled in (False, True):
+            if compiled and norm == "bn":
+                continue  # only its update would be compiled
+            step, seconds = stepping(norm, compiled, device, steps)
+            each = clocked(step, device) / steps
+            how = f"compiled in {seconds:.0f} s" if compiled else "eager"
+            found.append((f"a step, ResNet-20, {norm}, batch {BATCH}, {how}", f"{1e3 * each:.3g} ms"))
+    target = NetworkPotential(ResNet(), images(number), device=device)
+    theta = target.initial(1, Random(0, device)).to(device)
+    found.append((f"exact U of {number:,} images", f"{1e3 * clocked(lambda: target.potential(theta), device):.4g} ms"))
+    both = clocked(lambda: target.potential_and_gradient(theta), device, 1)
+    found.append((f"exact U and gradient of {number:,} images", f"{1e3 * both:.4g} ms"))
+    if device.type == "cuda":
+        found.append(("peak memory of one chain", f"{torch.cuda.max_memory_allocated(device) / 2**20:.0f} MiB"))
+    return found
+
+
+def side_by_side(device: str, chains: int = 2) -> list[tuple[str, str]]:
+    """Steps a second of several processes on one device, over one's."""
+    command = [sys.executable, __file__, "--device", device, "--one"]
+
+    def rates(number: int) -> float:
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(number)]
+        return sum(float(process.communicate()[0].split()[-1]) for process in running)
+
+    return [(f"{chains} processes' steps a second over one's", f"{rates(chains) / rates(1):.2f}")]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--images", type=int, default=50_000)
+    parser.add_argument("--steps", type=int, default=100, help="of a timed trajectory")
+    parser.add_argument("--one", action="store_true", help="print the steps a second of one process, and no more")
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    if options.one:
+        step, _ = stepping("frn", False, device, options.steps)
+        print(options.steps / clocked(step, device))
+        return 0
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    print(f"{name}, torch {torch.__version__}", flush=True)
+    found = rows(device, options.images, options.steps)
+    if device.type == "cuda":
+        found += side_by_side(options.device)
+    for what, measured in found:
+        print(f"{what}: {measured}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.tables import amagold, amagold_networks, ggmc, neal, note
+from experiments.tables import amagold, amagold_networks, findings, ggmc, neal, note
 from experiments.tables.common import Maker, Run
 
 TABLES: dict[str, tuple[str, Maker]] = {
-    name: table for paper in (ggmc, amagold, amagold_networks, neal, note) for name, table in paper.TABLES.items()
+    name: table
+    for source in (ggmc, amagold, amagold_networks, neal, note, findings)
+    for name, table in source.TABLES.items()
 }
 EXPERIMENTS = tuple(dict.fromkeys(experiment for experiment, _ in TABLES.values()))
 

@@ -1,5 +1,6 @@
 """Schedules of the step size inside a trajectory, made exact: palindromic, or a cosine in a random direction."""
 
+import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
@@ -59,6 +60,76 @@ def draw(table: pd.DataFrame) -> Figure:
     panels[1, 0].legend(frameon=False, fontsize=7)
     figure.suptitle(TITLE, fontsize=11)
     return figure
+
+
+EXACT = [key for key in LOOK if key[2] == "metropolis"]
+BARE = [key for key in LOOK if key[2] == "monitor"]
+
+
+def compare(table: pd.DataFrame):
+    """No bias where it is corrected; acceptance, jumps and ESS at equal gradients; bias where it is not."""
+    corrected = table[(table.acceptance == "metropolis") & table.excess.notna() & (table.excess_error > 0)]
+    of_reference = corrected.reindex(columns=["reference_error"]).fillna(0).reference_error
+    away = (corrected.excess / np.hypot(corrected.excess_error, of_reference)).abs()
+    here = f"largest |excess| {away.max():.1f} of its errors in {len(away)} corrected settings"
+    yield "corrected draws", "no bias, under any schedule", here, "agrees" if away.max() < 4.5 else "differs"
+    for target, title in PANELS:
+        parts = {key: of_schedule(table, target, key) for key in LOOK}
+        if any(part.empty for part in parts.values()):
+            yield f"{title}: all", "", "", "not comparable: a run is missing or diverged"
+            continue
+        yield acceptance(title, parts)
+        for column, name in (("jump", "best squared jump"), ("ess", "best ESS")):
+            yield bests(f"{title}: {name}", parts, column)
+        yield bias(title, parts)
+
+
+def acceptance(title: str, parts: dict) -> tuple:
+    """How far the schedules' acceptance is from the constant's at the same mean step, where that is in its range."""
+    constant, differences = parts[EXACT[0]], []
+    for key in EXACT[1:]:
+        part = parts[key]
+        inside = part[(part.time >= constant.time.min()) & (part.time <= constant.time.max())]
+        gap = inside.accepted - np.interp(inside.time, constant.time, constant.accepted)
+        differences.append((LOOK[key][3], gap.min(), gap.max()))
+    here = "; ".join(f"{name} {low:+.3f} to {high:+.3f}" for name, low, high in differences)
+    worst = min(low for _, low, _ in differences)
+    verdict = "agrees" if worst < 0 and max(high for *_, high in differences) < 0.005 else "differs"
+    what = f"{title}: acceptance less the constant's at one mean step a gradient"
+    return what, "lower: noise goes with Σ h², which is least where h is constant", here, verdict
+
+
+def bests(what: str, parts: dict, column: str) -> tuple:
+    """The best of each corrected schedule over its step sizes."""
+    known = {key: parts[key][parts[key][column].notna()] for key in EXACT}
+    if any(part.empty for part in known.values()):
+        return what, "not known", "τ not known", "not comparable: too few draws"
+    rows = {key: part.loc[part[column].idxmax()] for key, part in known.items()}
+    here = ", ".join(f"{LOOK[key][3]} {row[column]:.3g} ± {row[f'{column}_error']:.1g}" for key, row in rows.items())
+    constant, verdicts = rows[EXACT[0]], []
+    for key, name in zip(EXACT[1:], ("palindromic", "random"), strict=True):
+        error = np.hypot(rows[key][f"{column}_error"], constant[f"{column}_error"])
+        apart = (rows[key][column] - constant[column]) / error
+        ratio = f"{rows[key][column] / constant[column]:.2f} times"
+        verdicts.append(f"{name} {ratio}" if abs(apart) > 3 else f"{name} no difference")
+    return what, "not known", here, "not claimed: " + ", ".join(verdicts)
+
+
+def bias(title: str, parts: dict) -> tuple:
+    """The uncorrected excess of the cosine against the constant's at the same mean step, at its largest in range."""
+    constant, cosine = (parts[key] for key in BARE)
+    what = f"{title}: uncorrected excess, cosine and constant at one mean step a gradient"
+    inside = cosine[(cosine.time <= constant.time.max()) & cosine.excess.notna()]
+    if inside.empty or constant.excess.isna().any():
+        return what, "less: the last steps are small", "", "not comparable: a run is missing"
+    row = inside.iloc[-1]
+    other = np.interp(row.time, constant.time, constant.excess)
+    error = np.hypot(row.excess_error, np.interp(row.time, constant.time, constant.excess_error))
+    here = f"{row.excess:.3f} and {other:.3f} ± {error:.3f} at {row.time:.3g}"
+    verdict = (
+        "agrees" if other - row.excess > 3 * error else "differs" if row.excess - other > 3 * error else "not resolved"
+    )
+    return what, "less: the last steps are small", here, verdict
 
 
 TITLE = "TITLE"

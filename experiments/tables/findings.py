@@ -23,6 +23,7 @@ from experiments.tables.amagold import (
     counts_of,
     errors_of,
     groups,
+    jackknife,
     plane_masses,
     shared_bias,
     well_masses,
@@ -57,16 +58,22 @@ def mean_potential(name: str) -> float:
 def autocorrelation_time(draws: Tensor, together: bool) -> tuple[float, float]:
     """τ of the slowest coordinate of ``[draws, chains, dim]``, or (``together``) the mean over coordinates of one law.
 
-    The error is that of the mean over ten groups of chains; NaN where chains are too short to know τ.
+    The error is the jackknife's over ten groups of chains, from draws a tenth of τ apart. NaN where chains are too
+    short to know τ.
     """
     times = integrated_autocorrelation_time(draws).value
     if not np.isfinite(times).all():
         return float("nan"), float("nan")
-    chosen = range(len(times)) if together else [int(times.argmax())]
-    some = draws[..., list(chosen)]
+    chosen = list(range(len(times))) if together else [int(times.argmax())]
+    tau = float(times[chosen].mean())
+    step = max(1, int(tau / 10))
+    some = draws[::step, :, chosen].numpy()
     parts = np.array_split(np.arange(draws.shape[1]), min(PARTS, draws.shape[1]))
-    each = [integrated_autocorrelation_time(some[:, part]).value.mean() for part in parts]
-    return float(times[chosen].mean()), standard_error(each)
+    without = [
+        step * integrated_autocorrelation_time(np.delete(some, part, 1)).value.mean()
+        for part in (parts if len(parts) > 2 else ())
+    ]
+    return tau, jackknife(without)
 
 
 def efficiency(draws: Tensor, gradients: float, together: bool = False) -> dict:

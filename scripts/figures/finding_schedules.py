@@ -63,12 +63,16 @@ def draw(table: pd.DataFrame) -> Figure:
                         label=name,
                     )
         column[0].set_title(title, fontsize=10)
-        column[1].set_ylim(bottom=0)
+        if column[1].has_data():
+            column[1].set_yscale("log")
+            column[1].yaxis.set_major_formatter("{x:g}")
+            column[1].yaxis.set_minor_formatter("")
         column[2].set_xlabel("mean step a gradient")
         clean(*column)
     for (_, name), panel in zip(ROWS, panels[:, 0], strict=True):
         panel.set_ylabel(name)
-    panels[1, 0].legend(frameon=False, fontsize=7)
+    handles, names = panels[1, 0].get_legend_handles_labels()
+    panels[2, 0].legend(handles, names, frameon=False, fontsize=7, loc="upper left")
     figure.suptitle(TITLE, fontsize=11)
     return figure
 

@@ -5,7 +5,8 @@ A script in scripts/figures/ is one figure. It has
 - ``SOURCE``, what it is a figure of, and ``CAPTION``, what it shows and what was decided where the source is silent;
 - ``TABLES``, the summary tables that it reads (by default the one of its own name);
 - ``draw(*tables)``, which returns the figure;
-- ``compare(*tables)``, rows (what, in the paper, measured here, verdict), where the source has numbers or claims.
+- ``compare(*tables)``, rows (what, in the paper, measured here, verdict), where the source has numbers or claims. Of a
+  finding, which no paper has, ``SOURCE`` is the question, and the second column is what was to be expected.
 
 Tables are read from results/<scale>/tables/, figures are written to results/<scale>/figures/ as PNG and PDF, and
 results/README.md shows each at the largest scale that is there. What is missing is listed with the command that makes
@@ -39,9 +40,10 @@ PARTS = {
 }
 HEAD = """# Results
 
-Every figure and table of the papers, as this program reproduces them: each at paper scale where that has been run,
-else at quick scale, and it says which. This page is written by `make figures` from the summary tables in
-`paper/tables/` and `quick/tables/`; the numbers under "here" are read from them.
+Every figure and table of the papers, as this program reproduces them, and at the end what it found that no paper has:
+each at paper scale (a finding: in full) where that has been run, else at quick scale, and it says which. This page is
+written by `make figures` from the summary tables in `paper/tables/` and `quick/tables/`; the numbers under "here" are
+read from them.
 
 | figure | scale | verdicts |
 |---|---|---|
@@ -98,7 +100,7 @@ def main() -> int:
             sections.append(f"## {PARTS[part]}\n")
         text, verdicts = section(script.stem, module, shown, results)
         sections.append(text)
-        anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’"))
+        anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
         summary.append(f"| [{module.SOURCE}](#{anchor}) | {shown[0] if shown else 'not run'} | {verdicts} |")
     write(results / "README.md", HEAD + "\n".join(summary) + "\n\n" + "\n".join(sections))
     for names, scale in missing:
@@ -123,7 +125,8 @@ def section(name: str, module, shown, results: Path) -> tuple[str, str]:
     lines += [f"![{module.SOURCE}]({scale}/figures/{name}.png)\n", module.CAPTION.strip() + "\n"]
     rows = list(module.compare(*tables)) if hasattr(module, "compare") else []
     if rows:
-        lines += ["| | paper | here | verdict |", "|---|---|---|---|"]
+        said = "expected" if name.startswith("finding") else "paper"
+        lines += [f"| | {said} | here | verdict |", "|---|---|---|---|"]
         lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
         lines.append("")
     lines += [f"*{made(name, scale, results / scale / 'tables')}*\n" for name in module.TABLES]

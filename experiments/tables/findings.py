@@ -1,0 +1,267 @@
+"""Tables of what this project found: questions that no paper asks, put to the same program.
+
+``excess`` is 2(mean U of the draws − its exact mean)/dim: by how much the positions are too warm, in units of T (of a
+Gaussian the mean of U is dim T/2 and a constant). ESS is per 1,000 gradients, of the slowest coordinate. Errors are
+over chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from experiments.build import build
+from experiments.tables.amagold import (
+    PLANES,
+    WELL,
+    accepted,
+    counts_of,
+    errors_of,
+    groups,
+    jackknife,
+    plane_masses,
+    shared_bias,
+    well_masses,
+)
+from experiments.tables.common import Maker, Run, moved, of_each, standard_error
+from sgmcmc.diagnostics import integrated_autocorrelation_time, rejection_clustering
+from sgmcmc.potentials.analytic import DoubleWell
+from sgmcmc.schedules import Schedule
+from sgmcmc.words import Word
+
+BLOCK = 20  # decisions whose rejections are counted together
+PARTS = 10  # groups of chains that an error is taken from, where it is not a mean over chains
+TOYS = {"double_well": (DoubleWell(), WELL), **PLANES}
+
+
+@cache
+def mean_potential(name: str) -> float:
+    """E U of a toy under exp(−U), by the trapezoidal rule on a fine grid four times as wide as that of its bins.
+
+    The density is smooth and negligible at the edges, where the rule is exact but for rounding.
+    """
+    target, bins = TOYS[name]
+    axes = []
+    for low, high in zip(bins.low, bins.high, strict=True):
+        middle, width = (low + high) / 2, high - low
+        axes.append(torch.arange(middle - 2 * width, middle + 2 * width, 0.05, dtype=torch.float64))
+    energy = target.potential(torch.cartesian_prod(*axes).reshape(-1, len(axes)))
+    weight = (energy.min() - energy).exp()
+    return float((weight * energy).sum() / weight.sum())
+
+
+def autocorrelation_time(draws: Tensor, together: bool) -> tuple[float, float]:
+    """τ of the slowest coordinate of ``[draws, chains, dim]``, or (``together``) the mean over coordinates of one law.
+
+    The error is the jackknife's over ten groups of chains, from draws a tenth of τ apart. NaN where chains are too
+    short to know τ.
+    """
+    times = integrated_autocorrelation_time(draws).value
+    if not np.isfinite(times).all():
+        return float("nan"), float("nan")
+    chosen = list(range(len(times))) if together else [int(times.argmax())]
+    tau = float(times[chosen].mean())
+    step = max(1, int(tau / 10))
+    some = draws[::step, :, chosen].numpy()
+    parts = np.array_split(np.arange(draws.shape[1]), min(PARTS, draws.shape[1]))
+    without = [
+        step * integrated_autocorrelation_time(np.delete(some, part, 1)).value.mean()
+        for part in (parts if len(parts) > 2 else ())
+    ]
+    return tau, jackknife(without)
+
+
+def efficiency(draws: Tensor, gradients: float, together: bool = False) -> dict:
+    """ESS in 1,000 gradients, at so many a draw, its error, and τ in draws (see ``autocorrelation_time``)."""
+    tau, error = autocorrelation_time(draws, together)
+    ess = 1000 / (tau * gradients)
+    return {"tau": tau, "tau_error": error, "ess": ess, "ess_error": ess * error / tau}
+
+
+def gradients_of(run: Run) -> int:
+    """Gradients of a trajectory."""
+    return Word(run.config["sampler"]["word"]).gradient_points(run.config["steps_per_cycle"])
+
+
+# ------------------------------------------------------------------------------------ efficiency and bias over steps
+
+
+class Posterior(NamedTuple):
+    """A regression's posterior by a reference run: means and standard deviations ``[dim]``, mean U and its error."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    potential: float
+    potential_error: float
+
+
+EVERY = 5  # draws of a regression, of which U is evaluated
+
+
+def potentials(run: Run, draws: Tensor) -> Tensor:
+    """U of every fifth of a regression's draws, ``[draws/5, chains]``."""
+    some = draws[::EVERY]
+    return build(run.config).potential.potential(some.flatten(0, 1)).view(some.shape[:2])
+
+
+def posterior(run: Run) -> Posterior:
+    """The posterior by all draws of a run."""
+    draws = run.draws.double()
+    energies = potentials(run, draws).mean(0).numpy()
+    flat = draws.flatten(0, 1)
+    return Posterior(flat.mean(0).numpy(), flat.std(0).numpy(), float(energies.mean()), standard_error(energies))
+
+
+def excess(energies: Tensor, truth: float, dim: int) -> dict:
+    """2(mean U − ``truth``)/dim and its error, from U of draws ``[draws, chains]``."""
+    values = 2 * (energies.mean(0).numpy() - truth) / dim
+    return {"excess": float(values.mean()), "excess_error": standard_error(values)}
+
+
+def bias_of_toy(run: Run, part: Tensor) -> dict:
+    """``excess``, and ``bias``: the divergence from the target that would stay with any number of draws
+    (``shared_bias``, on the bins of AMAGOLD's figures)."""
+    name = run.config["model"]["name"]
+    target, grid = TOYS[name]
+    masses = well_masses() if name == "double_well" else plane_masses(name)
+    energies = target.potential(part.flatten(0, 1)).view(part.shape[:2])
+    bias, error = shared_bias(counts_of(part, grid), masses, len(part))
+    return {**excess(energies, mean_potential(name), part.shape[-1]), "bias": bias, "bias_error": error}
+
+
+def bias_of_regression(run: Run, part: Tensor, truth: Posterior | None) -> dict:
+    """``excess``, and ``mean_bias2``: the squared bias of the posterior mean that all chains share (``errors_of``), in
+    posterior variances, a mean over coordinates. Nothing without the reference."""
+    if truth is None:
+        return {}
+    means = part.double().mean(0).numpy() / truth.deviation
+    errors = errors_of(means, truth.mean / truth.deviation)
+    return {
+        **excess(potentials(run, part), truth.potential, part.shape[-1]),
+        "reference_error": 2 * truth.potential_error / part.shape[-1],
+        "mean_bias2": errors.get("bias2"),
+        "mean_bias2_error": errors.get("bias2_error"),
+    }
+
+
+def over_steps(settings: Callable[[Run], dict]) -> Maker:
+    """Acceptance (of corrected chains), efficiency and bias, a row a step size.
+
+    ``time`` is what a gradient goes on average, Σ h/gradients, ``jump`` the squared distance from draw to draw.
+    A regression's posterior is taken from the run whose step size is tuned, the reference, which is a row itself.
+    """
+
+    def make(runs: list[Run]) -> list[dict]:
+        references = {run.config["data"]["name"]: run for run in runs if run.config["tune"]["target"] is not None}
+        truths = {data: posterior(run) for data, run in references.items() if run.status == "done"}
+
+        def rows(run: Run) -> Iterator[dict]:
+            draws, config, gradients = run.draws, run.config, gradients_of(run)
+            factor = sum(Schedule(config["schedule"]["name"]).factors(config["steps_per_cycle"], 0)) / gradients
+            for size, chains, numbers in groups(run):
+                row = {"step_size": size, "gradients": gradients, "time": size * factor, **numbers}
+                if not chains:
+                    yield row
+                    continue
+                part = draws[:, chains]
+                jumps = part.double().diff(dim=0).square().sum(-1).mean(0).numpy()
+                row |= {"draws_a_chain": len(part), **efficiency(part, gradients)}
+                row |= {"jump": float(jumps.mean()), "jump_error": standard_error(jumps)}
+                if config["sampler"]["acceptance"] != "monitor":
+                    row |= accepted(part)
+                toy = config["model"]["name"] in TOYS
+                truth = truths.get(config["data"]["name"])
+                yield row | (bias_of_toy(run, part) if toy else bias_of_regression(run, part, truth))
+
+        def reference(run: Run) -> Iterator[dict]:
+            row = {"word": "reference", "step_size": float(run.metrics["step_size"][-1])}
+            row |= {"gradients": gradients_of(run), "chains": run.config["chains"], "draws_a_chain": len(run.draws)}
+            yield row | efficiency(run.draws, gradients_of(run))
+
+        others = [run for run in runs if run not in references.values()]
+        return of_each(rows, settings)(others) + of_each(reference, settings)(list(references.values()))
+
+    return make
+
+
+def _target(run: Run) -> str:
+    name = run.config["model"]["name"]
+    return run.config["data"]["name"] if name == "logistic" else name
+
+
+def _word(run: Run) -> dict:
+    """What tells runs of words apart. OVRVO is OBABO with rescaled steps, and goes by its own name."""
+    sampler = run.config["sampler"]
+    return {
+        "target": _target(run),
+        "word": "OVRVO" if run.sampler == "ovrvo" else sampler["word"],
+        "refresh": sampler["refresh"],
+        "noise": run.config["model"].get("noise"),
+        "acceptance": sampler["acceptance"],
+    }
+
+
+def _schedule(run: Run) -> dict:
+    """What tells runs of schedules apart."""
+    schedule = run.config["schedule"]
+    return {
+        "target": _target(run),
+        "schedule": schedule["name"],
+        "direction": schedule["direction"],
+        "acceptance": run.config["sampler"]["acceptance"],
+    }
+
+
+# ------------------------------------------------------------------------- the persistent uniform with noisy gradients
+
+
+def _clustering(run: Run) -> Iterator[dict]:
+    """Rejections, their clustering and the efficiency of positions, a row a step size and momentum decay.
+
+    ``decay`` is that of the momentum over a trajectory, ``clustering`` the variance of the number of rejections in 20
+    successive decisions over that of independent decisions. ESS is of Neal's pairs the coordinates' together (all have
+    the same law), of the regression that of the slowest.
+    """
+    draws, config, gradients = run.draws, run.config, gradients_of(run)
+    pairs = config["model"]["name"] == "gaussian_pairs"
+    for (size, chains), decay in zip(run.groups(), config["momentum_decay"], strict=True):
+        part = draws[:, chains.start : chains.stop]
+        kept = moved(part).numpy()
+        parts = np.array_split(np.arange(len(chains)), min(PARTS, len(chains)))
+        each = [rejection_clustering(kept[:, some], BLOCK).value for some in parts]
+        yield {
+            "step_size": size,
+            "decay": decay ** config["steps_per_cycle"],
+            "gradients": gradients,
+            "chains": len(chains),
+            "draws_a_chain": len(part),
+            **accepted(part),
+            "clustering": rejection_clustering(kept, BLOCK).value,
+            "clustering_error": standard_error(each),
+            **efficiency(part, gradients, pairs),
+        }
+
+
+def _decision(run: Run) -> dict:
+    """What tells runs of one step size apart: target and its noise, word, length, δ (none: a fresh uniform)."""
+    config = run.config
+    return {
+        "target": _target(run),
+        "noise": config["model"].get("noise"),
+        "word": config["sampler"]["word"],
+        "steps": config["steps_per_cycle"],
+        "delta": config["sampler"]["delta"],
+    }
+
+
+TABLES = {
+    "finding_words": ("finding_words", over_steps(_word)),
+    "finding_words_logistic": ("finding_words_logistic", over_steps(_word)),
+    "finding_clustering": ("finding_clustering", of_each(_clustering, _decision)),
+    "finding_schedules": ("finding_schedules", over_steps(_schedule)),
+}

@@ -1,0 +1,80 @@
+"""What the tables of this project's findings compute: mean potentials, efficiencies, biases that stay."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from experiments.tables import findings
+from experiments.tables.common import Run
+from sgmcmc.potentials.analytic import DoubleWell
+from sgmcmc.random import Random
+
+
+@pytest.mark.parametrize("name", ["double_well", "banana", "mixture"])
+def test_the_mean_potential_is_that_of_exact_draws(name):
+    target, _ = findings.TOYS[name]
+    energy = target.potential(target.exact(400_000, Random(3)))
+    error = energy.std() / len(energy) ** 0.5
+    assert abs(energy.mean() - findings.mean_potential(name)) < 4.5 * error  # false alarm 7e-6
+
+
+def test_the_mean_potential_of_the_banana_is_its_entropy():
+    assert findings.mean_potential("banana") == pytest.approx(math.log(4 * math.pi) + 1, abs=1e-7)
+
+
+def test_the_excess_of_a_warm_gaussian_is_its_temperature_less_one():
+    draws = torch.randn(2000, 50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 1.25**0.5
+    row = findings.excess(draws.square().sum(-1) / 2, 1.5, 3)
+    assert row["excess_error"] < 0.004
+    assert abs(row["excess"] - 0.25) < 5 * row["excess_error"]  # t with 49 degrees of freedom: 8e-6
+
+
+def autoregression(decays: list[float], draws: int = 3000, chains: int = 60) -> torch.Tensor:
+    noise = np.random.default_rng(4).standard_normal((draws, chains, len(decays)))
+    path, decay = noise.copy(), np.array(decays)
+    for step in range(1, draws):
+        path[step] = decay * path[step - 1] + (1 - decay**2) ** 0.5 * noise[step]
+    return torch.from_numpy(path)
+
+
+def test_efficiency_is_that_of_the_slowest_or_of_all_coordinates():
+    draws = autoregression([0.5, 0.9, 0.8])
+    one, all_of_them = findings.efficiency(draws, 11), findings.efficiency(draws, 11, together=True)
+    assert one["tau"] == pytest.approx(19, abs=6 * one["tau_error"]) and one["tau_error"] < 0.6
+    assert one["ess"] == pytest.approx(1000 / 11 / one["tau"])
+    assert one["ess_error"] / one["ess"] == pytest.approx(one["tau_error"] / one["tau"])
+    assert all_of_them["tau"] == pytest.approx((3 + 19 + 9) / 3, abs=6 * all_of_them["tau_error"])
+
+
+def test_efficiency_of_chains_that_stand_still_or_are_too_short_is_not_known():
+    assert math.isnan(findings.efficiency(torch.zeros(100, 20, 1), 1)["ess"])
+    assert math.isnan(findings.efficiency(autoregression([0.999], draws=20), 1)["ess"])
+
+
+def test_the_bias_of_a_toy_is_none_for_exact_draws_and_seen_for_others():
+    config = {"model": {"name": "double_well"}}
+    run = Run(0, config, "done", None)
+    exact = DoubleWell().exact(40_000, Random(7)).view(400, 100, 1)
+    row, moved = findings.bias_of_toy(run, exact), findings.bias_of_toy(run, exact + 0.3)
+    for one, error in (("excess", "excess_error"), ("bias", "bias_error")):
+        assert abs(row[one]) < 5.5 * row[error]
+        assert moved[one] > 10 * moved[error]
+
+
+def test_the_bias_of_a_regression_s_mean_is_in_its_posterior_s_variances(monkeypatch):
+    truth = findings.Posterior(np.array([1.0, -2.0]), np.array([0.5, 4.0]), 3.0, 0.01)
+    monkeypatch.setattr(findings, "potentials", lambda run, part: torch.full(part.shape[:2], 3.5, dtype=torch.float64))
+    noise = torch.randn(50, 40, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    part = torch.tensor([1.0 + 0.1, -2.0]) + torch.tensor([0.5, 4.0]) * noise
+    row = findings.bias_of_regression(None, part, truth)
+    assert row["excess"] == pytest.approx(0.5) and row["reference_error"] == pytest.approx(0.01)
+    assert abs(row["mean_bias2"] - 0.2**2 / 2) < 6 * row["mean_bias2_error"] < 0.03
+    assert findings.bias_of_regression(None, part, None) == {}
+
+
+def test_gradients_of_a_trajectory_are_counted_at_each_position_once():
+    for word, steps in (("OBABO", 10), ("ABOBA", 11), ("BAB", 10), ("BABOBAB", 5)):
+        config = {"sampler": {"word": word}, "steps_per_cycle": steps}
+        assert findings.gradients_of(Run(0, config, "done", None)) == 11

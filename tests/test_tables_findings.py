@@ -1,8 +1,11 @@
 """What the tables of this project's findings compute: mean potentials, efficiencies, biases that stay."""
 
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -10,6 +13,9 @@ from experiments.tables import findings
 from experiments.tables.common import Run
 from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.random import Random
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+from figures import finding_clustering as clustering  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["double_well", "banana", "mixture"])
@@ -78,3 +84,21 @@ def test_gradients_of_a_trajectory_are_counted_at_each_position_once():
     for word, steps in (("OBABO", 10), ("ABOBA", 11), ("BAB", 10), ("BABOBAB", 5)):
         config = {"sampler": {"word": word}, "steps_per_cycle": steps}
         assert findings.gradients_of(Run(0, config, "done", None)) == 11
+
+
+def test_a_gain_is_over_the_fresh_uniform_at_the_same_step_and_decay():
+    common = {"target": "heart", "noise": None, "word": "OBABO", "steps": 1, "status": "done"}
+    rows = [
+        common
+        | {"step_size": size, "decay": decay, "delta": delta, "accepted": 0.8, "accepted_error": 0.01}
+        | {"clustering": 1.0, "ess": ess, "ess_error": ess / 10}
+        for size, decay, delta, ess in (
+            (0.1, 0.9000001, None, 2.0),
+            (0.1, 0.9, 0.03, 5.0),
+            (0.2, 0.9, None, 1.0),
+            (0.1, 0.95, 0.03, 7.0),  # without its fresh one: left out
+        )
+    ]
+    table = clustering.of_case(pd.DataFrame(rows), "heart", None, "OBABO", 1)
+    assert table.gain.tolist() == [2.5]
+    assert table.gain_error.tolist() == pytest.approx([2.5 * 0.1 * 2**0.5])

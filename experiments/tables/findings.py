@@ -1,8 +1,8 @@
 """Tables of what this project found: questions that no paper asks, put to the same program.
 
 ``excess`` is 2(mean U of the draws − its exact mean)/dim: by how much the positions are too warm, in units of T (of a
-Gaussian the mean of U is dim T/2 and a constant). ESS is per 1,000 gradients, of the slowest coordinate. Errors are
-over chains.
+Gaussian the mean of U is dim T/2 and a constant). ESS is per 1,000 gradients, of the slowest coordinate where nothing
+else is said. Errors are over chains.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def mean_potential(name: str) -> float:
 
 
 def autocorrelation_time(draws: Tensor, together: bool) -> tuple[float, float]:
-    """τ of the slowest coordinate of ``[draws, chains, dim]``, or (``together``) the mean over coordinates of one law.
+    """τ of the slowest coordinate of ``[draws, chains, dim]``, or (``together``) the mean over coordinates.
 
     The error is the jackknife's over ten groups of chains, from draws a tenth of τ apart. NaN where chains are too
     short to know τ.
@@ -224,11 +224,9 @@ def _clustering(run: Run) -> Iterator[dict]:
     """Rejections, their clustering and the efficiency of positions, a row a step size and momentum decay.
 
     ``decay`` is that of the momentum over a trajectory, ``clustering`` the variance of the number of rejections in 20
-    successive decisions over that of independent decisions. ESS is of Neal's pairs the coordinates' together (all have
-    the same law), of the regression that of the slowest.
+    successive decisions over that of independent decisions. ESS is that of the mean τ of the coordinates.
     """
     draws, config, gradients = run.draws, run.config, gradients_of(run)
-    pairs = config["model"]["name"] == "gaussian_pairs"
     for (size, chains), decay in zip(run.groups(), config["momentum_decay"], strict=True):
         part = draws[:, chains.start : chains.stop]
         kept = moved(part).numpy()
@@ -243,7 +241,7 @@ def _clustering(run: Run) -> Iterator[dict]:
             **accepted(part),
             "clustering": rejection_clustering(kept, BLOCK).value,
             "clustering_error": standard_error(each),
-            **efficiency(part, gradients, pairs),
+            **efficiency(part, gradients, together=True),
         }
 
 

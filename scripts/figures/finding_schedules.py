@@ -15,8 +15,8 @@ cosine of Zhang et al. (2019), from large to small steps, in a direction that is
 Uncorrected (dashed): constant, and the cosine as it is. Bottom: by how much the mean U of the draws is too large, 2(E U
 − its exact value)/dim, in units of T. ESS is of the slowest coordinate. All six step sizes are one tensor: at paper
 scale 100 chains of each on the toys, from exact draws, 1,000 trajectories after 300 left out, and 20 on Heart, from
-standard normals, as long; quick scale 20 of 200 after 50. The reference on Heart is HMC with full gradients, 60 chains
-of 3,200 (quick 120 of 200). τ is in the table; chains are 15 to 600 of it long where it is known. Errors are over
+standard normals, as long; quick scale 20 of 180 after 150. The reference on Heart is HMC with full gradients, 60 chains
+of 3,200 (quick 120 of 180). τ is in the table; chains are 15 to 600 of it long where it is known. Errors are over
 chains (of ESS the jackknife's over ten groups). The corrected ones are exact by the certificate's rows ggmc metropolis,
 palindromic cosine and two-way cosine. One friction, one length, draws at the ends of trajectories alone: not shown is
 what a schedule with many cycles does for a network, where it is used.

@@ -182,8 +182,9 @@ def price(title: str, corrected: pd.DataFrame, bare: pd.DataFrame) -> tuple:
     if bare.empty or corrected.empty:
         return what, "correction costs", "τ not known, or no such step", "not comparable"
     one, other = (rows.loc[rows.ess.idxmax()] for rows in (corrected, bare))
-    here = f"{one.ess:.3g} ± {one.ess_error:.1g} ({one.word}, accepts {one.accepted:.2f}), "
-    here += f"{other.ess:.3g} ± {other.ess_error:.1g} ({other.word}, excess {other.excess:.2f})"
+    names = [LOOK[row.word, row.refresh][3] for row in (one, other)]
+    here = f"{one.ess:.3g} ± {one.ess_error:.1g} ({names[0]}, accepts {one.accepted:.2f}), "
+    here += f"{other.ess:.3g} ± {other.ess_error:.1g} ({names[1]}, excess {other.excess:.2f})"
     apart = (one.ess - other.ess) / np.hypot(one.ess_error, other.ess_error)
     verdict = "differs: it gains" if apart > 3 else "agrees" if apart < -3 else "not resolved"
     return what, "correction costs", here, verdict

@@ -9,13 +9,16 @@ As many workers as are started share the work, on as many machines as share the 
 
 import sys
 
-from jug import TaskGenerator
+from experiments.signals import leave_on_signals
 
-from experiments import tasks
-from experiments.graph import plan
-from experiments.tables import tables_of
+leave_on_signals()  # before the imports, which take seconds
 
-tasks.leave_on_signals()
+from jug import TaskGenerator  # noqa: E402
+
+from experiments import tasks  # noqa: E402
+from experiments.graph import plan  # noqa: E402
+from experiments.tables import tables_of  # noqa: E402
+
 segment = TaskGenerator(tasks.segment)
 table = TaskGenerator(tasks.table)
 

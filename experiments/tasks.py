@@ -12,7 +12,6 @@ import io
 import json
 import math
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -55,17 +54,6 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     if code == 75:
         raise SystemExit(75)
     return {"status": status_of(code), "hash": identity(config), "folder": str(folder(config))}
-
-
-def leave_on_signals() -> None:
-    """SIGTERM and SIGUSR1 end a worker with status 75 between runs, too, and give its lock back: Jug ends with 1 at
-    the one, and the other would kill it. While a run is in progress, that sees to them (``sgmcmc.chain.Signals``)."""
-
-    def leave(*_):
-        raise SystemExit(75)
-
-    for number in (signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, leave)
 
 
 def table(name: str, experiment: str, scale: str, configs: list[dict], ends: list[dict]) -> dict:

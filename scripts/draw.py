@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import matplotlib
@@ -83,31 +85,42 @@ def save(figure, out: Path) -> None:
 
 def main() -> int:
     """Draw what can be drawn, write the page, tell what is missing."""
-    results, missing, sections, summary, part = ROOT / "results", [], [], [], None
-    for script in scripts():
-        module, shown = load(script), None
-        for scale in SCALES:
-            tables = read(module.TABLES, results / scale / "tables")
-            if tables is None:
-                missing.append((module.TABLES, scale))
-                continue
-            out = results / scale / "figures" / script.stem
-            save(module.draw(*tables), out)
-            print(f"drew {out.relative_to(ROOT)}.png and .pdf")
-            shown = shown or (scale, tables)
-        if script.stem.partition("_")[0] != part:
-            part = script.stem.partition("_")[0]
-            sections.append(f"## {PARTS[part]}\n")
-        text, verdicts = section(script.stem, module, shown, results)
-        sections.append(text)
-        anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
-        summary.append(f"| [{module.SOURCE}](#{anchor}) | {shown[0] if shown else 'not run'} | {verdicts} |")
-    write(results / "README.md", HEAD + "\n".join(summary) + "\n\n" + "\n".join(sections))
+    missing, sections, summary, part = [], [], [], None
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for script, drawn in zip(scripts(), pool.map(figure, scripts()), strict=True):
+            for line in drawn["said"]:
+                print(line)
+            missing += drawn["missing"]
+            if script.stem.partition("_")[0] != part:
+                part = script.stem.partition("_")[0]
+                sections.append(f"## {PARTS[part]}\n")
+            sections.append(drawn["section"])
+            summary.append(drawn["summary"])
+    write(ROOT / "results" / "README.md", HEAD + "\n".join(summary) + "\n\n" + "\n".join(sections))
     for names, scale in missing:
         experiments = ",".join(dict.fromkeys(map(experiment_of, names)))
         command = f"jug execute jugfile.py experiment={experiments} scale={scale}"
         print(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it")
     return 0
+
+
+def figure(script: Path) -> dict:
+    """Draw one at every scale that is there: what was said, its section of the page, its line, what is missing."""
+    results, said, missing, shown = ROOT / "results", [], [], None
+    module = load(script)
+    for scale in SCALES:
+        tables = read(module.TABLES, results / scale / "tables")
+        if tables is None:
+            missing.append((module.TABLES, scale))
+            continue
+        out = results / scale / "figures" / script.stem
+        save(module.draw(*tables), out)
+        said.append(f"drew {out.relative_to(ROOT)}.png and .pdf")
+        shown = shown or (scale, tables)
+    text, verdicts = section(script.stem, module, shown, results)
+    anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
+    line = f"| [{module.SOURCE}](#{anchor}) | {shown[0] if shown else 'not run'} | {verdicts} |"
+    return {"said": said, "missing": missing, "section": text, "summary": line}
 
 
 def experiment_of(table: str) -> str:

@@ -14,8 +14,9 @@ from experiments.config import compose, options
 from experiments.graph import plan
 from experiments.grid import configurations, sweep
 from experiments.resolved import folder
+from experiments.signals import leave_on_signals
 from experiments.tables import EXPERIMENTS
-from experiments.tasks import leave_on_signals, lengths, segment
+from experiments.tasks import lengths, segment
 from sgmcmc.errors import DiskFull
 
 ROOT = Path(__file__).parents[1]

@@ -95,7 +95,7 @@ def test_an_error_in_one_chain_leaves_the_others(copy):
     )
     (copy / "jugfile.py").write_text(
         "from jug import TaskGenerator\nfrom experiments import tasks\nfrom experiments.config import compose\n\n"
-        "tasks.leave_on_signals()\nsegment = TaskGenerator(tasks.segment)\nfor bad in (True, False):\n"
+        "segment = TaskGenerator(tasks.segment)\nfor bad in (True, False):\n"
         "    words = f'model._target_=mine.Bad model.bad={bad} sampler=hmc step_size=.1 cycles=9 output=run{bad}'\n"
         "    segment(compose(words.split()), 9, None)\n"
     )

@@ -21,11 +21,14 @@ CHAIN = [word for word in NETWORK if not word.startswith(("epochs=", "output"))]
 CHAINS = [[*CHAIN, "sampler=ggmc", "epochs=40", f"seed={seed}"] for seed in range(3)]
 CHAINS += [[*[word for word in SMALL if word != "output=run"], f"seed={seed}"] for seed in range(5)]
 JUGFILE = """
+from experiments.signals import leave_on_signals
+
+leave_on_signals()
+
 from jug import TaskGenerator
 from experiments import tasks
 from experiments.config import compose
 
-tasks.leave_on_signals()
 segment = TaskGenerator(tasks.segment)
 chains = []
 for words in {chains!r}:

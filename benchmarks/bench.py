@@ -30,8 +30,9 @@ def double_well(rounds: int) -> list[dict]:
     loops, no_loops = peer("numba_loops.py", "numba", "double_well")
     jax, no_jax = peer("blackjax_sghmc.py", "blackjax")
     contestants = [
-        Contestant("sgmcmc, 200 chains", ours("double_well", "chains=200"), "compiled"),
         Contestant("sgmcmc, 1000 chains", ours("double_well", "chains=1000"), "compiled"),
+        Contestant("sgmcmc, 200 chains", ours("double_well", "chains=200"), "compiled"),
+        Contestant("sgmcmc, 8 chains", ours("double_well", "chains=8"), "compiled: what a cycle costs at least"),
         Contestant("sgmcmc, 200 chains, eager", ours("double_well", "chains=200", "compile=0")),
         Contestant("Octave, one chain", script, "a stand-in for the published script", missing),
         Contestant("numba, one chain", loops, "float64", no_loops),
@@ -41,7 +42,7 @@ def double_well(rounds: int) -> list[dict]:
     published = os.environ.get("PEER_AMAGOLD")
     if published:
         words = [sys.executable, str(HERE / "peers" / "published.py"), published, "101000"]
-        contestants.insert(3, Contestant("published script, one chain", words, "start-up included", missing))
+        contestants.insert(4, Contestant("published script, one chain", words, "start-up included", missing))
     goals = {"Octave": (2000, "at least"), "published": (2000, "at least"), "numba": (5, "at least")}
     return judged("double well, a draw (T = 10)", alternate(contestants, rounds), goals)
 
@@ -234,8 +235,8 @@ def main() -> int:
             print(line(row), flush=True)
         print(f"  ({time.time() - clock:.0f} s)", flush=True)
         found += rows
-    if not options.parts:
-        write(found, time.time() - begun)
+        if not options.parts:  # after each, so that a part that fails does not take the others with it
+            write(found, time.time() - begun)
     return 0
 
 

@@ -33,7 +33,8 @@ def point(axis: str, value: int) -> dict:
     from sgmcmc.potentials.regression import LogisticRegression
 
     torch.set_num_threads(1)
-    chains, cycles = {"chains": value, "dim": 1, "data": 10, "samples": 10}[axis], 30
+    chains = {"chains": value, "dim": 1, "data": 10, "samples": 10}[axis]
+    cycles = 8 if axis == "dim" and value > 1_000_000 else 30
     if axis == "dim":
         potential, sampler, step = Gaussian(dim=value), "ggmc", 0.1
     elif axis == "data":

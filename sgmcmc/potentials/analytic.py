@@ -307,7 +307,7 @@ class Gaussian(_Analytic):
             )
         self.diagonal = matrix.dim() < 2
         self.mean = centre.expand(size).clone()
-        self.covariance = torch.diag(matrix.expand(size)) if self.diagonal else matrix
+        self._given = matrix
         if self.diagonal:
             root, valid = matrix.expand(size).sqrt(), bool((matrix > 0).all())
         else:
@@ -317,6 +317,11 @@ class Gaussian(_Analytic):
             raise SettingError("covariance", _brief(matrix), "must be symmetric and positive definite")
         precision = root**-2 if self.diagonal else torch.cholesky_inverse(root)
         self._mean, self._precision, self._root = Constant(self.mean), Constant(precision), Constant(root)
+
+    @property
+    def covariance(self) -> Tensor:
+        """The whole matrix, float64 ``[dim, dim]``."""
+        return torch.diag(self._given.expand(self.dim)) if self.diagonal else self._given
 
     def _slope(self, theta: Tensor) -> Tensor:
         away, precision = theta - self._mean.like(theta), self._precision.like(theta)
@@ -336,7 +341,8 @@ class Gaussian(_Analytic):
     def initial(self, chains: int | range, random: Random) -> Tensor:
         """Independent normals about the mean with twice the standard deviations: improbable where correlated."""
         normal = self._normal(chains, random)
-        spread = 2 * self.covariance.diagonal().sqrt()
+        variances = self._given.expand(self.dim) if self.diagonal else self._given.diagonal()
+        spread = 2 * variances.sqrt()
         return self._mean.like(normal) + normal * spread.to(normal.device)
 
 

@@ -104,7 +104,8 @@ def draw(points: dict) -> None:
         panels[1, place].set_xlabel(last)
     panels[0, 0].set_ylabel("ms of CPU a cycle\n(ten steps, all chains)")
     panels[1, 0].set_ylabel("MB above the imports")
-    figure.suptitle("Memory does not grow with the draws; time grows with the work, faster where vectors outgrow the cache", fontsize=10)
+    title = "Memory does not grow with the draws; time grows with the work, faster where vectors outgrow the cache"
+    figure.suptitle(title, fontsize=10)
     figure.savefig(HERE / "cost.png", dpi=130, metadata={"Software": None})
 
 

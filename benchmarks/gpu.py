@@ -16,26 +16,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
-from torch import Tensor
+from networks import Gradients, stepping
 
-from sgmcmc.compiled import Normals, Segments
 from sgmcmc.data import Dataset
 from sgmcmc.kernel import make_kernel
 from sgmcmc.models import ResNet
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
-from sgmcmc.trajectory import run_trajectory, segment, start
 
 BATCH = 125
-
-
-class Gradients(NetworkPotential):
-    """A network's posterior whose U takes no time: what is left of a trajectory are its steps."""
-
-    def potential(self, theta: Tensor) -> Tensor:
-        return torch.zeros(1, dtype=torch.float64, device=theta.device)
 
 
 def images(number: int) -> Dataset:
@@ -60,19 +52,11 @@ def clocked(call: Callable[[], object], device: torch.device, rounds: int = 3) -
     return min(times[1:])
 
 
-def stepping(norm: str, compiled: bool, device: torch.device, steps: int) -> tuple[Callable[[], object], float]:
+def resnet(norm: str, compiled: bool, device: torch.device, steps: int) -> tuple[Callable[[], object], float]:
     """Trajectories of so many steps, and the seconds that compiling took."""
     target = Gradients(ResNet(norm=norm), images(2000), device=device)
     kernel = make_kernel("ggmc", target, 1e-5, steps=steps, batch_size=BATCH, word="ABOBA")
-    random, move, clock = Random(0, device), segment, time.perf_counter()
-    if compiled:
-        random, move = Normals(random), Segments()
-        move.prepare(kernel, target, torch.float32, random)
-        target.compile_layers(BATCH)
-    seconds = time.perf_counter() - clock if compiled else 0.0
-    state = start(kernel, target, target.initial(1, random).to(device), random, range(1))
-    index = iter(range(1 << 30))
-    return lambda: run_trajectory(kernel, target, state, random, next(index), range(1), segment=move), seconds
+    return stepping(target, kernel, compiled)
 
 
 def rows(device: torch.device, number: int, steps: int) -> list[tuple[str, str]]:
@@ -82,7 +66,7 @@ def rows(device: torch.device, number: int, steps: int) -> list[tuple[str, str]]
         for compiled in (False, True):
             if compiled and norm == "bn":
                 continue  # only its update would be compiled
-            step, seconds = stepping(norm, compiled, device, steps)
+            step, seconds = resnet(norm, compiled, device, steps)
             each = clocked(step, device) / steps
             how = f"compiled in {seconds:.0f} s" if compiled else "eager"
             found.append((f"a step, ResNet-20, {norm}, batch {BATCH}, {how}", f"{1e3 * each:.3g} ms"))
@@ -116,7 +100,7 @@ def main() -> int:
     options = parser.parse_args()
     device = torch.device(options.device)
     if options.one:
-        step, _ = stepping("frn", False, device, options.steps)
+        step, _ = resnet("frn", False, device, options.steps)
         print(options.steps / clocked(step, device))
         return 0
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"

@@ -39,7 +39,7 @@ class Gradients(NetworkPotential):
     """A network's posterior whose U takes no time: what is left of a trajectory are its steps."""
 
     def potential(self, theta: Tensor) -> Tensor:
-        return torch.zeros(1, dtype=torch.float64)
+        return torch.zeros(1, dtype=torch.float64, device=theta.device)
 
 
 def images(number: int, *shape: int) -> Dataset:
@@ -87,13 +87,13 @@ def bare_gradient(model: nn.Module, inputs: Tensor, labels: Tensor) -> Callable[
 
 def stepping(target: NetworkPotential, kernel, compiled: bool) -> tuple[Callable[[], None], float]:
     """A trajectory of the kernel, trajectory after trajectory, and the seconds that compiling took."""
-    random, move, clock = Random(0), segment, time.perf_counter()
+    random, move, clock = Random(0, target.device), segment, time.perf_counter()
     if compiled:
         random, move = Normals(random), Segments()
         move.prepare(kernel, target, torch.float32, random)
         target.compile_layers(kernel.batches.batch_size)
     seconds = time.perf_counter() - clock if compiled else 0.0
-    state = start(kernel, target, target.initial(1, random), random, range(1))
+    state = start(kernel, target, target.initial(1, random).to(target.device), random, range(1))
     index = iter(range(1 << 30))
     return lambda: run_trajectory(kernel, target, state, random, next(index), range(1), segment=move), seconds
 

@@ -121,8 +121,9 @@ class Session:
         for job in self.jobs:
             if self.left() < LEAST:
                 break
-            if not self.is_done(job):
-                current = None if self.advance(job) else job
+            if not self.is_done(job) and not self.advance(job):
+                current = job  # one chain at a time is in progress: its state is what travels
+                break
         self.write_tables()
         self.pack(current)
         done = sum(self.is_done(job) for job in self.jobs)

@@ -62,6 +62,8 @@ def test_chains_go_on_from_call_to_call_and_on_another_machine(call, capsys):
             shutil.copytree(before / "results/runs/smoke/state", before.parent / machine / "results/runs/smoke/state")
         here, status = call(machine, 0.02)
         assert status == 0
+        states = [json.loads(path.read_text())["state"] for path in here.glob("results/runs/ggmc_fig1/*/status.json")]
+        assert states.count("interrupted") <= 1  # what travels is the state of one
         if "the plan is complete" in capsys.readouterr().out:
             break
     assert number > 1

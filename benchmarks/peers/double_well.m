@@ -1,6 +1,7 @@
 % AMAGOLD on the double well in plain Octave, written here as a stand-in for the authors' published script: one chain,
 % trajectories of 10 steps with fresh momentum, a draw a trajectory. It speaks as pace.py says.
 1;
+crash_dumps_octave_core(false); sigterm_dumps_octave_core(false); sighup_dumps_octave_core(false);
 function x = draws(number, x)
   epsilon = 0.1; beta = 0.25; U = @(x) (x + 4) .* (x + 1) .* (x - 1) .* (x - 3) / 14 + 0.5;
   gradU = @(x) (4 * x .^ 3 + 3 * x .^ 2 - 26 * x - 1) / 14 + randn(1);

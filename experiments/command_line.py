@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments import config as schema
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE
+from experiments.signals import leave_on_signals, signals_first
 from sgmcmc.errors import DataError, SettingError, StoreError
 
 _WORST = (DONE, DIVERGED, MISTAKE, INTERRUPTED)  # of a sweep's statuses the last of these is the process'
@@ -39,9 +40,7 @@ def main(words: list[str] | None = None) -> int:
     debug = any(re.fullmatch(r"\+*debug=(true|yes|on|1)", word.lower()) for word in words)
     statuses: list[int] = []
     if threading.current_thread() is threading.main_thread():
-        # Before there is a chain to write down, a scheduler's signal is a Ctrl-C.
-        for number in (signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(number, signal.default_int_handler)
+        leave_on_signals(signal.SIGINT)
 
     entered: list[bool] = []
 
@@ -109,7 +108,8 @@ def _is_grid(said: list[str]) -> bool:
 def guarded(work, debug: bool = False) -> int:
     """The status that ``work()`` returns, or 2 with one sentence on standard error where it finds a mistake."""
     try:
-        return work()
+        with signals_first():
+            return work()
     except MISTAKES as error:
         if debug:
             traceback.print_exc()

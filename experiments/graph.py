@@ -6,6 +6,7 @@ import sys
 
 from experiments.config import nearest
 from experiments.grid import configurations
+from experiments.signals import signals_first
 from experiments.tasks import SCALES
 
 
@@ -32,7 +33,8 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict]]]:
             _refuse(f"experiment={name}: {nearest(name, EXPERIMENTS, 'known are ' + ', '.join(EXPERIMENTS))}")
     more = [f"{key}={value}" for key, value in said.items()]
     try:
-        return [(name, scale, configurations(name, (f"scale={scale}", *more))) for name in names]
+        with signals_first():
+            return [(name, scale, configurations(name, (f"scale={scale}", *more))) for name in names]
     except Exception as error:
         from experiments.command_line import MISTAKES, sentence
 

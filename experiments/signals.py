@@ -1,14 +1,39 @@
-"""A worker's signals between runs. Light to import, so that they are seen to before anything that takes seconds."""
+"""Signals while no run is in progress. Light to import, so that they are seen to before anything that takes seconds."""
 
 import signal
+import sys
+from contextlib import contextmanager
+
+_arrived: list[int] = []
 
 
-def leave_on_signals() -> None:
-    """SIGTERM and SIGUSR1 end a worker with status 75 between runs, too, and give its lock back: Jug ends with 1 at
-    the one, and the other would kill it. While a run is in progress, that sees to them (``sgmcmc.chain.Signals``)."""
+def leave_on_signals(*more: int) -> None:
+    """SIGTERM and SIGUSR1 end the process with status 75 while no run is in progress, too, so that a worker gives its
+    lock back: Jug ends with 1 at the one, and the other would kill it. During a run ``sgmcmc.chain.Signals`` sees to
+    them. ``more`` are others to be treated alike."""
 
-    def leave(*_):
+    def leave(number, _):
+        _arrived.append(number)
+        print("stopped", file=sys.stderr)
         raise SystemExit(75)
 
-    for number in (signal.SIGTERM, signal.SIGUSR1):
+    _arrived.clear()
+    for number in (signal.SIGTERM, signal.SIGUSR1, *more):
         signal.signal(number, leave)
+
+
+@contextmanager
+def signals_first():
+    """A signal that arrived within ends the process with status 75, whatever became of the exception it raised.
+
+    Such an exception can come out anywhere in a library, and a clean-up that fails in its turn (OmegaConf's, of a node
+    half made) puts another in its place.
+    """
+    try:
+        yield
+    except Exception:
+        if not _arrived:
+            raise
+    if _arrived:
+        _arrived.clear()
+        raise SystemExit(75)

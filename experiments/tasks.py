@@ -17,6 +17,7 @@ from pathlib import Path
 
 from experiments import tables
 from experiments.resolved import NETWORKS, folder, identity, planned_cycles
+from experiments.signals import signals_first
 from sgmcmc.errors import DataError, DiskFull, FolderBusy, SettingError, StoreError
 
 SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each
@@ -45,7 +46,8 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     if cycles is not None:
         config = {**config, "cycles": cycles, "epochs": None}
     try:
-        code = run({**config, "progress": False})
+        with signals_first():
+            code = run({**config, "progress": False})
     except (FolderBusy, DiskFull) as error:
         print(error, file=sys.stderr)
         raise SystemExit(75) from None

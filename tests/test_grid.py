@@ -1,5 +1,6 @@
 """Experiments' grids: their points, and the graph that runs them."""
 
+import contextlib
 import csv
 import fcntl
 import signal
@@ -14,7 +15,7 @@ from experiments.config import compose, options
 from experiments.graph import plan
 from experiments.grid import configurations, sweep
 from experiments.resolved import folder
-from experiments.signals import leave_on_signals
+from experiments.signals import leave_on_signals, signals_first
 from experiments.tables import EXPERIMENTS
 from experiments.tasks import lengths, segment
 from sgmcmc.errors import DiskFull
@@ -75,14 +76,29 @@ def test_a_full_disk_is_no_result(monkeypatch, capsys):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_between_runs_ends_a_worker_with_status_75(number):
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGUSR1)}
+    for how in (signal.raise_signal, swallowed, replaced):
+        try:
+            leave_on_signals()
+            with pytest.raises(SystemExit) as left, signals_first():
+                how(number)
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+        assert left.value.code == 75
+    with signals_first():  # it is seen to once
+        pass
+
+
+def swallowed(number):
+    with contextlib.suppress(BaseException):
+        signal.raise_signal(number)
+
+
+def replaced(number):
     try:
-        leave_on_signals()
-        with pytest.raises(SystemExit) as left:
-            signal.raise_signal(number)
+        signal.raise_signal(number)
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-    assert left.value.code == 75
+        raise AttributeError("a clean-up that fails in its turn")
 
 
 def test_a_network_s_chain_is_a_string_of_segments():

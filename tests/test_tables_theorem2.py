@@ -1,11 +1,13 @@
 """The spectral gap that is measured, and Theorem 2's bound."""
 
+import importlib
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
-from experiments.tables.theorem2 import gap, theorem2
+from experiments.tables.theorem2 import gap, step_size_for, theorem2
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.potentials.analytic import Quartic
 from sgmcmc.random import Random
@@ -57,3 +59,16 @@ def test_the_bound_at_a_point_worked_by_hand():
     assert found["sigma"] == pytest.approx(1.05**-0.25) and found["beta"] == pytest.approx(0.25 * 1.05**-0.5)
     assert found["valid"] and not theorem2(0.3, 2.0, 1)["valid"]
     assert theorem2(0.1, 0.0, 10) == {"a": 0, "bound": 1, "sigma": 1, "beta": 0.25, "valid": True}
+
+
+def test_the_calculator_inverts_the_bound_and_prints_it(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "scripts")
+    calculator = importlib.import_module("theorem2")
+    for part in (0.01, 0.5, 0.99):
+        epsilon = step_size_for(part, noise=0.7, steps=3, sigma=1.5, beta=0.4)
+        assert theorem2(epsilon, 0.7, 3, 1.5, 0.4)["bound"] == pytest.approx(part)
+    assert calculator.main(["--steps", "10", "--noise", "1", "--at-least", "0.5"]) == 0
+    assert "at least 0.5 of" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as left:
+        calculator.main(["--steps", "0", "--noise", "1", "--step-size", "0.1"])
+    assert left.value.code == 2 and "--steps=0: must be positive" in capsys.readouterr().err

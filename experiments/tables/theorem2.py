@@ -38,6 +38,11 @@ def theorem2(epsilon: float, noise: float, steps: int, sigma: float = 1.0, beta:
     }
 
 
+def step_size_for(bound: float, noise: float, steps: int, sigma: float = 1.0, beta: float = 0.25) -> float:
+    """The ε at which ``theorem2`` gives this bound, in (0, 1): √a = √(1 − log bound) − 1."""
+    return (math.sqrt(1 - math.log(bound)) - 1) ** 2 * 4 * sigma**2 * beta / (steps * noise**2)
+
+
 def gap(kernel: Kernel, potential: Potential, random, chains: range, parts: int = PARTS) -> tuple[float, float]:
     """The spectral gap of a sampler that draws its momentum afresh, in one dimension, and its standard error.
 

@@ -13,7 +13,8 @@ trajectory takes off the slowest function's correlation): γ/γ̄ ≥ exp(−a �
 full gradients, each with the theorem's parameters (σ = 1 and β = .25 for L2MC). Measured here on two targets in one
 dimension, at four step sizes and four V: the least Rayleigh quotient, in a span of 24 smooth functions, of the
 Dirichlet form of one trajectory from exact draws, its acceptance probability in it; bars are one standard error. All
-are within the theorem's condition, ε V² ≤ 4 σ² β. One dimension says nothing about many.
+are within the theorem's condition, ε V² ≤ 4 σ² β. One dimension says nothing about many. The bound at other settings:
+`python scripts/theorem2.py --help`.
 """
 LOOK = {1: (BLUE, "o"), 3: (GREEN, "s"), 10: (RED, "^")}
 TITLES = {"double_well": "double well", "quartic": "one well, unsymmetric"}

@@ -217,6 +217,29 @@ def _schedule(run: Run) -> dict:
     }
 
 
+def _network(run: Run) -> Iterator[dict]:
+    """What a correction of an uncorrected network's chain would accept, over the cycles after the burn-in.
+
+    ``time`` is what a gradient goes on average, Σ h/gradients. Errors take successive trajectories as independent.
+    """
+    rows, gradients, steps = run.metrics, gradients_of(run), run.config["steps_per_cycle"]
+    past = rows["cycle"] > run.config["burn_in"]
+    log_accept, size = rows["log_accept"][past], float(rows["step_size"][-1])
+    probability = np.minimum(np.exp(np.minimum(log_accept, 0)), 1)
+    yield {
+        "step_size": size,
+        "time": size * steps / gradients,
+        "gradients": gradients,
+        "trajectories": len(log_accept),
+        "accept_prob": float(probability.mean()),
+        "accept_prob_error": standard_error(probability),
+        "log_accept": float(log_accept.mean()),
+        "log_accept_error": standard_error(log_accept),
+        "log_accept_sd": float(log_accept.std(ddof=1)) if len(log_accept) > 1 else None,
+        "potential_per_datum": float(rows["potential_per_datum"][past].mean()),
+    }
+
+
 # ------------------------------------------------------------------------- the persistent uniform with noisy gradients
 
 
@@ -260,6 +283,7 @@ def _decision(run: Run) -> dict:
 TABLES = {
     "finding_words": ("finding_words", over_steps(_word)),
     "finding_words_logistic": ("finding_words_logistic", over_steps(_word)),
+    "finding_words_network": ("finding_words_network", of_each(_network, _word)),
     "finding_clustering": ("finding_clustering", of_each(_clustering, _decision)),
     "finding_schedules": ("finding_schedules", over_steps(_schedule)),
 }

@@ -359,6 +359,9 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
     _drop_other_models(config, said)
     _drop_other_policies(config, said)
     _check_keys(config)
+    for key, value in _flatten(config).items():
+        if value == "???":  # OmegaConf's mark of what is missing
+            raise SettingError(key, value, "needs a value")
     _cast(config)
     return _filled(config, said)
 

@@ -261,6 +261,7 @@ MISTAKES = {
     "lr=1 model.width=abc": "model.width=abc: must be a whole number",
     "lr=1 compile=maybe": "compile=maybe: must be auto, true or false",
     "lr=1 save_minutes=-1": "save_minutes=-1: must be a number of minutes, or 0",
+    "model=hierarchical_regression step_size=.1 model.tau_prior=???": "model.tau_prior=???: needs a value",
     "lr=1 progress=maybe": "progress=maybe: must be true or false",
     "lr=1 sampler.word=OBQBO": "sampler.word=OBQBO: must be made of the letters",
     "lr=1 sampler=custom": "sampler.word=null: sampler=custom needs a word",

@@ -1,9 +1,10 @@
 """Signals while no run is in progress. Light to import, so that they are seen to before anything that takes seconds."""
 
+import os
 import signal
-import sys
 from contextlib import contextmanager
 
+AGAIN = 5  # seconds after which a process that a signal did not end is told again
 _arrived: list[int] = []
 
 
@@ -13,12 +14,14 @@ def leave_on_signals(*more: int) -> None:
     them. ``more`` are others to be treated alike."""
 
     def leave(number, _):
+        if not _arrived:
+            os.write(2, b"stopped\n")
         _arrived.append(number)
-        print("stopped", file=sys.stderr)
+        signal.alarm(AGAIN)  # what it raises can be lost: `signals_first`, or this, sees to it then
         raise SystemExit(75)
 
     _arrived.clear()
-    for number in (signal.SIGTERM, signal.SIGUSR1, *more):
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM, *more):
         signal.signal(number, leave)
 
 

@@ -50,15 +50,17 @@ class Signals:
     """While entered, SIGTERM, SIGUSR1 and Ctrl-C set ``arrived`` and, while ``armed``, raise Interrupted.
 
     A trajectory may be left at any moment, because it changes nothing but its place before it ends; bookkeeping
-    and writing may not, so they run unarmed and the signal waits for them.
+    and writing may not, so they run unarmed and the signal waits for them. One that came too late for the run to be
+    interrupted (``answered`` stays False) is passed on to whoever saw to signals before: other runs may be to come.
     """
 
     def __init__(self):
-        self.armed = self.arrived = False
+        self.armed = self.answered = False
+        self.arrived: int | None = None
         self._old: dict = {}
 
-    def _handle(self, *_) -> None:
-        self.arrived = True
+    def _handle(self, number: int, _) -> None:
+        self.arrived = number
         if self.armed:
             self.armed = False
             raise Interrupted
@@ -79,6 +81,8 @@ class Signals:
     def __exit__(self, *_) -> None:
         for number, old in self._old.items():
             signal.signal(number, old)
+        if self.arrived and not self.answered:
+            signal.raise_signal(self.arrived)
 
 
 @dataclass(frozen=True)
@@ -691,7 +695,7 @@ def run(
         except Interrupted:
             status = RUNNING
         if status == RUNNING:
-            status = INTERRUPTED
+            status, signals.answered = INTERRUPTED, True
         if chain.states and (pending["rows"] or pending["draws"] or chain.cycle or chain.unfinished):
             commit()
     result.status = status

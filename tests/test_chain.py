@@ -209,6 +209,14 @@ def test_signalled_in_any_cycle_it_ends_as_the_uninterrupted_run(name):
     same(whole, broken)
 
 
+@pytest.fixture
+def deaf():
+    """SIGTERM does nothing: one that comes in the last evaluation of a run is passed on."""
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
 # A trajectory left between two of its gradients. name: (sampler, what its kernel is given, what its plan is given)
 LEFT = {
     "shuffled and traced": ("ggmc", {"minibatches": "shuffled"}, {"trace": 1}),
@@ -251,6 +259,7 @@ def leave(name, store, at=None, **changes):
     return run(kernel, target, plan, random, 2, lambda: target.initial(2, random), None, store), len(calls)
 
 
+@pytest.mark.usefixtures("deaf")
 @pytest.mark.parametrize("name", LEFT)
 def test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is(name):
     """SIGTERM in every single evaluation of the run, one after another: of each only that evaluation is made again."""
@@ -368,6 +377,19 @@ def test_a_signal_before_the_first_cycle_writes_nothing():
 
     result = run(make_kernel("hmc", target, 0.1), target, Plan(3), Random(1), 1, initial, None, store)
     assert (result.status, store.blocks, result.cycles) == (INTERRUPTED, 0, 0)
+
+
+def test_a_signal_too_late_to_interrupt_is_passed_on():
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        last = go("stairs").cycles
+        result = go("stairs", report=lambda chain, row: chain.cycle == last and signal.raise_signal(signal.SIGTERM))
+        assert (result.status, heard) == (DONE, [signal.SIGTERM])
+        result = go("stairs", report=lambda chain, row: chain.cycle == 1 and signal.raise_signal(signal.SIGTERM))
+        assert (result.status, heard) == (INTERRUPTED, [signal.SIGTERM])
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_signal_handlers_are_given_back():

@@ -6,11 +6,12 @@ import fcntl
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from experiments import grid
+from experiments import grid, signals
 from experiments.config import compose, options
 from experiments.graph import plan
 from experiments.grid import configurations, sweep
@@ -75,17 +76,35 @@ def test_a_full_disk_is_no_result(monkeypatch, capsys):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_between_runs_ends_a_worker_with_status_75(number):
-    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGUSR1)}
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM)}
     for how in (signal.raise_signal, swallowed, replaced):
         try:
             leave_on_signals()
             with pytest.raises(SystemExit) as left, signals_first():
                 how(number)
         finally:
+            signal.alarm(0)
             for one, handler in before.items():
                 signal.signal(one, handler)
         assert left.value.code == 75
     with signals_first():  # it is seen to once
+        pass
+
+
+def test_a_signal_that_is_lost_is_told_again(monkeypatch):
+    monkeypatch.setattr(signals, "AGAIN", 1)
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM)}
+    try:
+        leave_on_signals()
+        swallowed(signal.SIGTERM)
+        with pytest.raises(SystemExit) as left:
+            time.sleep(30)
+    finally:
+        signal.alarm(0)
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    assert left.value.code == 75
+    with pytest.raises(SystemExit), signals_first():
         pass
 
 

@@ -96,10 +96,13 @@ def main(argv: list[str] | None = None) -> int:
         print(json.dumps({"rows": [asdict(row) for row in rows], "facts": facts}))
         return 0
     print(f"seed {seed}", flush=True)
-    book = Book(options.write)
+    book, begun = Book(options.write), time.monotonic()
     for rows, facts in side_by_side(names, seed, options.quick, options.side):
         book.add(rows, facts)
-    print(page(book.rows, book.facts))
+    if set(names) == set(PARTS):
+        book.took = f"All of it took {(time.monotonic() - begun) / 60:.1f} minutes, {options.side} parts at a time."
+        book.write()
+    print(page(book.rows, book.facts, book.took))
     return int(any(row.lost for row in book.rows if row.part in names))
 
 
@@ -107,7 +110,7 @@ class Book:
     """The rows of all parts, kept in a folder after each part; a part that is not run again keeps its old rows."""
 
     def __init__(self, folder: Path | None):
-        self.folder, self.rows, self.facts = folder, [], []
+        self.folder, self.rows, self.facts, self.took = folder, [], [], ""
         if folder and (folder / "torture.csv").exists():
             with (folder / "torture.csv").open(newline="") as file:
                 for row in csv.DictReader(file):
@@ -121,10 +124,14 @@ class Book:
         others = [row for row in self.rows if row.part != rows[0].part]
         self.rows = sorted(others + rows, key=lambda row: list(PARTS).index(row.part))
         self.facts = facts or self.facts
+        self.write()
+
+    def write(self) -> None:
+        """Keep the tables, where they are to be kept."""
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "torture.md").write_text(page(self.rows, self.facts))
+        (self.folder / "torture.md").write_text(page(self.rows, self.facts, self.took))
         for name, head, lines in (
             ("torture.csv", [field.name for field in fields(Row)], [astuple(row) for row in self.rows]),
             ("thousand.csv", ["what", "measured"], self.facts),
@@ -156,7 +163,7 @@ def side_by_side(names, seed, quick, side):
                     yield [Row(**{**row, "seed": seed}) for row in answer["rows"]], answer["facts"]
 
 
-def page(rows: list[Row], facts: list) -> str:
+def page(rows: list[Row], facts: list, took: str) -> str:
     """The table as Markdown."""
     import numpy
     import torch
@@ -173,6 +180,7 @@ def page(rows: list[Row], facts: list) -> str:
         f"{torch.__version__}, numpy {numpy.__version__}.",
         "What was done to runs and grids, how often, and how often anything was lost, doubled, half-written, other",
         "than in a run that was left alone (bit for bit, all columns but timings), or not said in one sentence.",
+        *([took] if took else []),
         "",
         "| part | what | times | lost | seed |",
         "|---|---|---:|---:|---:|",

@@ -283,6 +283,7 @@ def _decision(run: Run) -> dict:
 TABLES = {
     "finding_words": ("finding_words", over_steps(_word)),
     "finding_words_logistic": ("finding_words_logistic", over_steps(_word)),
+    "finding_words_australian": ("finding_words_australian", over_steps(_word)),
     "finding_words_network": ("finding_words_network", of_each(_network, _word)),
     "finding_clustering": ("finding_clustering", of_each(_clustering, _decision)),
     "finding_schedules": ("finding_schedules", over_steps(_schedule)),

@@ -9,8 +9,8 @@ from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
 SOURCE = "Which word, with noisy gradients?"
 CAPTION = """
 Words of drifts, kicks and refreshments at 11 gradients a trajectory, friction 1, mass 1, T = 1. Gradient noise N(0, 1)
-on the toys, minibatches of a fifth of the data on Heart. Top: uncorrected draws, by how much their mean U is too large,
-2(E U − its exact or, on Heart, the reference's value)/dim, in units of T, over what a correction rejects at the same
+on the toys, minibatches of a fifth of the data on Heart and Australian. Top: uncorrected draws, by how much their mean U is too large,
+2(E U − its exact or, of a regression, the reference's value)/dim, in units of T, over what a correction rejects at the same
 step size; points within three errors of zero are left out. Dashed, of the double well: the same with exact gradients,
 over the rejections that noise would cause. Bottom: corrected chains, ESS of the slowest coordinate per 1,000 gradients
 over the mean step a gradient. OVRVO, on the double well alone, is OBABO with A and B scaled by b, so at friction γ it
@@ -20,7 +20,8 @@ BAB remembers longest; on Heart, where they go for less than .1, the words that 
 noise heats most, and where corrected chains are fastest but for the double well, whose barrier decides. Toys: six step
 sizes in one tensor, 200 chains of each at paper scale (quick 40) from exact draws, 200 trajectories left out (50),
 1,000 draws each (200). Heart: five step sizes, 20 chains of 2,000 draws (quick 8 of 500) after 500 (300) from standard
-normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 40 of 500). τ and chain lengths are in the
+normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 40 of 500). Australian: 20 chains of
+6,000 draws (quick 4 of 600) after 1,000 (400). τ and chain lengths are in the
 table: at paper scale corrected chains are 6 to 360 τ long, which is enough for τ from all of them together, not for one
 chain's mean; where it is not enough, τ is not given. The largest steps are the grid's edge: ESS may rise beyond. Errors
 are over chains (of ESS the jackknife's over ten groups). Every corrected chain is exact: the certificate has rows of
@@ -28,7 +29,7 @@ ggmc, ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and of g
 sgmcmc.certify --word BABOBAB --output results/words/BABOBAB` made [that word's](words/BABOBAB/certificate.md). One
 friction and one length of trajectory: this does not show how the words compare at others, nor on networks.
 """
-TABLES = ("finding_words", "finding_words_logistic")
+TABLES = ("finding_words", "finding_words_logistic", "finding_words_australian")
 LOOK = {
     ("OBABO", "keep"): (GREEN, "o", "-", "OBABO"),
     ("OVRVO", "keep"): (ORANGE, ".", ":", "OVRVO"),
@@ -43,6 +44,7 @@ PANELS = (
     ("banana", "banana"),
     ("mixture", "mixture"),
     ("heart", "Heart"),
+    ("australian", "Australian"),
 )
 TOYS = ("double_well", "banana", "mixture")
 
@@ -59,10 +61,10 @@ def of_word(part: pd.DataFrame, key: tuple[str, str]) -> pd.DataFrame:
     return part[(part.word == key[0]) & (part.refresh == key[1])].sort_values("step_size")
 
 
-def draw(toys: pd.DataFrame, regressions: pd.DataFrame) -> Figure:
+def draw(toys: pd.DataFrame, *regressions: pd.DataFrame) -> Figure:
     """A column a target: bias against rejections, efficiency over step sizes."""
-    table = pd.concat([toys, regressions])
-    figure, panels = pyplot.subplots(2, 4, figsize=(12, 5.8), layout="constrained")
+    table = pd.concat([toys, *regressions])
+    figure, panels = pyplot.subplots(2, len(PANELS), figsize=(14, 5.8), layout="constrained")
     for (target, title), top, bottom in zip(PANELS, *panels, strict=True):
         corrected, bare = chosen(table, target, "metropolis"), chosen(table, target, "monitor")
         still = chosen(table, target, "monitor", 0.0) if target == "double_well" else None
@@ -93,9 +95,9 @@ def draw(toys: pd.DataFrame, regressions: pd.DataFrame) -> Figure:
     return figure
 
 
-def compare(toys: pd.DataFrame, regressions: pd.DataFrame):
+def compare(toys: pd.DataFrame, *regressions: pd.DataFrame):
     """What theory says of the words' bias, of acceptance, and of the price of a correction."""
-    table = pd.concat([toys, regressions])
+    table = pd.concat([toys, *regressions])
     corrected = table[(table.acceptance == "metropolis") & table.excess.notna() & (table.excess_error > 0)]
     of_reference = corrected.reindex(columns=["reference_error"]).fillna(0).reference_error
     errors = np.hypot(corrected.excess_error, of_reference)

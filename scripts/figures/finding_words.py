@@ -9,23 +9,23 @@ from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
 SOURCE = "Which word, with noisy gradients?"
 CAPTION = """
 Words of drifts, kicks and refreshments at 11 gradients a trajectory, friction 1, mass 1, T = 1. Gradient noise N(0, 1)
-on the toys, minibatches of a fifth of the data on Heart and Australian. Top: uncorrected draws, by how much their mean U is too large,
-2(E U − its exact or, of a regression, the reference's value)/dim, in units of T, over what a correction rejects at the same
-step size; points within three errors of zero are left out. Dashed, of the double well: the same with exact gradients,
-over the rejections that noise would cause. Bottom: corrected chains, ESS of the slowest coordinate per 1,000 gradients
-over the mean step a gradient. OVRVO, on the double well alone, is OBABO with A and B scaled by b, so at friction γ it
-is OBABO at bh and γ/b, and lies under it. Momentum is kept from trajectory to trajectory, but for what the O's forget,
-or drawn afresh (BAB, which has no O, and OBABO a second time). On the toys, whose trajectories go for times up to 4,
-BAB remembers longest; on Heart, where they go for less than .1, the words that keep their momentum do: that is where
-noise heats most, and where corrected chains are fastest but for the double well, whose barrier decides. Toys: six step
-sizes in one tensor, 200 chains of each at paper scale (quick 40) from exact draws, 200 trajectories left out (50),
-1,000 draws each (200). Heart: five step sizes, 20 chains of 2,000 draws (quick 8 of 500) after 500 (300) from standard
-normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 40 of 500). Australian: 20 chains of
-6,000 draws (quick 4 of 600) after 1,000 (400). τ and chain lengths are in the
-table: at paper scale corrected chains are 6 to 360 τ long, which is enough for τ from all of them together, not for one
-chain's mean; where it is not enough, τ is not given. The largest steps are the grid's edge: ESS may rise beyond. Errors
-are over chains (of ESS the jackknife's over ten groups). Every corrected chain is exact: the certificate has rows of
-ggmc, ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and of ggmc with full refresh; `python -m
+on the toys, minibatches of a fifth of the data on Heart and Australian. Top: uncorrected draws, by how much their mean
+U is too large, 2(E U − its exact or, of a regression, the reference's value)/dim, in units of T, over what a correction
+rejects at the same step size; points within three errors of zero are left out. Dashed, of the double well: the same
+with exact gradients, over the rejections that noise would cause. Bottom: corrected chains, ESS of the slowest
+coordinate per 1,000 gradients over the mean step a gradient. OVRVO, on the double well alone, is OBABO with A and B
+scaled by b, so at friction γ it is OBABO at bh and γ/b, and lies under it. Momentum is kept from trajectory to
+trajectory, but for what the O's forget, or drawn afresh (BAB, which has no O, and OBABO a second time). On the toys,
+whose trajectories go for times up to 4, BAB remembers longest; on Heart, where they go for less than .1, the words that
+keep their momentum do: that is where noise heats most, and where corrected chains are fastest but for the double well,
+whose barrier decides. Toys: six step sizes in one tensor, 200 chains of each at paper scale (quick 40) from exact
+draws, 200 trajectories left out (50), 1,000 draws each (200). Heart: five step sizes, 20 chains of 2,000 draws (quick 8
+of 500) after 500 (300) from standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 40 of
+500). Australian: 20 chains of 6,000 draws (quick 4 of 600) after 1,000 (400). τ and chain lengths are in the table: at
+paper scale corrected chains are 6 to 360 τ long, which is enough for τ from all of them together, not for one chain's
+mean; where it is not enough, τ is not given. The largest steps are the grid's edge: ESS may rise beyond. Errors are
+over chains (of ESS the jackknife's over ten groups). Every corrected chain is exact: the certificate has rows of ggmc,
+ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and of ggmc with full refresh; `python -m
 sgmcmc.certify --word BABOBAB --output results/words/BABOBAB` made [that word's](words/BABOBAB/certificate.md). One
 friction and one length of trajectory: this does not show how the words compare at others, nor on networks.
 """

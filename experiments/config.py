@@ -385,16 +385,21 @@ def unused(config: dict, words: list[str]) -> list[str]:
 
 
 def _compose_point(points, point, block, words) -> dict:
-    """The configuration of one of an experiment's ``points``, whose settings stand as if they had been typed, but for
-    those that the scale's ``block`` gives."""
+    """The configuration of one of an experiment's ``points``."""
+    others = [word for word in words if word.partition("=")[0] != "point"]
+    settings = point_settings(points, point, block, others)
+    return compose([*others, *(f"{key}={'null' if value is None else value}" for key, value in settings.items())])
+
+
+def point_settings(points, point, block, words) -> dict[str, Any]:
+    """The settings of one of an experiment's ``points``, which stand as if they had been typed, but for those that the
+    ``words`` or the scale's ``block`` give."""
     if not isinstance(points, list):
         raise SettingError("point", point, "chooses one of an experiment's points, and there are none here")
     if not isinstance(point, int) or not 0 <= point < len(points):
         raise SettingError("point", point, f"must be a whole number from 0 to {len(points) - 1}")
-    others = [word for word in words if word.partition("=")[0] != "point"]
-    said = {**_said(others), **_flatten(block or {})}
-    settings = {key: "null" if value is None else value for key, value in points[point].items()}
-    return compose([*others, *(f"{key}={value}" for key, value in settings.items() if not _covered(key, said))])
+    said = {**_said(words), **_flatten(block or {})}
+    return {key: value for key, value in points[point].items() if not _covered(key, said)}
 
 
 def _said(words) -> dict[str, str]:
@@ -448,9 +453,7 @@ def _drop_other_policies(config: dict, said) -> None:
     path = CONF / "experiment" / f"{experiment}.yaml"
     if "sampler" not in said or not path.is_file():
         return
-    lines = OmegaConf.load(path).get("defaults") or []
-    own = next((line["override /sampler"] for line in lines if "override /sampler" in line), None)
-    sampler = config["sampler"]
+    own, sampler = _own_sampler(path, path.stat().st_mtime_ns), config["sampler"]
     if own is None or sampler["name"] == own:
         return
     kept = ["name", "ends", "minibatches"] + ["acceptance"] * (sampler["acceptance"] == "monitor")
@@ -460,6 +463,13 @@ def _drop_other_policies(config: dict, said) -> None:
     word = config["sampler"]["word"] or sampler_row(config["sampler"]).word
     if "sampler.ends" not in said and not Word(word).kicks_at_both_ends:
         config["sampler"]["ends"] = None
+
+
+@cache
+def _own_sampler(path: Path, changed: int) -> str | None:
+    """The sampler that an experiment's file, as it was changed last, says."""
+    lines = OmegaConf.load(path).get("defaults") or []
+    return next((line["override /sampler"] for line in lines if "override /sampler" in line), None)
 
 
 def _flatten(tree: dict, prefix: str = "") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from itertools import product
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from experiments.config import GROUPS, _set, composed, resolve, words_for
+from experiments.config import GROUPS, _set, composed, point_settings, resolve, words_for
 
 
 def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
@@ -38,20 +38,28 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
 def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
     """The resolved configurations of the experiment's grid, in the order of ``sweep``.
 
-    Hydra, which is slow, composes once for each combination of groups and points; single values are put in
-    afterwards, and resolve alike.
+    Hydra, which is slow, composes once for each combination of groups; single values, of products and of points, are
+    put in afterwards, and resolve alike.
     """
     base = (f"experiment={experiment}", *words)
     configs = []
-    for point in sweep(experiment, words):
-        chosen = tuple(word for word in point if word.partition("=")[0] in (*GROUPS, "point"))
-        config = deepcopy(_composed((*base, *chosen)))
-        for word in point:
-            if word not in chosen:
-                key, _, value = word.partition("=")
-                _set(config, key, OmegaConf.create(f"value: {value}").value)
-        configs.append(resolve(config, [*base, *point]))
+    for chosen in sweep(experiment, words):
+        settings = {key: _value(text) for key, _, text in (word.partition("=") for word in chosen)}
+        if "point" in settings:
+            whole, point = _composed(base), settings.pop("point")
+            said = [*base, *(word for word in chosen if not word.startswith("point="))]
+            settings |= point_settings(whole["points"], point, whole.get(whole["scale"]), said)
+        groups = {key: value for key, value in settings.items() if key in GROUPS}
+        config = deepcopy(_composed((*base, *(f"{key}={value}" for key, value in groups.items()))))
+        for key, value in settings.items():
+            if key not in groups:
+                _set(config, key, deepcopy(value))
+        configs.append(resolve(config, [*base, *(f"{key}={value}" for key, value in settings.items())]))
     return configs
+
+
+def _value(text: str):
+    return OmegaConf.create(f"value: {text}").value
 
 
 @cache

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from finding_words import LOOK, of_word
+from figures.finding_words import LOOK, of_word
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import clean

@@ -127,6 +127,7 @@ class Settings:
     trace: Any = None
     trace_cycles: Any = None
     compile: Any = None
+    graph: Any = None
     progress: bool | None = None
     debug: bool = False
     points: Any = None  # an experiment's paired settings, of which ``point`` chooses one
@@ -554,7 +555,7 @@ def _trace(setting, value):
     return count(setting, int(value) if value is True else value)
 
 
-def _compile(setting, value):
+def _auto(setting, value):
     if value not in ("auto", True, False):
         raise SettingError(setting, value, "must be auto, true or false")
     return value
@@ -597,7 +598,8 @@ _CASTS = {
     "tune.target": lambda setting, value: number(setting, value, 0, 1, "an acceptance between 0 and 1"),
     "views": count,
     "trace": _trace,
-    "compile": _compile,
+    "compile": _auto,
+    "graph": _auto,
     "trace_cycles": _cycle_list,
 }
 

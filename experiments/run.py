@@ -53,6 +53,8 @@ def run(config: dict, until: float = math.inf) -> int:
         return finished
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # more chains in more processes are worth more than more threads, and never collapse
+    # What a kernel sums in a random order is another chain at every run: a chain is to be continued to the bit.
+    torch.backends.cudnn.deterministic = True
     pieces = build(config)
     begun = _status(config, path)
     if "compiled" in begun:  # a run that is continued stays what it was begun as
@@ -74,7 +76,7 @@ def run(config: dict, until: float = math.inf) -> int:
 
         def report(chain, row) -> None:
             if say.first is None:
-                store.status(compiled=chain.compiled)
+                store.status(compiled=chain.compiled, graph=chain.captured)
             say.report(chain, row)
 
         try:

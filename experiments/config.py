@@ -354,10 +354,11 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
             _set(config, key, default)
     del config["points"], config["point"]
     blocks = {scale: config.pop(scale, None) or {} for scale in ("quick", "smoke")}
-    _apply(config, blocks.get(config["scale"], {}), said)
+    block = _flatten(blocks.get(config["scale"], {}))
+    _apply(config, block, said)
     for ways in WAYS:
         _put_aside(config, ways, said)
-    _drop_other_models(config, said)
+    _drop_other_models(config, said, block)
     _drop_other_policies(config, said)
     _check_keys(config)
     _cast(config)
@@ -428,10 +429,10 @@ def _put_aside(config: dict, ways, latest) -> None:
                 _set(config, way, None)
 
 
-def _drop_other_models(config: dict, said) -> None:
-    """Where the command line chooses another model, what the experiment says of its own is gone."""
+def _drop_other_models(config: dict, said, block) -> None:
+    """Where the command line or the scale's block chooses another model, what is said of the experiment's is gone."""
     model = config["model"]
-    if "model" in said and isinstance(model, dict) and model.get("name") in MODELS:
+    if ("model" in said or "model.name" in block) and isinstance(model, dict) and model.get("name") in MODELS:
         mine = _dotted(MODELS[model["name"]])
         config["model"] = {key: one for key, one in model.items() if key in mine or f"model.{key}" in said}
 

@@ -272,6 +272,12 @@ def test_whether_steps_are_captured_is_recorded(tmp_path):
 # ---- on a GPU
 
 
+@pytest.fixture
+def deterministic(monkeypatch):
+    """Kernels that sum in the same order at every call."""
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+
+
 def resnet(device, dtype, **settings):
     """A narrow ResNet on 200 images of noise, and GGMC's kernel with exact ends."""
     pixels = Random(1).words("split", 0, 1, 200, 3 * 16 * 16)[0].view(200, 3, 16, 16).to(torch.uint8)
@@ -306,7 +312,7 @@ def several(device, dtype, walk=None, compiled=False, number=6, **settings):
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("dtype", [F64, torch.float32])
 class TestOnAGPU:
-    pytestmark = gpu
+    pytestmark = [*gpu, pytest.mark.usefixtures("deterministic")]
 
     def test_a_graph_is_the_eager_run_to_rounding(self, dtype, compiled):
         walk = Captured(pytest.fail)

@@ -288,7 +288,8 @@ def resnet(device, dtype, **settings):
     target = NetworkPotential(ResNet(classes=3, width=4, depth=8), data, device=device, dtype=dtype, **settings)
     friction = Friction("gamma", 10.0)
     more = {"steps": 21, "batch_size": 25, "ends": "exact", "friction": friction, "dtype": dtype}
-    return target, make_kernel("ggmc", target, 2e-3, acceptance="metropolis", **more)
+    acceptance = "monitor" if target.inexact else "metropolis"
+    return target, make_kernel("ggmc", target, 2e-3, acceptance=acceptance, **more)
 
 
 def several(device, dtype, walk=None, compiled=False, number=6, **settings):

@@ -87,7 +87,9 @@ def plan() -> int:
     """Write the resolved configurations of both scales, in the order of wanting."""
     from experiments.grid import configurations
     from sgmcmc import LAW
+    from sgmcmc.store import environment
 
+    commit = environment()["git_commit"]  # which a machine with a copy of the tree cannot know
     for scale in ("paper", "smoke"):
         jobs = []
         for experiment, words in WANTED:
@@ -96,7 +98,7 @@ def plan() -> int:
                 jobs.append({"experiment": experiment, "config": config})
         path = home(scale) / "plan.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"law": LAW, "jobs": jobs}, indent=0) + "\n")
+        path.write_text(json.dumps({"law": LAW, "commit": commit, "jobs": jobs}, indent=0) + "\n")
         print(f"{path.relative_to(ROOT)}: {len(jobs)} chains")
     return 0
 
@@ -166,6 +168,7 @@ class Session:
         content = json.loads(path.read_text())
         if content["law"] != LAW:
             raise Refused(f"{path.relative_to(ROOT)} is of another version of the library: make gpu-plan again")
+        self.commit = content.get("commit")
         return content["jobs"]
 
     def unpack(self) -> None:
@@ -269,6 +272,7 @@ class Session:
         config = job["config"]
         row = {"experiment": job["experiment"], "run": identity(config), "sampler": config["sampler"]["name"]}
         row |= {key: config[key] for key in ("lr", "seed")} | {"status": end["status"], "dtype": config["dtype"]}
+        row["plan_commit"] = self.commit
         try:
             status, rates = read_status(end["folder"]), load_metrics(end["folder"])["steps_per_second"]
         except StoreError:

@@ -13,7 +13,7 @@ on log h) to an acceptance of a half, fixed, and the acceptance of as many cycle
 Trajectories are those of Figure 1: exact gradients at both ends, independent minibatches between them (none in a cycle
 of one step), friction that of β = .98 at ℓ = .1, and for HMC none and a fresh momentum. Right: the time h L that a
 cycle goes, times its acceptance, over its passes over the data (minibatches, and one for the end's U and gradient).
-Paper scale: ResNet-20 on CIFAR-10, 800 cycles of 1 and 5 steps, 300, 200 and 100 of 1, 3 and 10 epochs, the first half
+Paper scale: ResNet-20 on CIFAR-10, 400 cycles of 1 and 5 steps, 200, 120 and 80 of 1, 3 and 10 epochs, the first half
 burn-in; configured, and not run here. Quick scale: as many cycles of a perceptron with 1,510 weights on the handwritten
 digits (15 minibatches an epoch). Chains stand where the burn-in brought them: `drift` in the table says how far U still
 went.

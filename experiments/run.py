@@ -208,6 +208,8 @@ class Voice:
         if plan.compile:
             takes = _duration(compiled.seconds(kernel, potential))
             lines.append(f"compiled: {takes} or so before the first cycle, less where the like was compiled before")
+        if plan.graph:
+            lines.append("steps are replayed as CUDA graphs")
         if self.config["compile"] in (True, False) and self.config["compile"] != plan.compile:
             begun = "compiled" if plan.compile else "not compiled"
             lines.append(f"the run was begun {begun}, and stays so")

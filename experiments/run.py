@@ -115,6 +115,7 @@ def run(config: dict, until: float = math.inf) -> int:
             say.tell(f"{path}: metrics.csv, samples, {drawn.name}")
         # Last, so that a run which says that it is done has all that a run leaves.
         facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
+        facts["graph"] = result.captured  # that a capture failed may turn out late
         store.status(state=result.status, **facts, summary=lines)
     return STATUS[result.status]
 

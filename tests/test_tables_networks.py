@@ -33,6 +33,7 @@ def test_a_tuned_cycle_s_learning_rate_passes_and_time():
         "accepted": acceptance,
         "potential_per_datum": np.where(cycle > 150, 0.7, 0.5),
         "kinetic_temperature": np.ones(20),
+        "configurational_temperature": np.ones(20),
         "test_accuracy": np.linspace(0, 0.8, 20),
     }
     (row,) = networks._cycle(run)

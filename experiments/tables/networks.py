@@ -48,6 +48,7 @@ def _cycle(run: Run) -> Iterator[dict]:
         "potential_per_datum": halves[1],
         "drift": halves[1] - halves[0],
         "kinetic_temperature": float(metrics["kinetic_temperature"][kept].mean()),
+        "configurational_temperature": float(metrics["configurational_temperature"][kept].mean()),
         "test_accuracy": float(metrics["test_accuracy"][-1]),
     }
 

@@ -15,8 +15,8 @@ of one step), friction that of β = .98 at ℓ = .1, and for HMC none and a fres
 cycle goes, times its acceptance, over its passes over the data (minibatches, and one for the end's U and gradient).
 Paper scale: ResNet-20 on CIFAR-10, 400 cycles of 1 and 5 steps, 200, 120 and 80 of 1, 3 and 10 epochs, the first half
 burn-in; configured, and not run here. Quick scale: as many cycles of a perceptron with 1,510 weights on the handwritten
-digits (15 minibatches an epoch). Chains stand where the burn-in brought them: `drift` in the table says how far U still
-went.
+digits (15 minibatches an epoch), prior variance .1. Chains stand where the burn-in brought them: the table's `drift` is
+how far U still went, its `configurational_temperature` 1 where the weights are in equilibrium.
 """
 MARKS = {"ggmc": "o", "hmc": "s"}
 
@@ -77,6 +77,10 @@ def compare(table: pd.DataFrame):
     here = f"{table.accept_prob.min():.2f} to {table.accept_prob.max():.2f}"
     near = abs(worst.accept_prob - 0.5) < 0.15
     yield "acceptance after the tuning", ".5", here, "agrees" if near else f"differs: {worst.steps:.0f} steps"
+    warm = table.configurational_temperature
+    here = f"{warm.min():.2f} to {warm.max():.2f}"
+    settled = bool((warm - 1).abs().max() < 0.2)
+    yield "configurational temperature", "1 in equilibrium", here, "agrees" if settled else "differs: still on the way"
     for sampler in MARKS:
         rows = of_sampler(table, sampler)
         here = ", ".join(f"{rate:.2g}" for rate in rows.lr) + f" at {', '.join(map(str, rows.steps))} steps"

@@ -1,4 +1,4 @@
-"""Steps of the papers' networks on a GPU: eager and compiled, exact U, chains side by side, memory.
+"""Steps of the papers' networks on a GPU: eager, compiled, replayed; exact U, chains side by side, memory.
 
     python benchmarks/gpu.py [--device cuda] [--images 50000]
 
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -52,23 +53,25 @@ def clocked(call: Callable[[], object], device: torch.device, rounds: int = 3) -
     return min(times[1:])
 
 
-def resnet(norm: str, compiled: bool, device: torch.device, steps: int) -> tuple[Callable[[], object], float]:
+def resnet(norm: str, compiled: bool, graph: bool, device, steps: int) -> tuple[Callable[[], object], float]:
     """Trajectories of so many steps, and the seconds that compiling took."""
     target = Gradients(ResNet(norm=norm), images(2000), device=device)
     kernel = make_kernel("ggmc", target, 1e-5, steps=steps, batch_size=BATCH, word="ABOBA")
-    return stepping(target, kernel, compiled)
+    return stepping(target, kernel, compiled, graph)
 
 
 def rows(device: torch.device, number: int, steps: int) -> list[tuple[str, str]]:
     """(what, measured)."""
     found = []
     for norm in ("frn", "bn"):
-        for compiled in (False, True):
-            if compiled and norm == "bn":
-                continue  # only its update would be compiled
-            step, seconds = resnet(norm, compiled, device, steps)
+        for compiled, graph in product((False, True), (False, True)):
+            if compiled and norm == "bn" or graph and device.type == "cpu":
+                continue  # of batch normalisation only the update would be compiled
+            step, seconds = resnet(norm, compiled, graph, device, steps)
+            step()  # what is captured is captured when it comes again
             each = clocked(step, device) / steps
             how = f"compiled in {seconds:.0f} s" if compiled else "eager"
+            how += ", replayed" if graph else ""
             found.append((f"a step, ResNet-20, {norm}, batch {BATCH}, {how}", f"{1e3 * each:.3g} ms"))
     target = NetworkPotential(ResNet(), images(number), device=device)
     theta = target.initial(1, Random(0, device)).to(device)
@@ -100,7 +103,8 @@ def main() -> int:
     options = parser.parse_args()
     device = torch.device(options.device)
     if options.one:
-        step, _ = resnet("frn", False, device, options.steps)
+        step, _ = resnet("frn", False, device.type == "cuda", device, options.steps)
+        step()
         print(options.steps / clocked(step, device))
         return 0
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"

@@ -24,13 +24,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sgmcmc.captured import Captured
 from sgmcmc.compiled import Normals, Segments
 from sgmcmc.data import Dataset
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import MLP, ResNet
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
-from sgmcmc.trajectory import run_trajectory, segment, start
+from sgmcmc.trajectory import run_trajectory, segment, start, walk
 
 STEPS = 10  # of a timed trajectory
 
@@ -85,9 +86,13 @@ def bare_gradient(model: nn.Module, inputs: Tensor, labels: Tensor) -> Callable[
     return gradient
 
 
-def stepping(target: NetworkPotential, kernel, compiled: bool) -> tuple[Callable[[], None], float]:
-    """A trajectory of the kernel, trajectory after trajectory, and the seconds that compiling took."""
+def stepping(target: NetworkPotential, kernel, compiled: bool, graph: bool = False) -> tuple[Callable[[], None], float]:
+    """A trajectory of the kernel, trajectory after trajectory, and the seconds that compiling took.
+
+    By ``graph`` its steps are replayed from the third trajectory on, where they can be.
+    """
     random, move, clock = Random(0, target.device), segment, time.perf_counter()
+    steps = Captured(lambda why: print(why, file=sys.stderr)) if graph else walk
     if compiled:
         random, move = Normals(random), Segments()
         move.prepare(kernel, target, torch.float32, random)
@@ -95,7 +100,11 @@ def stepping(target: NetworkPotential, kernel, compiled: bool) -> tuple[Callable
     seconds = time.perf_counter() - clock if compiled else 0.0
     state = start(kernel, target, target.initial(1, random).to(target.device), random, range(1))
     index = iter(range(1 << 30))
-    return lambda: run_trajectory(kernel, target, state, random, next(index), range(1), segment=move), seconds
+
+    def trajectory() -> None:
+        run_trajectory(kernel, target, state, random, next(index), range(1), segment=move, walk=steps)
+
+    return trajectory, seconds
 
 
 def update(target: NetworkPotential, kernel, compiled: bool) -> Callable[[], None]:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from experiments.resolved import PAPER_FRICTION, planned_cycles, sampler_row
+from sgmcmc.captured import why_not_captured
 from sgmcmc.chain import Plan
 from sgmcmc.compiled import pays, why_eager
 from sgmcmc.data import Data, load
@@ -67,7 +68,7 @@ def build(config: dict) -> Pieces:
     data = load_data(config)
     potential = build_potential(config, data, device, dtype)
     kernel = build_kernel(config, potential, dtype)
-    plan = build_plan(config, potential, kernel)
+    plan = build_plan(config, potential, kernel, device)
     random = Random(config["seed"], device)
     initial = starts(config, potential, kernel, random, device, dtype)
     return Pieces(potential, kernel, plan, random, config["chains"], initial, _predictions(config, data, potential))
@@ -264,7 +265,7 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
     )
 
 
-def build_plan(config: dict, potential: Potential, kernel: Kernel) -> Plan:
+def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch.device) -> Plan:
     """How long, what is kept, what is measured."""
     size, epochs = potential.data_size, config["epochs_per_cycle"]
     if epochs is None:
@@ -285,6 +286,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel) -> Plan:
         trace_cycles=tuple(config["trace_cycles"] or ()),
         epochs_per_cycle=float(epochs),
         compile=compiles(config, potential, kernel, cycles),
+        graph=captures(config, potential, kernel, device),
     )
 
 
@@ -296,6 +298,14 @@ def compiles(config: dict, potential: Potential, kernel: Kernel, cycles: int) ->
     if asked in (True, False):
         return asked
     return reason is None and pays(kernel, potential, config["chains"], cycles)
+
+
+def captures(config: dict, potential: Potential, kernel: Kernel, device: torch.device) -> bool:
+    """Whether steps are replayed as CUDA graphs: ``graph``, or by ``auto`` wherever they can be."""
+    asked, reason = config["graph"], why_not_captured(kernel, potential, device)
+    if asked is True and reason:
+        raise SettingError("graph", "true", f"{reason}; leave graph out")
+    return reason is None and asked is not False
 
 
 def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:

@@ -127,6 +127,7 @@ class Settings:
     trace: Any = None
     trace_cycles: Any = None
     compile: Any = None
+    graph: Any = None
     progress: bool | None = None
     debug: bool = False
     points: Any = None  # an experiment's paired settings, of which ``point`` chooses one
@@ -353,10 +354,11 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
             _set(config, key, default)
     del config["points"], config["point"]
     blocks = {scale: config.pop(scale, None) or {} for scale in ("quick", "smoke")}
-    _apply(config, blocks.get(config["scale"], {}), said)
+    block = _flatten(blocks.get(config["scale"], {}))
+    _apply(config, block, said)
     for ways in WAYS:
         _put_aside(config, ways, said)
-    _drop_other_models(config, said)
+    _drop_other_models(config, said, block)
     _drop_other_policies(config, said)
     _check_keys(config)
     for key, value in _flatten(config).items():
@@ -435,10 +437,10 @@ def _put_aside(config: dict, ways, latest) -> None:
                 _set(config, way, None)
 
 
-def _drop_other_models(config: dict, said) -> None:
-    """Where the command line chooses another model, what the experiment says of its own is gone."""
+def _drop_other_models(config: dict, said, block) -> None:
+    """Where the command line or the scale's block chooses another model, what is said of the experiment's is gone."""
     model = config["model"]
-    if "model" in said and isinstance(model, dict) and model.get("name") in MODELS:
+    if ("model" in said or "model.name" in block) and isinstance(model, dict) and model.get("name") in MODELS:
         mine = _dotted(MODELS[model["name"]])
         config["model"] = {key: one for key, one in model.items() if key in mine or f"model.{key}" in said}
 
@@ -567,7 +569,7 @@ def _trace(setting, value):
     return count(setting, int(value) if value is True else value)
 
 
-def _compile(setting, value):
+def _auto(setting, value):
     if value not in ("auto", True, False):
         raise SettingError(setting, value, "must be auto, true or false")
     return value
@@ -610,7 +612,8 @@ _CASTS = {
     "tune.target": lambda setting, value: number(setting, value, 0, 1, "an acceptance between 0 and 1"),
     "views": count,
     "trace": _trace,
-    "compile": _compile,
+    "compile": _auto,
+    "graph": _auto,
     "trace_cycles": _cycle_list,
 }
 

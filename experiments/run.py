@@ -53,6 +53,8 @@ def run(config: dict, until: float = math.inf) -> int:
         return finished
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # more chains in more processes are worth more than more threads, and never collapse
+    # What a kernel sums in a random order is another chain at every run: a chain is to be continued to the bit.
+    torch.backends.cudnn.deterministic = True
     pieces = build(config)
     begun = _status(config, path)
     if "compiled" in begun:  # a run that is continued stays what it was begun as
@@ -74,7 +76,7 @@ def run(config: dict, until: float = math.inf) -> int:
 
         def report(chain, row) -> None:
             if say.first is None:
-                store.status(compiled=chain.compiled)
+                store.status(compiled=chain.compiled, graph=chain.captured)
             say.report(chain, row)
 
         try:
@@ -113,6 +115,7 @@ def run(config: dict, until: float = math.inf) -> int:
             say.tell(f"{path}: metrics.csv, samples, {drawn.name}")
         # Last, so that a run which says that it is done has all that a run leaves.
         facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
+        facts["graph"] = result.captured  # that a capture failed may turn out late
         store.status(state=result.status, **facts, summary=lines)
     return STATUS[result.status]
 
@@ -206,6 +209,8 @@ class Voice:
         if plan.compile:
             takes = _duration(compiled.seconds(kernel, potential))
             lines.append(f"compiled: {takes} or so before the first cycle, less where the like was compiled before")
+        if plan.graph:
+            lines.append("steps are replayed as CUDA graphs")
         if self.config["compile"] in (True, False) and self.config["compile"] != plan.compile:
             begun = "compiled" if plan.compile else "not compiled"
             lines.append(f"the run was begun {begun}, and stays so")

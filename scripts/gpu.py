@@ -3,12 +3,16 @@
     make gpu-plan                     # once, where Hydra is: results/state/plan.json, what to run in which order
     make gpu BUDGET=9                 # minutes; as often as it takes, on any machine with a GPU
 
-`make gpu` needs no Hydra, no Jug and no network: torch, torchvision, pandas and safetensors, the data unpacked in
-$SGMCMC_DATA, the plan, and results/state as the call before left it. It checks the machine, runs the GPU's tests and
-benchmarks once for each kind of GPU, then advances the plan, most wanted chain first, until the minutes are over. A
-finished chain leaves its rows of the summary tables; of the one in progress the last checkpoint is packed. A table
-whose chains are all done is written to results/paper/tables/, the others to results/state/tables/. With DEVICE=cpu the
-same is done in miniature, with the smoke configurations, under results/runs/smoke/.
+`make gpu` needs no Hydra, no Jug and no network: torch, torchvision, pandas, SciPy and safetensors, the data unpacked
+in $SGMCMC_DATA, the plan, and results/state as the call before left it. It checks the machine, once for each kind of
+GPU runs the tests that need one, benchmarks/gpu_accuracy.py and benchmarks/gpu.py (five minutes at most), then advances
+the plan, most wanted chain first, until the minutes are over: the exact preset of the GGMC paper, GGMC and HMC; how
+long a cycle may be; the seeds of AMAGOLD's Table 2; the preset as its authors ran it; then augmentation that stays
+exact, the learning rate that the paper leaves out, and four corrected seeds beside four that are not. A finished chain
+leaves its rows of the summary tables, and one in gpu_runs.csv that says what it ran on and how fast; of the one in
+progress the last checkpoint is packed. A table whose chains are all done is written to results/paper/tables/, the
+others to results/state/tables/. With DEVICE=cpu the same is done in miniature, with the smoke configurations, under
+results/runs/smoke/.
 
 What is to be kept is in results/state/ and, with OUT=folder, there in at most 8 files of at most 16 MiB.
 """
@@ -35,13 +39,18 @@ FIGURE = [(f"sampler={sampler}", f"lr={rate}") for sampler in ("ggmc", "hmc") fo
 # The order of wanting: (experiment, words that choose of its grid).
 WANTED = [
     *(("ggmc_fig1", words) for words in FIGURE),
+    ("finding_cycles", ()),
     *(("amagold_table2", (f"point={point}", f"seed={seed}")) for seed in range(5) for point in range(8)),
     *(("ggmc_fig1_as_run", words) for words in FIGURE),
+    *(("ggmc_fig1_averaged", words) for words in FIGURE),
+    ("ggmc_discarded", ()),
+    ("finding_corrected", ()),
 ]
 PACKING = 20.0  # seconds kept for writing tables and packing
 LEAST = 5.0  # a chain is not begun or continued with less time left
-STATE_LIMIT, FILE_LIMIT = 10 << 20, 16 << 20
-CHECKED_MINUTES = 5  # that the tests and benchmarks of a kind of GPU may take
+STATE_LIMIT, FILE_LIMIT = 15 << 20, 16 << 20
+CHECKED_MINUTES = 5  # that the tests and benchmarks of a kind of GPU may take, and
+SHARES = {"tests": 0.4, "accuracy": 0.7, "benchmarks": 1.0}  # by when each must have ended
 
 
 def main() -> int:
@@ -78,7 +87,9 @@ def plan() -> int:
     """Write the resolved configurations of both scales, in the order of wanting."""
     from experiments.grid import configurations
     from sgmcmc import LAW
+    from sgmcmc.store import environment
 
+    commit = environment()["git_commit"]  # which a machine with a copy of the tree cannot know
     for scale in ("paper", "smoke"):
         jobs = []
         for experiment, words in WANTED:
@@ -87,7 +98,7 @@ def plan() -> int:
                 jobs.append({"experiment": experiment, "config": config})
         path = home(scale) / "plan.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"law": LAW, "jobs": jobs}, indent=0) + "\n")
+        path.write_text(json.dumps({"law": LAW, "commit": commit, "jobs": jobs}, indent=0) + "\n")
         print(f"{path.relative_to(ROOT)}: {len(jobs)} chains")
     return 0
 
@@ -157,6 +168,7 @@ class Session:
         content = json.loads(path.read_text())
         if content["law"] != LAW:
             raise Refused(f"{path.relative_to(ROOT)} is of another version of the library: make gpu-plan again")
+        self.commit = content.get("commit")
         return content["jobs"]
 
     def unpack(self) -> None:
@@ -169,14 +181,20 @@ class Session:
                     archive.extractall(ROOT, filter="data")
 
     def measure_once(self) -> None:
-        """The tests marked gpu and the GPU's benchmarks, where this kind of GPU has not had them."""
+        """The tests marked gpu, how right and how fast the GPU is, where this kind of GPU has not been asked."""
         path = self.home / "checked.json"
         checked = json.loads(path.read_text()) if path.exists() else {}
         if self.kind in checked:
             return
-        until = time.monotonic() + min(60 * CHECKED_MINUTES, self.left() / 2)
+        began, seconds = time.monotonic(), min(60 * CHECKED_MINUTES, self.left() / 2)
+        accuracy = self.home / "tables" / f"gpu_accuracy_{'_'.join(self.kind.split())}.csv"
+        accuracy.parent.mkdir(parents=True, exist_ok=True)
         found = {}
-        commands = {"tests": ["-m", "pytest", "-m", "gpu", "tests"], "benchmarks": ["benchmarks/gpu.py"]}
+        commands = {
+            "tests": ["-m", "pytest", "-q", "-m", "gpu", "tests"],
+            "accuracy": ["benchmarks/gpu_accuracy.py", "--device", self.device, "--write", str(accuracy)],
+            "benchmarks": ["benchmarks/gpu.py", "--device", self.device],
+        }
         for name, command in commands.items():
             if name == "tests" and importlib.util.find_spec("pytest") is None:
                 found[name] = "not run: no pytest"
@@ -186,13 +204,15 @@ class Session:
                     [sys.executable, *command],
                     capture_output=True,
                     text=True,
-                    timeout=max(until - time.monotonic(), 1),
+                    timeout=max(began + SHARES[name] * seconds - time.monotonic(), 1),
                     env=os.environ | {"PYTHONPATH": str(ROOT)},
                 )
                 found[name] = f"exit status {ran.returncode}\n{ran.stdout[-20000:]}{ran.stderr[-2000:]}"
                 self.failed |= ran.returncode not in (0, 5)  # 5: no test was chosen
-            except subprocess.TimeoutExpired:
-                found[name] = "not finished in the time there was"
+            except subprocess.TimeoutExpired as error:
+                said = error.stdout or b""
+                said = said.decode(errors="replace") if isinstance(said, bytes) else said
+                found[name] = f"not finished in the time there was\n{said[-20000:]}"
             print(f"{name}: {found[name]}", flush=True)
         path.write_text(json.dumps({**checked, self.kind: found}, indent=1) + "\n")
 
@@ -228,10 +248,11 @@ class Session:
             return False
         if code in (DONE, DIVERGED):
             end["status"] = status_of(code)
-        found = {}
+        found, row = {}, self.run_row(job, end)
         for name in tables.tables_of(job["experiment"]):
-            rows, made = tables.make(name, [job["config"]], [end])
-            found[name] = {"rows": rows, "made": made}
+            rows, made = tables.make_part(name, job["config"], end)
+            found[name] = {"rows": [{**one, "run": row["run"]} for one in rows], "made": made}
+        found = {"tables": found, "run": row}
         path = self.rows_path(job)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
@@ -239,16 +260,46 @@ class Session:
         part.replace(path)
         return True
 
+    def run_row(self, job: dict, end: dict) -> dict:
+        """What a chain was computed on, and how fast from its beginning to its end."""
+        import numpy as np
+
+        from experiments.resolved import identity
+        from sgmcmc import load_metrics
+        from sgmcmc.errors import StoreError
+        from sgmcmc.store import read_status
+
+        config = job["config"]
+        row = {"experiment": job["experiment"], "run": identity(config), "sampler": config["sampler"]["name"]}
+        row |= {key: config[key] for key in ("lr", "seed")} | {"status": end["status"], "dtype": config["dtype"]}
+        row["plan_commit"] = self.commit
+        try:
+            status, rates = read_status(end["folder"]), load_metrics(end["folder"])["steps_per_second"]
+        except StoreError:
+            return row
+        where = status["environments"]
+        row |= {key: status.get(key) for key in ("cycles", "seconds", "compiled", "graph")} | {"machines": len(where)}
+        # A GPU that is throttled gets slower: the medians of the run's fifths, the first and the last.
+        fifth = -(-len(rates) // 5)
+        parts = {"": rates, "_first": rates[:fifth], "_last": rates[-fifth:]}
+        row |= {f"steps_per_second{name}": float(np.median(part)) for name, part in parts.items()}
+        names = ("device", "precision", "deterministic", "processor", "torch", "cuda", "python", "git_commit")
+        each = {name: [str(one[name]) for one in where if one.get(name) is not None] for name in names}
+        return row | {name: "; ".join(dict.fromkeys(values)) for name, values in each.items()}
+
     def write_tables(self) -> None:
         """Each table of the finished chains' rows, in the plan's order; among the results where none is missing."""
         from experiments import tasks
-        from experiments.tables import tables_of
+        from experiments.tables import join, tables_of
 
+        runs = [json.loads(self.rows_path(job).read_text())["run"] for job in self.jobs if self.is_done(job)]
+        if runs:
+            tasks.write_table(tasks.table_path("gpu_runs", self.scale), runs, {"scale": self.scale, "runs": len(runs)})
         for experiment in dict.fromkeys(job["experiment"] for job in self.jobs):
             jobs = [job for job in self.jobs if job["experiment"] == experiment]
-            done = [json.loads(self.rows_path(job).read_text()) for job in jobs if self.is_done(job)]
+            done = [json.loads(self.rows_path(job).read_text())["tables"] for job in jobs if self.is_done(job)]
             for name in tables_of(experiment) if done else ():
-                rows = [row for part in done for row in part[name]["rows"]]
+                rows = join(name, [row for part in done for row in part[name]["rows"]])
                 made = {"experiment": experiment, "scale": self.scale, "runs": len(done), "of": len(jobs)}
                 parts = [part[name]["made"] for part in done]
                 made["seconds"] = round(sum(part["seconds"] for part in parts), 1)
@@ -270,11 +321,14 @@ class Session:
             packed.unlink(missing_ok=True)
         if self.out is None:
             return
+        from experiments.tables import tables_of
+
         self.out.mkdir(parents=True, exist_ok=True)
         kept = [path for path in self.home.rglob("*") if path.is_file() and path != packed and path.name != "plan.json"]
         tables = ROOT / "results" / "paper" / "tables"
         names = {job["experiment"] for job in self.jobs}
-        kept += [path for path in tables.glob("*") if self.scale == "paper" and path.stem.startswith(tuple(names))]
+        known = {table for name in names for table in tables_of(name)} | {"gpu_runs"}
+        kept += [path for path in tables.glob("*") if self.scale == "paper" and path.stem in known]
         with tarfile.open(self.out / "kept.tar.gz", "w:gz") as archive:
             for path in sorted(kept):
                 archive.add(path, path.relative_to(ROOT))

@@ -228,9 +228,9 @@ MUTANTS = [
     ),
     Mutant(
         "T in the kick",
-        "trajectory",
-        "move(parts[point], theta, m, energy, gradient, *constants)",
-        "move(parts[point], theta, m, energy, gradient / kernel.temperature, *constants)",
+        "kernel",
+        "return share * h[0] * self._rescaling(h[0]), None",
+        "return share * h[0] * self._rescaling(h[0]) / (self.temperature if op.letter == 'B' else 1), None",
         gaussian("baoab"),
     ),
     Mutant(
@@ -445,6 +445,21 @@ MUTANTS = [
         'or row["step"] < seen]',
         'or row["step"] <= seen]',
         "chain.py::test_a_point_that_was_traced_before_the_signal_is_traced_once",
+    ),
+    # steps replayed as graphs
+    Mutant(
+        "step sizes frozen at capture",
+        "captured",
+        "self._own[place].copy_(given, non_blocking=True)",
+        "pass",
+        "captured.py::test_a_replayed_trajectory_is_the_eager_one_to_the_bit[ggmc]",
+    ),
+    Mutant(
+        "a replay writes over what came out of the one before",
+        "captured",
+        "tuple(one.clone() for one in self._outputs)",
+        "tuple(self._outputs)",
+        "captured.py::test_between_two_walks_a_place_is_kept_that_no_later_step_touches",
     ),
     Mutant(
         "a logarithm of 0 in the normals",

@@ -39,7 +39,7 @@ class Budget:
     compiled: float | None  # log MH of the compiled trajectories against these; None without a compiler
 
 
-class _Kinetic:
+class Kinetic:
     """Stands in for ``flows.kinetic_change`` and sums the same momenta's ΔK in float64 beside it."""
 
     def __init__(self):
@@ -80,7 +80,7 @@ def budget(network: str, device: str = "cpu") -> Budget:
     names = ("log_mh", "kinetic_sum", "forward", "data_order", "tf32", "compiled")
     errors: dict[str, list[float]] = {name: [] for name in names}
     for index in range(TRAJECTORIES):
-        with patch.object(flows, "kinetic_change", _Kinetic()) as kinetic:
+        with patch.object(flows, "kinetic_change", Kinetic()) as kinetic:
             end, record = run_trajectory(kernel, target, state, random, index, range(1))
         delta = float(record.delta_potential)
         errors["log_mh"].append(float(record.log_accept))

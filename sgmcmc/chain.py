@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc import momentum
+from sgmcmc.captured import Captured
 from sgmcmc.compiled import CannotCompile, Compiled, Normals, Segments
 from sgmcmc.diagnostics import (
     Ensemble,
@@ -32,7 +33,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential
 from sgmcmc.random import Random
-from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, segment, start
+from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, segment, start, walk
 
 RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
 HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be written
@@ -98,7 +99,8 @@ class Plan:
     ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
     ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target
     and the sampler can be, of networks the segments of trajectories (``sgmcmc.compiled``); a run that is continued
-    stays what it was begun as.
+    stays what it was begun as. ``graph``: the steps of a network on a GPU are replayed as CUDA graphs, which changes
+    no number (``sgmcmc.captured``).
     """
 
     cycles: int
@@ -114,6 +116,7 @@ class Plan:
     trace_cycles: tuple[int, ...] = ()
     epochs_per_cycle: float = 0.0
     compile: bool = False
+    graph: bool = False
 
     def draws_after(self, cycle: int) -> bool:
         """Whether the state after the ``cycle``-th cycle, from 1, is a draw."""
@@ -167,7 +170,7 @@ class Unfinished:
             "fits": self.fits,
             "probabilities": self.probabilities,
             "sums": self.sums,
-            "trace": [row for row in self.trace if row["chain"] < through or row["step"] < seen],
+            "trace": traced([row for row in self.trace if row["chain"] < through or row["step"] < seen]),
             "places": places,
         }
 
@@ -201,6 +204,7 @@ class Result:
     moments: dict[str, Tensor] = field(default_factory=dict)  # of all draws, kept or not: see ``Moments``
     frozen: list[int] = field(default_factory=list)  # chains that diverged under monitor
     compiled: bool = False
+    captured: bool = False
     under_way: int = 0  # gradients of the cycle in progress, which a checkpoint holds
 
 
@@ -246,7 +250,7 @@ class Chain:
         self.row_start = (0, 0.0)
         self.compiled = plan.compile
         self.cycle_graph: Compiled | None = None
-        self.segment, self.normals = segment, random  # of cycles that are no graph
+        self.segment, self.normals, self.walk = segment, random, walk  # of cycles that are no graph
         self.signals = Signals()
         self.unfinished: Unfinished | None = None
         self.clock: float | None = None  # when the cycle in progress was begun, or gone on with
@@ -320,6 +324,16 @@ class Chain:
             self.compiled = False
             tell(f"the run is not compiled: {error}")
 
+    def capture(self, tell: Callable[[str], object]) -> None:
+        """Replay the steps of a network as CUDA graphs, where the plan says so; ``tell`` why where that fails."""
+        if self.plan.graph and not self.together:
+            self.walk = Captured(tell)
+
+    @property
+    def captured(self) -> bool:
+        """Whether steps are replayed."""
+        return self.walk is not walk and not self.walk.failed
+
     def _compile_segments(self) -> None:
         plan, kernel, potential = self.plan, self.kernel, self.potential
         moved, normals = Segments(), Normals(self.random)
@@ -353,13 +367,13 @@ class Chain:
 
     def advance(self) -> list[dict]:
         """One cycle of every chain; returns the rows of its trace, where it is traced."""
-        index, traced = self.cycle, bool(self.plan.trace)
-        traced = traced and (not self.plan.trace_cycles or index + 1 in self.plan.trace_cycles)
+        index, looked_at = self.cycle, bool(self.plan.trace)
+        looked_at = looked_at and (not self.plan.trace_cycles or index + 1 in self.plan.trace_cycles)
         draws = self.plan.draws_after(index + 1)
         self.clock = time.perf_counter()
         self.signals.arm()
-        if traced or self.cycle_graph is None:
-            done = self._eager_cycle(index, traced)
+        if looked_at or self.cycle_graph is None:
+            done = self._eager_cycle(index, looked_at)
             states, fits, probabilities, sums = done.states, done.fits, torch.cat(done.probabilities), done.sums
         if self.cycle_graph is None:
             moments = None
@@ -382,7 +396,7 @@ class Chain:
         if self.cycle <= self.plan.burn_in:
             self._adapt(probabilities)
         self.seconds, self.clock = self.spent, None
-        return done.trace if traced else []
+        return traced(done.trace) if looked_at else []
 
     def _eager_cycle(self, index: int, traced: bool) -> Unfinished:
         """The cycle, group after group, from where it stands to its end; the chain stays as it is but for that."""
@@ -395,7 +409,7 @@ class Chain:
                 self.potential.counter = (index + 1) * len(self.groups) + number
             observe = self._observer(state, index, group, done.trace) if traced else None
             kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor([number]))
-            arguments = self.normals, index, group, observe, done.under_way, self.segment
+            arguments = self.normals, index, group, observe, done.under_way, self.segment, self.walk
             state, record = run_trajectory(kernel, self.potential, state, *arguments)
             kept = bool(record.accepted.all())
             fit = dict(getattr(self.potential, "fit", {})) if kept else self.fits[number]
@@ -493,6 +507,7 @@ class Chain:
             value = potential.potential(theta) if exact else estimate(theta, batch)
             log_mh = -(value - begun + energy) / kernel.temperature if kernel.temperature else value * math.nan
             temperature = kinetic_temperature(m, cast(inverse_mass, m))
+            # As tensors: a float would wait for the device. ``traced`` makes floats of them at the cycle's end.
             for row, chain in enumerate(group):
                 trace.append(
                     {
@@ -500,9 +515,9 @@ class Chain:
                         "chain": chain,
                         "step": index * kernel.steps + point,
                         "exact": int(exact),
-                        "log_accept": float(log_mh[row]),
-                        "potential_per_datum": float(value[row]) / size,
-                        "kinetic_temperature": float(temperature[row]),
+                        "log_accept": log_mh[row],
+                        "potential_per_datum": value[row] / size,
+                        "kinetic_temperature": temperature[row],
                     }
                 )
 
@@ -662,6 +677,7 @@ def run(
             signals.armed = True  # compiling and the warm start may be left, too
             if not chain.together:
                 chain.compile(tell)
+                chain.capture(tell)
             if saved is None:
                 chain.begin()
             if chain.together:
@@ -703,7 +719,7 @@ def run(
     result.cycles, result.accepted, result.proposed = chain.cycle, chain.accepted, chain.proposed
     result.gradients = chain.cycle * max(kernel.points, 1) * chain.share
     result.moments = chain.moments.values() if chain.moments else {}
-    result.compiled = chain.compiled
+    result.compiled, result.captured = chain.compiled, chain.captured
     if chain.unfinished:
         through = len(chain.unfinished.states) * kernel.points
         result.under_way = through + max(
@@ -739,6 +755,11 @@ def run_cycle(
     """A trajectory with its bookkeeping: the new state, the probability of acceptance, ``SUMS`` and moments."""
     state, record = run_trajectory(kernel, potential, state, random, index, chains)
     return state, record.accept_prob, sums + summed(record, state.alive), moments.counting(state.theta, weight)
+
+
+def traced(rows: list[dict]) -> list[dict]:
+    """The rows of a trace in plain numbers."""
+    return [{key: value.item() if isinstance(value, Tensor) else value for key, value in row.items()} for row in rows]
 
 
 def summed(record: Record, alive: Tensor) -> Tensor:

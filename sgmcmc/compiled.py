@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from operator import attrgetter
 
@@ -199,7 +199,7 @@ class Segments:
 
     def __init__(self):
         self._graphs: dict[tuple, Callable] = {}
-        self._floats: dict[tuple, Tensor] = {}
+        self._floats = Floats()
 
     def prepare(self, kernel: Kernel, potential, dtype: torch.dtype, random: Normals) -> None:
         """Compile for the trajectories of such a kernel, and for their normals."""
@@ -212,7 +212,8 @@ class Segments:
                 draws = max([draws, *(op.draw + 1 for op, _, _ in ops)])
                 noise = {op.draw: normal for op, _, _ in ops}
                 self(ops, theta, m, energy, gradient if number > 1 else None, noise, inverse_mass, moves)
-        blocks = Blocks(lambda steps: random.prepare(steps, potential.dim, dtype), 0, draws, potential.dim)
+        prepare = partial(random.prepare, dim=potential.dim, dtype=dtype)
+        blocks = Blocks(prepare, 0, draws, potential.dim, random.device)
         for draw in {0, draws - 1} if draws else ():
             blocks[draw]
 
@@ -220,17 +221,13 @@ class Segments:
         letters = "".join(op.letter for op, _, _ in ops)
         if not ops:
             return theta, m, energy
-        numbers = [one for _, number, extra in ops for one in _numbers(number, extra)]
-        floats = tuple(one for one in numbers if not isinstance(one, Tensor))
-        if floats not in self._floats:
-            if len(self._floats) > KEYS:  # a step size that is tuned, under a schedule
-                self._floats.clear()
-            self._floats[floats] = torch.tensor(floats, dtype=torch.float64, device=theta.device)
+        numbers = numbers_of(ops)
+        floats = self._floats([one for one in numbers if is_scalar(one)], theta.device)
         given = [gradient, inverse_mass if isinstance(inverse_mass, Tensor) else None, moves]
         given += [noise[op.draw] for op, _, _ in ops if op.letter in "OE"]
-        inputs = [theta, m, energy, self._floats[floats], *(one for one in given if one is not None)]
-        inputs += [one for one in numbers if isinstance(one, Tensor)]
-        kinds = [one is None for one in given], [isinstance(one, Tensor) for one in numbers]
+        inputs = [theta, m, energy, floats, *(one for one in given if one is not None)]
+        inputs += [one for one in numbers if not is_scalar(one)]
+        kinds = [one is None for one in given], [is_scalar(one) for one in numbers]
         key = letters, str(kinds), theta.shape, theta.dtype
         if key not in self._graphs:
             self._graphs[key] = graph_of(_traceable(ops, given, inverse_mass), inputs, INLINED_SEGMENT)
@@ -240,23 +237,57 @@ class Segments:
         return theta, m, next(changed) if "B" in letters else energy
 
 
-def _numbers(number, extra) -> list:
-    return [number, *(extra if isinstance(extra, tuple) else () if extra is None else (extra,))]
+class Floats:
+    """Floats as one float64 tensor on the device, made once for the same ones: a trajectory's steps share theirs."""
+
+    def __init__(self):
+        self._made: dict[tuple, Tensor] = {}
+
+    def __call__(self, floats: list, device: torch.device) -> Tensor:
+        if any(isinstance(one, Tensor) for one in floats):  # a captured step's, which lie there
+            return torch.stack(floats)
+        key = tuple(floats)
+        if key not in self._made:
+            if len(self._made) > KEYS:  # a step size that is tuned, under a schedule
+                self._made.clear()
+            self._made[key] = torch.tensor(key, dtype=torch.float64).to(device, non_blocking=True)
+        return self._made[key]
+
+
+def is_scalar(number) -> bool:
+    """Whether a letter's number is a float, or one as a tensor; else it is a tensor of one a coordinate."""
+    return not isinstance(number, Tensor) or number.ndim == 0
+
+
+def numbers_of(ops: Ops) -> list:
+    """The numbers of letters, floats and tensors in order."""
+    return [one for _, number, extra in ops for one in _flat((number, extra))]
+
+
+def _flat(value) -> list:
+    if isinstance(value, tuple):
+        return [one for part in value for one in _flat(part)]
+    return [] if value is None else [value]
+
+
+def with_numbers(ops: Ops, floats: Iterator[Tensor], tensors: Iterator[Tensor]) -> Ops:
+    """The letters with other numbers, in the order of ``numbers_of``."""
+
+    def put(value):
+        if isinstance(value, tuple):
+            return tuple(map(put, value))
+        return None if value is None else next(floats if is_scalar(value) else tensors)
+
+    return [(op, put(number), put(extra)) for op, number, extra in ops]
 
 
 def _traceable(ops: Ops, given: list, inverse_mass) -> Callable:
     """``segment`` of these letters as a function of ``Segments``' inputs, giving what the letters change."""
 
     def flat(theta: Tensor, m: Tensor, energy: Tensor, floats: Tensor, *rest: Tensor) -> list[Tensor]:
-        rest, floats = iter(rest), iter(floats.unbind())
+        rest = iter(rest)
         gradient, tensor, moves, *normals = [None if one is None else next(rest) for one in given]
-
-        def put(value):
-            if isinstance(value, tuple):
-                return tuple(map(put, value))
-            return None if value is None else next(rest if isinstance(value, Tensor) else floats)
-
-        letters = [(op, put(number), put(extra)) for op, number, extra in ops]
+        letters = with_numbers(ops, iter(floats.unbind()), rest)
         noise = dict(zip([op.draw for op, _, _ in ops if op.letter in "OE"], normals, strict=True))
         after = segment(letters, theta, m, energy, gradient, noise, inverse_mass if tensor is None else tensor, moves)
         return [new for new, old in zip(after, (theta, m, energy), strict=True) if new is not old]
@@ -281,7 +312,8 @@ class Normals(Random):
         if len(chains) != 1:
             return super().normal(stream, trajectory, steps, chains, dim, dtype)
         first, last = steps.start // 2, (steps.stop + 1) // 2
-        added = torch.tensor([*injections(self._key(stream, trajectory)), first], dtype=torch.int32).to(self.device)
+        added = torch.tensor([*injections(self._key(stream, trajectory)), first], dtype=torch.int32)
+        added = added.to(self.device, non_blocking=True)  # the host need not wait for the device
         row = ((chains * dim + 2**31) % 2**32 - 2**31).to(torch.int32)
         pairs = self._graph(last - first, dim, dtype)(added, row)[0]
         return pairs[steps.start - 2 * first : steps.stop - 2 * first]

@@ -125,8 +125,9 @@ class Random:
         row = ((row + 2**31) % 2**32 - 2**31).to(torch.int32)
         step = torch.arange(steps.start, steps.stop, device=self.device, dtype=torch.int32)
         x0, x1 = step.repeat_interleave(len(row)), row.repeat(len(step))
-        for start in range(0, x0.numel(), _CHUNK):
-            threefry_(key, x0[start : start + _CHUNK], x1[start : start + _CHUNK])
+        chunk = _CHUNK if self.device.type == "cpu" else max(x0.numel(), 1)
+        for start in range(0, x0.numel(), chunk):
+            threefry_(key, x0[start : start + chunk], x1[start : start + chunk])
         shape = (len(step), len(chains), size)
         return x0.view(shape), x1.view(shape)
 

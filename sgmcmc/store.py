@@ -730,10 +730,15 @@ def environment(device: torch.device | str = "cpu") -> dict:
     version = "unknown"
     with suppress(importlib.metadata.PackageNotFoundError):
         version = importlib.metadata.version("sgmcmc")
+    on_gpu = {}
+    if device.type == "cuda":
+        on_gpu = {"device": torch.cuda.get_device_name(device), "precision": precision()}
+        on_gpu |= {"deterministic": torch.backends.cudnn.deterministic, "cuda": torch.version.cuda}
     return {
         "host": socket.gethostname(),
         "processor": f"{processor} ({torch.backends.cpu.get_cpu_capability()})",
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "device": device.type,
+        **on_gpu,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -741,6 +746,13 @@ def environment(device: torch.device | str = "cpu") -> dict:
         "sgmcmc": version,
         "git_commit": _git_commit(),
     }
+
+
+def precision() -> str:
+    """What the products of float32 gradients are computed in on a GPU; U never is."""
+    names = {"tf32": "TF32", "bf16": "bf16"}
+    kinds = (("convolutions", torch.backends.cudnn.conv), ("products", torch.backends.cuda.matmul))
+    return ", ".join(f"{kind} in {names.get(backend.fp32_precision, 'float32')}" for kind, backend in kinds)
 
 
 @cache

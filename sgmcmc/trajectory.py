@@ -12,7 +12,8 @@ again.
 Between two gradients stands a **segment**: the letters that one gradient and one position serve. What comes after
 a segment depends on nothing but (θ, m, ΣΔK) there, the momentum that the trajectory began with and its start, so a
 long trajectory can be left between gradients and gone on with (``Place``), and a segment is what is compiled where a
-whole trajectory is not (``compiled.Segments``).
+whole trajectory is not (``compiled.Segments``). A few gradients with their segments are a **walk**, which a GPU can
+replay as one graph (``captured.Captured``).
 """
 
 from __future__ import annotations
@@ -163,6 +164,32 @@ def segment(
     return theta, m, energy
 
 
+def walk(
+    potential: Potential,
+    segment: Callable,
+    parts: list[Ops],
+    batches: list[Tensor],
+    theta: Tensor,
+    m: Tensor,
+    energy: Tensor,
+    noise,
+    inverse_mass,
+    moves: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of minibatches one after another, each with the segment behind it.
+
+    θ, m and ΣΔK after the last, and the last gradient. ``parts`` are the segments' letters, ``batches`` the gradients'
+    data; the rest as in ``segment``.
+    """
+    for ops, batch in zip(parts, batches, strict=True):
+        gradient = potential.gradient(theta, batch)
+        theta, m, energy = segment(ops, theta, m, energy, gradient, noise, inverse_mass, moves)
+    return theta, m, energy, gradient
+
+
+walk.at_once = 1  # gradients between two places at which a trajectory can be left
+
+
 def segments(kernel: Kernel, index: int, theta: Tensor, way: int) -> list[Ops]:
     """A trajectory's letters, cut where the momentum that it begins with is there and before every gradient.
 
@@ -192,17 +219,18 @@ def run_trajectory(
     observe: Observer | None = None,
     under_way: UnderWay | None = None,
     segment: Callable = segment,
+    walk: Callable = walk,
 ) -> tuple[State, Record]:
     """One trajectory and its decision. ``index`` is the trajectory's number, ``chains`` the chains' numbers.
 
     Random numbers are a function of the seed, ``index``, the step and the chain. ``observe`` is called
     at each gradient point with (point, theta, momentum, ΣΔK, its minibatch), after the kick that ends the
     step there: what log MH would be, were the trajectory to end. ``under_way`` is for a trajectory that is left
-    before its end and gone on with: see ``UnderWay``. ``segment`` may be a compiled one.
+    before its end and gone on with: see ``UnderWay``. ``segment`` may be a compiled one, ``walk`` a captured one.
     The given state is not changed.
     """
     chains = _indices(chains, state.theta)
-    arguments = observe, under_way, segment
+    arguments = observe, under_way, segment, walk
     if not kernel.random_direction:
         begun, end, energy = _propose(kernel, potential, state, random, index, chains, 0, *arguments)
     else:
@@ -227,13 +255,15 @@ def _both_ways(kernel, potential, state, random, index, chains, backwards, *argu
     return begun, end, torch.cat([part[2] for part in parts])[back]
 
 
-def _propose(kernel, potential, state, random, index, chains, way, observe, under_way, move):
+def _propose(kernel, potential, state, random, index, chains, way, observe, under_way, move, walk):
     """The momentum that the palindromic part starts with, the proposed end with its U, and Σ ΔK."""
     theta, m = state.theta, state.momentum
     head, opening, *parts = segments(kernel, index, theta, way)
     draws = 1 + max(0, *(op.draw for part in (head, opening, *parts) for op, _, _ in part))
     size, dtype = theta.shape[1], theta.dtype
-    noise = Blocks(lambda steps: random.normal("noise", index, steps, chains, size, dtype), 0, draws, theta.numel())
+    noise = Blocks(
+        lambda steps: random.normal("noise", index, steps, chains, size, dtype), 0, draws, theta.numel(), theta.device
+    )
     moves = _moves(potential, theta)
     constants = noise, cast(kernel.inverse_mass, theta), moves
     last_point = kernel.points - 1
@@ -250,26 +280,31 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
         if opening:
             theta, m, energy = move(opening, theta, m, energy, None, *constants)
         place = Place(way, 0, theta, m, begun, energy)
-    theta, m, begun, energy = place.theta, place.momentum, place.begun, place.energy
-    for point in range(place.point, len(parts)):
-        batch = None
-        if not _full_at(kernel, point):
-            batch = batches(point - offset)
-            gradient = potential.gradient(theta, batch)
-        elif point == 0 and state.gradient is not None:
-            gradient = state.gradient
-        elif point == last_point and kernel.word.kicks_at_both_ends:
-            end_potential, gradient = potential_and_gradient(potential, theta)
-            end_gradient = gradient
+    theta, m, begun, energy, point = place.theta, place.momentum, place.begun, place.energy, place.point
+    at_once = 1 if observe else walk.at_once  # a traced trajectory is looked at between any two gradients
+    while point < len(parts):
+        before, here, batch = (theta, m, energy), point, None
+        if not _full_at(kernel, here):
+            point = min((here // at_once + 1) * at_once, len(parts) - offset)
+            data = [batches(one - offset) for one in range(here, point)]
+            theta, m, energy, gradient = walk(potential, move, parts[here:point], data, *before, *constants)
+            batch = data[-1]
         else:
-            gradient = potential.gradient(theta)
+            if here == 0 and state.gradient is not None:
+                gradient = state.gradient
+            elif here == last_point and kernel.word.kicks_at_both_ends:
+                end_potential, gradient = potential_and_gradient(potential, theta)
+                end_gradient = gradient
+            else:
+                gradient = potential.gradient(theta)
+            theta, m, energy = move(parts[here], *before, gradient, *constants)
+            point = here + 1
         if observe:
             # By the eager function whatever moves the chain: looking on changes no bit of it.
-            first = parts[point][: int(point > 0)]
-            observe(point, *segment(first, theta, m, energy, gradient, *constants), batch)
-        theta, m, energy = move(parts[point], theta, m, energy, gradient, *constants)
+            first = parts[here][: int(here > 0)]
+            observe(here, *segment(first, *before, gradient, *constants), batch)
         if under_way and end_potential is None:  # with the end's U in hand the rest is a moment
-            under_way.places[way] = Place(way, point + 1, theta, m, begun, energy)
+            under_way.places[way] = Place(way, point, theta, m, begun, energy)
             under_way.reached()
     if end_potential is None:
         end_potential = potential.potential(theta)

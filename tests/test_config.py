@@ -425,3 +425,12 @@ def test_another_sampler_has_its_own_policies(composing, words, expected):
 def test_a_burn_in_must_leave_draws(composing):
     with pytest.raises(SettingError, match="leaves no draws"):
         composing("model=banana step_size=.1 cycles=10 burn_in=10")
+
+
+def test_a_block_chooses_another_model_and_the_command_line_wins():
+    """At quick scale a perceptron, with its own settings and none of the residual network's."""
+    words = ["experiment=finding_cycles", "point=0"]
+    assert compose(words)["model"]["name"] == "resnet20"
+    assert compose([*words, "scale=quick"])["model"] == {"name": "mlp", "hidden": [20], "prior_variance": 1.0}
+    chosen = compose([*words, "scale=quick", "model=resnet20", "model.width=3"])["model"]
+    assert (chosen["name"], chosen["width"], chosen["norm"]) == ("resnet20", 3, "frn") and "hidden" not in chosen

@@ -1,12 +1,15 @@
 """`make gpu`, in miniature on the CPU: chains that go on from call to call, also on another machine."""
 
+import csv
 import importlib.util
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from experiments.config import compose
 from experiments.resolved import folder
@@ -74,6 +77,13 @@ def test_chains_go_on_from_call_to_call_and_on_another_machine(call, capsys):
     assert cut[0] == cut[1]
     last = call.jobs[-1]
     assert columns(whole, last) == columns(here, last)
+    with open(here / "results/runs/smoke/tables/gpu_runs.csv") as file:
+        runs = list(csv.DictReader(file))
+    assert [run["run"] for run in runs] == [folder(job["config"]).name for job in call.jobs]
+    for run in runs:
+        assert run["status"] == "done" and run["torch"] == torch.__version__ and run["graph"] == "False"
+        rates = [float(run[f"steps_per_second{part}"]) for part in ("", "_first", "_last")]
+        assert min(rates) > 0 and float(run["seconds"]) > 0 and run["device"] == "cpu"
 
 
 def test_what_is_missing_is_one_sentence(call, capsys, tmp_path):
@@ -83,3 +93,100 @@ def test_what_is_missing_is_one_sentence(call, capsys, tmp_path):
     gpu = sys.modules["gpu"]
     assert gpu.main() == 2
     assert "make gpu-plan again" in capsys.readouterr().err
+
+
+def test_the_plan_has_what_is_wanted_in_the_order_of_wanting(call, tmp_path, capsys):
+    """The exact preset first, at its four rates in order, and each chain once."""
+    gpu = sys.modules["gpu"]
+    root, _ = call("planned", 0.001)
+    assert gpu.plan() == 0
+    jobs = json.loads((root / "results/state/plan.json").read_text())["jobs"]
+    first = [(job["config"]["sampler"]["name"], job["config"]["lr"]) for job in jobs[:8]]
+    assert first == [(sampler, lr) for sampler in ("ggmc", "hmc") for lr in (1e-4, 1e-3, 1e-6, 1e-2)]
+    order = list(dict.fromkeys(job["experiment"] for job in jobs))
+    assert order[:4] == ["ggmc_fig1", "finding_cycles", "amagold_table2", "ggmc_fig1_as_run"]
+    assert order[4:] == ["ggmc_fig1_averaged", "ggmc_discarded", "finding_corrected"]
+    assert len({folder(job["config"]) for job in jobs}) == len(jobs)
+    of = {name: [job["config"] for job in jobs if job["experiment"] == name] for name in order}
+    assert {(one["sampler"]["acceptance"], one["seed"]) for one in of["finding_corrected"]} == {
+        (acceptance, seed) for acceptance in ("metropolis", "monitor") for seed in range(4)
+    }
+    assert {one["lr"] for one in of["ggmc_discarded"]} == {0.1}
+    assert {(one["augmentation"], one["views"]) for one in of["ggmc_fig1_averaged"]} == {("averaged", 8)}
+    cycles = {one["steps_per_cycle"] or 400 * one["epochs_per_cycle"] for one in of["finding_cycles"]}
+    assert cycles == {1, 5, 400, 1200, 4000} and {one["tune"]["target"] for one in of["finding_cycles"]} == {0.5}
+    assert all(one["model"]["name"] == "resnet20" for name in order if name != "amagold_table2" for one in of[name])
+
+
+def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsys):
+    """The tests, how right and how fast it is: one after the other, five minutes at most together; what did not finish
+    leaves what it said."""
+    root, _ = call("asked", 0.001)
+    gpu, asked = sys.modules["gpu"], []
+
+    def ran(command, timeout, env, **options):
+        asked.append((command[1], timeout))
+        if "gpu.py" in command[1]:
+            raise subprocess.TimeoutExpired(command, timeout, output=b"a step: 1 ms\n")
+        return subprocess.CompletedProcess(command, 0, "all well\n", "")
+
+    monkeypatch.setattr(gpu.subprocess, "run", ran)
+    options = type("Options", (), {"budget": 60, "device": "cuda", "out": None})
+    session = gpu.Session(options)
+    session.home.mkdir(parents=True)
+    session.kind = "A GPU"
+    session.measure_once()
+    session.measure_once()
+    assert [name for name, _ in asked] == ["-m", "benchmarks/gpu_accuracy.py", "benchmarks/gpu.py"]
+    assert asked[-1][1] <= 60 * gpu.CHECKED_MINUTES and not session.failed
+    said = json.loads((session.home / "checked.json").read_text())["A GPU"]
+    assert said["tests"] == "exit status 0\nall well\n" and "a step: 1 ms" in said["benchmarks"]
+    session.kind = "Another"
+    session.measure_once()
+    assert len(asked) == 6
+
+
+# ---- how right a GPU's numbers are, in miniature
+
+
+@pytest.fixture
+def accuracy(monkeypatch):
+    """benchmarks/gpu_accuracy.py as a module."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    for name in ("gpu", "networks", "gpu_accuracy"):  # the script of that name is another
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield importlib.import_module("gpu_accuracy")
+    for name in ("gpu", "networks", "gpu_accuracy"):
+        sys.modules.pop(name, None)
+
+
+def test_the_accuracy_of_a_device_is_measured_and_written(accuracy, monkeypatch, tmp_path, capsys):
+    words = ["gpu_accuracy.py", "--device", "cpu", "--images", "20", "--steps", "3", "--width", "2"]
+    monkeypatch.setattr(sys, "argv", [*words, "--write", str(tmp_path / "accuracy.csv")])
+    assert accuracy.main() == 0
+    with open(tmp_path / "accuracy.csv") as file:
+        found = {row["what"]: row["measured"] for row in csv.DictReader(file)}
+    assert found["graphs against eager steps"] == found["U in TF32"] == "no CUDA device"
+    size = {name: abs(float(found[f"U in {name}: error of ΔU"].split()[0])) for name in ("float32", "bf16")}
+    assert size["float32"] < 1e-3  # 20 data, each rounded to 1e-6 or so
+    error = float(found["proposals with bf16 gradients: log MH"].split("error ")[1])
+    assert abs(error) < 1e-3  # a worse proposal, and no other acceptance
+    assert "times that with any" in found["a step with deterministic kernels"]
+
+
+def test_graphs_are_compared_with_eager_steps(accuracy, monkeypatch):
+    from test_captured import again_and_again
+
+    from sgmcmc import captured
+
+    bench = accuracy.Bench(accuracy.images(20), accuracy.ResNet(width=2, depth=8), 3, 5)
+    monkeypatch.setattr(captured, "cuda_graph", again_and_again)
+    for what, apart in accuracy.graphs(bench, torch.device("cpu"), torch.float64):
+        assert float(apart) == 0, what
+
+    def fails(function, inputs):
+        raise RuntimeError("operation not permitted")
+
+    monkeypatch.setattr(captured, "cuda_graph", fails)
+    (row,) = accuracy.graphs(bench, torch.device("cpu"), torch.float64)
+    assert row[1] == "the run's steps are not captured: operation not permitted"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.tables import amagold, amagold_networks, findings, ggmc, neal, note, theorem2
-from experiments.tables.common import Maker, Run
+from experiments.tables import amagold, amagold_networks, findings, ggmc, neal, networks, note, theorem2
+from experiments.tables.common import Joined, Maker, Run
 
 TABLES: dict[str, tuple[str, Maker]] = {
     name: table
-    for source in (ggmc, amagold, amagold_networks, neal, note, findings, theorem2)
+    for source in (ggmc, amagold, amagold_networks, neal, note, findings, theorem2, networks)
     for name, table in source.TABLES.items()
 }
 EXPERIMENTS = tuple(dict.fromkeys(experiment for experiment, _ in TABLES.values()))
@@ -26,11 +26,27 @@ def tables_of(experiment: str) -> list[str]:
 
 def make(table: str, configs: list[dict], ends: list[dict]) -> tuple[list[dict], dict]:
     """The table's rows, and what they were made on: seconds of computing, machines, versions."""
+    return _made(TABLES[table][1], configs, ends)
+
+
+def make_part(table: str, config: dict, end: dict) -> tuple[list[dict], dict]:
+    """What one run adds to a table, for ``join``; and what it was made on."""
+    maker = TABLES[table][1]
+    return _made(maker.each if isinstance(maker, Joined) else maker, [config], [end])
+
+
+def join(table: str, rows: list[dict]) -> list[dict]:
+    """The table's rows, of those that ``make_part`` gave for each of its runs."""
+    maker = TABLES[table][1]
+    return maker.join(rows) if isinstance(maker, Joined) else rows
+
+
+def _made(maker: Maker, configs: list[dict], ends: list[dict]) -> tuple[list[dict], dict]:
     runs = [
         Run(number, config, end["status"], Path(end["folder"]), end.get("why", ""))
         for number, (config, end) in enumerate(zip(configs, ends, strict=True))
     ]
-    return TABLES[table][1](runs), provenance(runs)
+    return maker(runs), provenance(runs)
 
 
 def provenance(runs: list[Run]) -> dict:

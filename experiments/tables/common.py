@@ -77,6 +77,17 @@ def moved(draws: Tensor) -> Tensor:
     return (draws[1:] != draws[:-1]).any(-1)
 
 
+@dataclass(frozen=True)
+class Joined:
+    """A maker in two parts: each run's rows, which can be made where the run lies, and the table of all of them."""
+
+    each: Maker
+    join: Callable[[list[dict]], list[dict]]
+
+    def __call__(self, runs: list[Run]) -> list[dict]:
+        return self.join(self.each(runs))
+
+
 def of_each(
     rows: Callable[[Run], Iterator[dict]], settings: Callable[[Run], dict] | None = None, diverged: bool = False
 ) -> Maker:

@@ -282,6 +282,8 @@ TABLES = {
     "ggmc_figd1": ("ggmc_fig1", _whole_runs),
     "ggmc_fig1_as_run": ("ggmc_fig1_as_run", of_each(_trace, _settings, diverged=True)),
     "ggmc_figd1_as_run": ("ggmc_fig1_as_run", _cycles_as_run),
+    "ggmc_figd1_averaged": ("ggmc_fig1_averaged", _whole_runs),
+    "ggmc_discarded": ("ggmc_discarded", _whole_runs),
     "ggmc_theorem1": ("ggmc_theorem1", of_each(_theorem)),
     "ggmc_theorem1_step": ("ggmc_theorem1", of_each(_one_step)),
     "ggmc_appendix_c": ("ggmc_appendix_c", of_each(_schedules)),

@@ -26,15 +26,19 @@ from sgmcmc.errors import SettingError
 from sgmcmc.random import Random
 
 LAWS = ("independent", "shuffled")
-BLOCK = 1 << 20  # numbers drawn at once
+BLOCK = 1 << 20  # numbers drawn at once, and
+DEVICE_BLOCK = 1 << 23  # on a GPU, where a launch costs as much as a hundred thousand of them
 
 
 class Blocks:
     """``draw(range of steps) -> [steps, …]`` called for blocks of steps, handed out one step at a time."""
 
-    def __init__(self, draw: Callable[[range], Tensor], first: int, last: int, size: int):
+    def __init__(
+        self, draw: Callable[[range], Tensor], first: int, last: int, size: int, device: torch.device | None = None
+    ):
         self._draw, self._first, self._last = draw, first, last
-        self._length = max(2, BLOCK // max(size, 1)) & ~1  # even: normals come in pairs of steps
+        block = BLOCK if device is None or device.type == "cpu" else DEVICE_BLOCK
+        self._length = max(2, block // max(size, 1)) & ~1  # even: normals come in pairs of steps
         self._start, self._block = 0, None
 
     def __getitem__(self, step: int) -> Tensor:

@@ -14,7 +14,8 @@ standard deviation of the artificial gradient noise; ``inexact`` [None], why U i
 ``views`` [1]; ``together`` [True], whether many chains go in one tensor; ``moves`` [None], a boolean ``[dim]``,
 False for coordinates that only ``gibbs`` changes; ``exact(chains, random, temperature)``;
 ``potential_and_gradient(theta)``; ``gibbs(theta, temperature, random, trajectory, chains)``;
-``predict(theta, inputs)``; ``estimate(theta, batch)``, U from a minibatch.
+``predict(theta, inputs)``; ``estimate(theta, batch)``, U from a minibatch; ``capturable`` [False], whether the gradient
+of a minibatch is the same work on the device at every call, and may be replayed as a CUDA graph.
 """
 
 from __future__ import annotations

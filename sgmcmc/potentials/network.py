@@ -122,6 +122,7 @@ class NetworkPotential:
     """
 
     together = False
+    capturable = True  # a minibatch's gradient is the same work on the device at every call
 
     def __init__(
         self,

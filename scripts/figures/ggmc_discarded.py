@@ -1,0 +1,54 @@
+"""GGMC paper: the learning rate 1e-1, which its figures leave out, and why."""
+
+import pandas as pd
+from figures.ggmc_fig1 import ROWS
+from figures.ggmc_figd1 import COLUMNS
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from style import COLOURS, clean
+
+SOURCE = "GGMC paper, the learning rate that its figures leave out"
+CAPTION = """
+The runs of Figure D.1 at ℓ = .1, which the authors ran and left out without a word: a point a cycle, quantities of all
+data, log MH exact; a run that diverged ends where it was last finite. Paper scale is configured and not run here. Quick
+scale: the 1,500 handwritten digits and a quarter of the width, 6 cycles of an epoch from 5 epochs of SGD.
+"""
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Four panels over the number of minibatch steps."""
+    figure, panels = pyplot.subplots(1, 4, figsize=(10.5, 3), layout="constrained")
+    rows = table.dropna(subset=["step"]) if "step" in table else table.iloc[:0]
+    for panel, (column, name) in zip(panels, COLUMNS, strict=True):
+        for sampler, text in ROWS:
+            part = rows[rows.sampler == sampler]
+            if len(part):
+                panel.plot(part.step, part[column], "o-", color=COLOURS[sampler], ms=3, lw=0.9, label=text)
+        panel.set_title(name, fontsize=9)
+        panel.set_xlabel("minibatch steps", fontsize=9)
+    panels[0].set_yscale("symlog", linthresh=1)
+    if len(rows):
+        panels[-1].legend(frameon=False, fontsize=8)
+    clean(*panels)
+    figure.suptitle("ℓ = .1: " + "; ".join(outcome(table, *one) for one in ROWS), fontsize=11)
+    return figure
+
+
+def outcome(table: pd.DataFrame, sampler: str, text: str) -> str:
+    """In a few words."""
+    mine = table[table.sampler == sampler]
+    if (mine.status == "diverged").any():
+        return f"{text} diverges"
+    return f"{text} accepts {mine.accept_prob.mean():.2g} of its cycles"
+
+
+def compare(table: pd.DataFrame):
+    """The paper says nothing of it."""
+    for sampler, text in ROWS:
+        mine = table[table.sampler == sampler]
+        if (mine.status == "diverged").any():
+            yield f"{text} at ℓ = .1", "left out", mine.why.dropna().iloc[0], "not claimed"
+            continue
+        here = f"mean log MH {mine.log_accept.mean():.3g}, kinetic temperature {mine.kinetic_temperature.iloc[-1]:.3f}"
+        here += f", {mine.potential_per_datum.iloc[-1]:.2f} nats a datum"
+        yield f"{text} at ℓ = .1", "left out", here, "not claimed"

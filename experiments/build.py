@@ -25,7 +25,7 @@ from sgmcmc.data import Data, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import build as build_network
-from sgmcmc.potentials import Potential, analytic, mixed, regression
+from sgmcmc.potentials import Potential, analytic, location, mixed, regression
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.schedules import Schedule
@@ -41,6 +41,8 @@ TOYS = {
     "quartic": analytic.Quartic,
     "mixed": mixed.MixedBinary,
     "hierarchical_regression": regression.HierarchicalRegression,
+    "logistic_generated": regression.GeneratedLogistic,
+    "location_mixture": location.LocationMixture,
 }
 LOG_EVERY = 10  # cycles a row of targets whose chains run together; networks have a row a cycle
 
@@ -255,6 +257,9 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
         alpha=sampler["alpha"],
         acceptance=sampler["acceptance"],
         delta=sampler["delta"],
+        decision_batch=sampler["decision_batch"],
+        epsilon=sampler["epsilon"],
+        sigma=sampler["sigma"],
         gradient=gradient,
         ends=sampler["ends"] or "minibatch",
         minibatches=sampler["minibatches"] or "independent",

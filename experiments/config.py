@@ -58,6 +58,9 @@ class SamplerSettings:
     alpha: Any = None
     acceptance: str | None = None
     delta: Any = None
+    decision_batch: Any = None
+    epsilon: Any = None
+    sigma: Any = None
     gradient: str | None = None
     ends: str | None = None
     minibatches: str | None = None
@@ -222,6 +225,20 @@ class HierarchicalRegression:
     sigma_prior: list[float] = field(default_factory=lambda: [2.0, 1.0])
 
 
+@dataclass
+class LogisticGenerated:
+    name: str = "logistic_generated"
+    size: int = 10000
+    features: int = 10
+    prior_variance: float = 100.0
+
+
+@dataclass
+class LocationMixture:
+    name: str = "location_mixture"
+    size: int = 100
+
+
 MODELS = {
     model().name: model
     for model in (
@@ -236,12 +253,14 @@ MODELS = {
         Quartic,
         MixedBinary,
         HierarchicalRegression,
+        LogisticGenerated,
+        LocationMixture,
     )
 }
 CHOICES = {
     "dtype": ("float32", "float64"),
     "sampler.refresh": ("full", "keep", "partial"),
-    "sampler.acceptance": ("monitor", "metropolis", "persistent_uniform"),
+    "sampler.acceptance": ("monitor", "metropolis", "barker", "persistent_uniform", "barker_minibatch", "austerity"),
     "sampler.gradient": ("full", "minibatch"),
     "sampler.ends": ("exact", "minibatch"),
     "sampler.minibatches": ("independent", "shuffled"),
@@ -574,6 +593,9 @@ _CASTS = {
     "sampler.b": _not_negative,
     "sampler.alpha": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
     "sampler.delta": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
+    "sampler.decision_batch": lambda setting, value: count(setting, value, 2),
+    "sampler.epsilon": lambda setting, value: number(setting, value, -1e-300, 0.5, "from 0 to below 0.5"),
+    "sampler.sigma": lambda setting, value: number(setting, value, 0, 1.2 + 1e-15, "above 0 and at most 1.2"),
     "schedule.every": count,
     "schedule.factor": lambda setting, value: number(setting, value, 0, need="a positive number"),
     "epochs": count,
@@ -685,6 +707,9 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: 
     for key, used, default in (
         ("alpha", sampler["refresh"] == "partial", 0.9),
         ("delta", sampler["acceptance"] == "persistent_uniform", 0.05),
+        ("decision_batch", sampler["acceptance"] in ("barker_minibatch", "austerity"), 100),
+        ("epsilon", sampler["acceptance"] == "austerity", 0.05),
+        ("sigma", sampler["acceptance"] == "barker_minibatch", 1.0),
     ):
         sampler[key] = None if not used else default if sampler[key] is None else sampler[key]
 

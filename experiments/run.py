@@ -20,7 +20,7 @@ from experiments import picture
 from experiments.build import Pieces, build
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, planned_cycles, scientific, show
 from sgmcmc import chain as engine
-from sgmcmc import compiled, diagnostics
+from sgmcmc import compiled, diagnostics, part
 from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.store import damage, read_status, told
 
@@ -175,6 +175,8 @@ class Voice:
             self.acceptance = f"not exact: {kernel.inexact}"
         elif kernel.acceptance == "monitor":
             self.acceptance = "accept_prob (not at the target)"
+        elif kernel.partial:
+            self.acceptance = f"not exact: {part.why_inexact(kernel)}"
         self.bar, self.shown, self.header = None, 0.0, False
         self.first: tuple[int, float] | None = None
         for line in self.plan() + self.estimate():
@@ -201,6 +203,8 @@ class Voice:
             lines.append(f"the acceptance probability is not exact: {kernel.inexact}")
         elif kernel.acceptance == "monitor":
             lines.append("the acceptance probability is exact, and is monitored: the chain is not corrected")
+        elif kernel.partial:
+            lines.append(f"not exactly corrected: {part.why_inexact(kernel)}")
         else:
             lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
         if plan.compile:
@@ -334,7 +338,9 @@ class Voice:
                 f"finite (chains {few}): leave their draws out; a smaller step size may do"
             )
         if kernel.acceptance != "monitor" and not kernel.impossible and rate < 0.01:
-            lines.append("the chain is exact but stuck: hardly a trajectory is accepted; take a smaller step size")
+            lines.append(
+                f"the chain is {'not exact, and' if kernel.partial else 'exact but'} stuck: hardly a trajectory is accepted; take a smaller step size"
+            )
         return lines + self._mixing_lines(metrics, result)
 
     def _energy_line(self, metrics, kernel) -> list[str]:

@@ -150,14 +150,14 @@ MUTANTS = [
     Mutant(
         "U without the prior (regression)",
         "potentials/regression",
-        " + constant + _normal_energy(theta, self.prior_variance)",
+        " + constant + self.prior(theta)",
         " + constant",
         identities("prior"),
     ),
     Mutant(
         "U without the prior (network)",
         "potentials/network",
-        "            return self._prior(theta) + self._likelihood(backward=False)",
+        "            return self.prior(theta) + self._likelihood(backward=False)",
         "            return self._likelihood(backward=False)",
         "trajectory.py::test_log_ratio_of_a_network_by_brute_force[settings0]",
     ),

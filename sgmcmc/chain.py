@@ -39,7 +39,7 @@ HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be writt
 MASS_BATCHES = 32  # minibatches that the mass is estimated from (Wenzel et al. 2020)
 # What a row of metrics sums up over its cycles and the chains that are alive; the first three where they are finite.
 SUMS = ("delta_potential", "delta_kinetic", "log_accept", "potential", "accept_prob", "accepted")
-SUMS += ("number", "finite", "not_finite")
+SUMS += ("number", "finite", "not_finite", "data")
 
 
 class Interrupted(BaseException):
@@ -177,6 +177,7 @@ class Unfinished:
         states = [State(*map(here, state)) for state in values["states"]]
         places = [Place(**{name: here(value) for name, value in place.items()}) for place in values["places"]]
         probabilities, sums = list(map(here, values["probabilities"])), here(values["sums"])
+        sums = torch.cat((sums, sums.new_zeros(len(SUMS) - len(sums))))  # of before a sum was added
         return cls(states, values["fits"], probabilities, sums, values["trace"], UnderWay(places))
 
 
@@ -478,7 +479,8 @@ class Chain:
 
     def _observer(self, state: State, index: int, group: range, trace: list[dict]):
         """Record a traced cycle: log MH with a minibatch U in place of the exact one, U a datum, temperature."""
-        kernel, potential, begun = self.kernel, self.potential, state.potential
+        kernel, potential = self.kernel, self.potential
+        begun = potential.potential(state.theta) if kernel.partial else state.potential
         inverse_mass, size = kernel.inverse_mass, max(potential.data_size, 1)
         estimate = getattr(potential, "estimate", None)
 
@@ -516,6 +518,8 @@ class Chain:
         sums, size = dict(zip(SUMS, self.sums.tolist(), strict=True)), max(potential.data_size, 1)
         number = sums["number"] or math.nan
         finite = sums["finite"]
+        if kernel.partial:  # whose decisions know no U: that of the states at the row's end
+            sums["potential"] = number * self._potential_now()
         row = {
             "cycle": self.cycle,
             "epoch": self.cycle * plan.epochs_per_cycle,
@@ -528,6 +532,7 @@ class Chain:
             "accept_prob": sums["accept_prob"] / number,
             "accepted": sums["accepted"] / number,
             "not_finite": int(sums["not_finite"]),
+            **({"data_per_decision": sums["data"] / number} if kernel.partial else {}),
             "alive": sum(int(state.alive.sum()) for state in self.states),
             "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()),
             **self._temperatures(),
@@ -540,6 +545,14 @@ class Chain:
             self.accepted_before += int(sums["accepted"])
             self.sums, self.row_start = torch.zeros_like(self.sums), (self.cycle, self.seconds)
         return row
+
+    def _potential_now(self) -> float:
+        """The mean of U over the chains that are alive, evaluated anew."""
+        energies = []
+        for number, state in enumerate(self.states):
+            energies.append(self.potential.potential(state.theta)[state.alive])
+            self.fits[number] = dict(getattr(self.potential, "fit", {}))
+        return float(torch.cat(energies).mean())
 
     def _temperatures(self) -> dict:
         """Kinetic mᵀM⁻¹m/d and configurational ⟨θ, ∇U⟩/d, means over chains; both should be T."""
@@ -745,4 +758,5 @@ def summed(record: Record, alive: Tensor) -> Tensor:
     changes = (record.delta_potential, record.delta_kinetic, record.log_accept)
     numbers = [torch.where(finite, value, 0.0).nan_to_num(neginf=0.0) for value in changes]
     numbers += [torch.where(use, value, 0.0) for value in (record.potential, record.accept_prob, record.accepted)]
-    return torch.stack([one.to(torch.float64) for one in (*numbers, use, finite, ~whole)]).sum(-1)
+    data = torch.where(use, record.data, 0.0)
+    return torch.stack([one.to(torch.float64) for one in (*numbers, use, finite, ~whole, data)]).sum(-1)

@@ -338,9 +338,8 @@ class Voice:
                 f"finite (chains {few}): leave their draws out; a smaller step size may do"
             )
         if kernel.acceptance != "monitor" and not kernel.impossible and rate < 0.01:
-            lines.append(
-                f"the chain is {'not exact, and' if kernel.partial else 'exact but'} stuck: hardly a trajectory is accepted; take a smaller step size"
-            )
+            exact = "not exact, and" if kernel.partial else "exact but"
+            lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
         return lines + self._mixing_lines(metrics, result)
 
     def _energy_line(self, metrics, kernel) -> list[str]:

@@ -1,4 +1,4 @@
-"""Decisions on a part of the data: ``barker_minibatch`` (Seita et al. 2017) and ``austerity`` (Korattikara et al. 2014).
+"""Decisions on a part of the data: ``barker_minibatch`` (Seita et al. 2017), ``austerity`` (Korattikara et al. 2014).
 
 For a target that is a sum over data, U(θ) = prior(θ) + Σ_i ℓ_i(θ), log MH of a trajectory is one, too,
 

@@ -40,8 +40,8 @@ class State:
 
     ``potential`` (float64) and ``gradient`` (the full one, where the kernel uses it at the start) belong to
     ``theta``: after an acceptance they are the end's, after a rejection the start's. Decisions on a part of the data
-    need no U: it is NaN where no gradient brought it. ``sign`` and ``log_abs`` are the persistent uniform v. A chain that is not ``alive`` has diverged under ``monitor``
-    and stays where it was.
+    need no U: it is NaN where no gradient brought it. ``sign`` and ``log_abs`` are the persistent uniform v. A chain
+    that is not ``alive`` has diverged under ``monitor`` and stays where it was.
     """
 
     theta: Tensor  # [chains, dim]

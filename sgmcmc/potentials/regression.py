@@ -154,8 +154,8 @@ def _excess(logit: Tensor, y: Tensor) -> Tensor:
 class GeneratedLogistic(LogisticRegression):
     """Logistic regression on ``size`` data of its own, where a set of any size is wanted.
 
-    x ~ N(0, I) with ``features`` columns, P(y = 1 | x) = 1/(1 + exp(−beta · x)), beta ~ N(0, I), from the "split" numbers
-    of seed 2020.
+    x ~ N(0, I) with ``features`` columns, P(y = 1 | x) = 1/(1 + exp(−beta · x)), beta ~ N(0, I), from the "split"
+    numbers of seed 2020.
     """
 
     def __init__(self, size: int = 10_000, features: int = 10, prior_variance: float = 100.0):

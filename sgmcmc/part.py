@@ -17,9 +17,10 @@ a time until the test is content; when all N have come s = 0.
     larger than the 1 − ε quantile of Student's t with n − 1 degrees of freedom. At ε = 0 all data are always used.
 
 Neither is exact: the estimate is not normal, s is itself an estimate, and the t-test errs. Both need n data at θ_0 and
-at θ_L, 2n in all, where an exact decision needs N, because it has U(θ_0) from before. As s² ≈ (N/n − 1) D² with
-D² = (N/T²) Σ_i (d_i − mean)², n ≥ N D²/(σ² + D²): about a regular posterior D is the length of the move in posterior
-standard deviations, so that only moves shorter than the posterior is wide are decided on few data.
+at θ_L, 2n in all, where an exact decision needs N, because it has U(θ_0) from before. As s² = (N/n − 1) D² with
+D² = Σ_i (d_i − mean)²/T², Barker's test stops at n = N D²/(σ² + D²). In a regular posterior d_i is about the score
+times the move, so that √T D is the length of the move in standard deviations of exp(−U/T): at T = 1 only moves shorter
+than the posterior is wide are decided on few data.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ class LocationMixture:
     """x_i ~ ½ N(θ₁, 2) + ½ N(θ₁ + θ₂, 2), θ₁ ~ N(0, 10), θ₂ ~ N(0, 1), ``size`` data drawn at θ = (0, 1).
 
     (1, −1) explains the data as well as (0, 1) does. Source: Welling and Teh, "Bayesian learning via stochastic
-    gradient Langevin dynamics" (2011), section 5.1, with 100 data; Seita et al. tried their test on it, too. The data are the "split" numbers of seed 2020.
+    gradient Langevin dynamics" (2011), section 5.1, with 100 data; Seita et al. tried their test on it, too. The data
+    are the "split" numbers of seed 2020.
     """
 
     dim = 2

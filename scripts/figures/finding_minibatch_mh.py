@@ -18,13 +18,13 @@ data of the squared changes of log likelihood (less their mean) over T²; each p
 the posterior's second moments about its true mean, in true variances, a mean over coordinates. Bottom: effective draws
 of the slowest coordinate a million evaluations of a datum; gradients count as one each, an exact decision N, one on n
 data 2n, because U at the start is not known. Truth is by HMC with full gradients (logistic) and quadrature (mixture);
-its error is in the table. At paper scale 20 chains a step size of 3,000 draws on Heart and the mixture, 10 of 700 on the
-generated data, after 200 to 500 left out; quick scale 10 of 300 after 100. Chains start dispersed; τ is in the table,
-and where it is not known there is no point at the bottom. Errors are over chains (of ESS the jackknife's over groups of
-them). What decides on a part is marked as not exact by the program, and fails the certificate on data of which it
+its error is in the table. At paper scale 20 chains a step size of 3,000 draws on Heart and the mixture, 10 of 700 on
+the generated data, after 200 to 500 left out; quick scale 10 of 300 after 100. Chains start dispersed; τ is in the
+table, and where it is not known there is no point at the bottom. Errors are over chains (of ESS the jackknife's over
+groups of them). What decides on a part is marked as not exact by the program, and fails the certificate on data of which it
 looks at half; one trajectory length, one σ.
 """
-TITLE = "A test needs nearly all data where a move is as long as the posterior is wide: minibatch decisions save only when hot"
+TITLE = "Long moves cannot be decided on few data: minibatch decisions save where the temperature is high"
 LOOK = {
     ("metropolis", None): (BLUE, "o", "-", "Metropolis"),
     ("barker", None): (SKY, "s", "-", "Barker"),
@@ -42,6 +42,7 @@ PANELS = (
     ("logistic_generated", "logistic, N = 10,000"),
     ("logistic_generated, T = 100", "logistic, N = 10,000, T = 100"),
 )
+ROWS = ("share of the data\na decision looks at", "bias of variances", "ESS / 10⁶ data")
 
 
 def of_rule(table: pd.DataFrame, target: str, key: tuple) -> pd.DataFrame:
@@ -75,9 +76,7 @@ def draw(table: pd.DataFrame) -> Figure:
             ess.set_yscale("log")
             ess.yaxis.set_major_formatter("{x:g}")
             ess.yaxis.set_minor_formatter("")
-    for name, panel in zip(
-        ("share of the data\na decision looks at", "bias of variances", "ESS / 10⁶ data"), panels[:, 0], strict=True
-    ):
+    for panel, name in zip(panels[:, 0], ROWS, strict=True):
         panel.set_ylabel(name)
     clean(*panels.flat)
     handles, names = panels[1, 0].get_legend_handles_labels()

@@ -21,8 +21,8 @@ data 2n, because U at the start is not known. Truth is by HMC with full gradient
 its error is in the table. At paper scale 20 chains a step size of 3,000 draws on Heart and the mixture, 10 of 700 on
 the generated data, after 200 to 500 left out; quick scale 10 of 300 after 100. Chains start dispersed; τ is in the
 table, and where it is not known there is no point at the bottom. Errors are over chains (of ESS the jackknife's over
-groups of them). What decides on a part is marked as not exact by the program, and fails the certificate on data of which it
-looks at half; one trajectory length, one σ.
+groups of them). What decides on a part is marked as not exact by the program, and fails the certificate on data of
+which it looks at half; one trajectory length, one σ.
 """
 TITLE = "Long moves cannot be decided on few data: minibatch decisions save where the temperature is high"
 LOOK = {

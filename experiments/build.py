@@ -285,6 +285,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel) -> Plan:
         save_every=config["save_every"] or (None if getattr(potential, "together", True) else 1),
         save_minutes=Plan.save_minutes if config["save_minutes"] is None else config["save_minutes"],
         tune=config["tune"]["target"],
+        trajectory=config["tune"]["trajectory"] is not None,
         estimate_mass=config["mass"] == "estimate",
         trace=config["trace"],
         trace_cycles=tuple(config["trace_cycles"] or ()),
@@ -296,6 +297,8 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel) -> Plan:
 def compiles(config: dict, potential: Potential, kernel: Kernel, cycles: int) -> bool:
     """Whether the cycles are compiled graphs: ``compile``, or by ``auto`` where that saves more than it costs."""
     asked, reason = config["compile"], why_eager(kernel, potential)
+    if config["tune"]["trajectory"] and getattr(potential, "together", True):
+        reason = reason or "trajectories whose length is tuned are not compiled"
     if asked is True and reason:
         raise SettingError("compile", "true", f"{reason}; leave compile out")
     if asked in (True, False):

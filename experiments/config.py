@@ -79,6 +79,7 @@ class ScheduleSettings:
 @dataclass
 class TuneSettings:
     target: Any = None
+    trajectory: str | None = None
 
 
 @dataclass
@@ -265,6 +266,7 @@ CHOICES = {
     "sampler.ends": ("exact", "minibatch"),
     "sampler.minibatches": ("independent", "shuffled"),
     "schedule.direction": ("forward", "random"),
+    "tune.trajectory": ("auto",),
     "augmentation": ("none", "averaged", "random"),
     "data.ood": ("notmnist",),
     "model.norm": ("frn", "bn", "gn", "none"),
@@ -807,6 +809,12 @@ def _fill_start(config: dict, network: bool, said) -> None:
         warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]
     if config["tune"]["target"] is not None and not config["burn_in"]:
         raise SettingError("tune.target", config["tune"]["target"], "tunes during the burn-in: give burn_in, in cycles")
+    if config["tune"]["trajectory"] is not None:
+        if not config["burn_in"]:
+            raise SettingError("tune.trajectory", "auto", "chooses during the burn-in: give burn_in, in cycles")
+        if config["epochs"] is not None:
+            mend = "tune.trajectory chooses how long a cycle is: give cycles"
+            raise SettingError("epochs", config["epochs"], mend)
     if config["cycles"] is not None and config["burn_in"] >= config["cycles"]:
         raise SettingError("burn_in", config["burn_in"], f"leaves no draws of cycles={config['cycles']}: make it less")
     if config["trace"] is None:

@@ -207,6 +207,8 @@ class Voice:
             lines.append(f"not exactly corrected: {part.why_inexact(kernel)}")
         else:
             lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
+        if plan.trajectory:
+            lines.append(f"trajectory length, up to {kernel.steps} steps, and step size are chosen in the burn-in")
         if plan.compile:
             takes = _duration(compiled.seconds(kernel, potential))
             lines.append(f"compiled: {takes} or so before the first cycle, less where the like was compiled before")
@@ -320,6 +322,9 @@ class Voice:
         lines = [f"{result.status} after {after} in {_duration(result.seconds)}: {moved}"]
         if not result.cycles:
             return lines
+        if self.pieces.plan.trajectory and result.cycles >= self.pieces.plan.burn_in:
+            size = float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean())
+            lines.append(f"chosen in the burn-in: {kernel.steps} steps a cycle, step size {size:.4g}")
         try:
             metrics = sgmcmc.load_metrics(self.path)
         except StoreError:

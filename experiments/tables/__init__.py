@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.tables import amagold, amagold_networks, findings, ggmc, minibatch_mh, neal, note, theorem2
+from experiments.tables import amagold, amagold_networks, findings, ggmc, minibatch_mh, neal, note, theorem2, trajectory
 from experiments.tables.common import Maker, Run
 
 TABLES: dict[str, tuple[str, Maker]] = {
     name: table
-    for source in (ggmc, amagold, amagold_networks, neal, note, findings, theorem2, minibatch_mh)
+    for source in (ggmc, amagold, amagold_networks, neal, note, findings, theorem2, minibatch_mh, trajectory)
     for name, table in source.TABLES.items()
 }
 EXPERIMENTS = tuple(dict.fromkeys(experiment for experiment, _ in TABLES.values()))

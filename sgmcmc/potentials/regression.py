@@ -166,6 +166,12 @@ class GeneratedLogistic(LogisticRegression):
         beta = random.normal("split", 1, 1, 1, features, torch.float64)[0, 0]
         targets = (random.uniform("split", 2, size)[:, 0] < (inputs @ beta).sigmoid()).to(torch.int64)
         super().__init__(Dataset(inputs, targets, 2), prior_variance)
+        self.beta = beta
+
+    def initial(self, chains: int | range, random: Random) -> Tensor:
+        """Normals of standard deviation 10/√N about (0, beta), wider than the posterior."""
+        centre = torch.cat((torch.zeros(1, dtype=torch.float64), self.beta))
+        return centre + 10 / math.sqrt(self.data_size) * super().initial(chains, random)
 
 
 class LinearRegression(_Regression):

@@ -12,6 +12,7 @@ from conftest import LIMIT, FourParts, z_score
 from sgmcmc import flows
 from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, MASS_BATCHES, Chain, Plan, run
 from sgmcmc.data import Dataset
+from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import MLP
 from sgmcmc.potentials.analytic import Gaussian, Quartic

@@ -10,8 +10,8 @@ SOURCE = "How long may a trajectory be?"
 TABLES = ("finding_trajectory", "finding_trajectory_auto")
 TITLE = "log MH has the variance V = L h² tr Σ, so a trajectory may be as long as h goes with 1/√L"
 CAPTION = """
-Left and middle: standard deviation and mean of log MH of single trajectories (OBABO filled, ABOBA open; L = 1, 4, 16, 64;
-friction 1; fresh momentum, M = T = 1) under gradient noise of covariance Σ, against V = tr Σ times the sum over the
+Left and middle: standard deviation and mean of log MH of single trajectories (OBABO filled, ABOBA open; L = 1, 4, 16,
+64; friction 1; fresh momentum, M = T = 1) under gradient noise of covariance Σ, against V = tr Σ times the sum over the
 kicks that experiments/tables/trajectory.py derives, about L h². No number is fitted: tr Σ is the artificial noise's, or
 measured from minibatches. Gaussians of 1 to 1,000 coordinates and the double well from exact draws with noise N(0, 1),
 logistic regressions on 1,000 generated data with batches of 20 and 200 from draws of HMC, a ResNet-20 of width 4 on the
@@ -55,7 +55,6 @@ def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
         deviation.errorbar(row.predicted, row.sd, row.sd_error, **style)
         mean.errorbar(row.predicted**2 / 2, -row.mean, row.mean_error, **style)
     for panel in (deviation, mean):
-        low, high = panel.get_xlim()
         panel.set(xscale="log", yscale="log")
     for panel, values in ((deviation, table.predicted), (mean, table.predicted**2 / 2)):
         ends = [values.min() / 1.5, values.max() * 1.5]
@@ -114,6 +113,7 @@ def compare(table: pd.DataFrame, lengths: pd.DataFrame):
         top, row = grid.loc[grid.ess.idxmax()], auto.iloc[0]
         ratio = row.ess / top.ess
         error = ratio * np.hypot(row.ess_error / row.ess, top.ess_error / top.ess)
-        here = f"L = {row.steps}, h = {row.step_size:.3g}: {ratio:.2f} ± {error:.2f} of L = {top.steps}, h = {top.step_size:.3g}"
+        mine, its = (f"L = {one.steps}, h = {one.step_size:.3g}" for one in (row, top))
+        here = f"{mine}: {ratio:.2f} ± {error:.2f} of that of {its}"
         verdict = "agrees" if ratio + 2 * error > 0.5 else "differs"
         yield f"{name}: ESS of what tune.trajectory chose", "at least half of the grid's best", here, verdict

@@ -64,20 +64,26 @@ class Ladder:
 
     def saw(self, cycle: int, probability: Tensor, jump: float) -> None:
         """Tune by the probabilities of acceptance ``[chains]`` of a cycle of the burn-in, and add up its jump."""
-        number, place = self.rung(cycle), cycle % self.span
-        tried = cycle // self.span  # 0: settling; 1, 2, …: the rungs; then the choice
-        if place == 0 and 1 < tried <= len(self.rungs):
-            like = number - self.kinds  # the same acceptance, of longer trajectories
-            if like < 0:
-                self.tuning[number] = self.tuning[number - 1]
-            else:
-                self.tuning[number] = self.tuning[like] + math.log(self.rungs[like][0] / self.rungs[number][0]) / 2
-        chosen = tried > len(self.rungs)
-        count = 1 + place + self.span * ((tried == 1) + chosen)
+        number, last = self.rung(cycle), len(self.rungs)
+        span, place = divmod(cycle, self.span)  # span 0: settling; 1, 2, …: the rungs; then the choice
+        if span <= 1:
+            count = cycle + 1
+        else:
+            count = place + 1 if span <= last else cycle + 1 - last * self.span
         miss = probability.cpu().nan_to_num() - self.rungs[number][1]
         self.tuning[number] += count**-0.6 * (miss.mean() if self.tuning.shape[1] == 1 else miss)
-        if 1 <= tried <= len(self.rungs) and place >= self.span // 2:
+        if 1 <= span <= last and place >= self.span // 2:
             self.jumps[number] += jump
+        if 1 <= span < last and place == self.span - 1:
+            self._begin(number + 1)
+
+    def _begin(self, number: int) -> None:
+        """Where the tuning of a rung begins: at L h² of longer trajectories with its acceptance, or at the last h."""
+        like = number - self.kinds
+        if like < 0:
+            self.tuning[number] = self.tuning[number - 1]
+        else:
+            self.tuning[number] = self.tuning[like] + math.log(self.rungs[like][0] / self.rungs[number][0]) / 2
 
     def values(self) -> dict:
         """As a checkpoint holds it."""

@@ -8,7 +8,7 @@ from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
 
 SOURCE = "Decisions on a part of the data (AMAGOLD paper, section 5.2)"
 CAPTION = """
-AMAGOLD trajectories of 10 steps, fresh momentum, friction 1, minibatch gradients (135 of Heart's 270 data, 500 of
+AMAGOLD trajectories of 10 steps, fresh momentum, friction 1, minibatch gradients (135 of Heart's 270 data, 1,000 of
 10,000 at T = 1, 100 at T = 100, 25 of the mixture's 100), decided by Metropolis' and Barker's rules on all data, by
 Barker's rule on a part (Seita et al. 2017: σ = 1, batches until the estimate's standard error is below 1), by t-tests
 (Korattikara et al. 2014, three ε), and not at all. The data come in batches of 27, 250, 250 and 10. The generated data
@@ -18,11 +18,11 @@ data of the squared changes of log likelihood (less their mean) over T²; each p
 the posterior's second moments about its true mean, in true variances, a mean over coordinates. Bottom: effective draws
 of the slowest coordinate a million evaluations of a datum; gradients count as one each, an exact decision N, one on n
 data 2n, because U at the start is not known. Truth is by HMC with full gradients (logistic) and quadrature (mixture);
-its error is in the table. At paper scale 20 chains a step size of 3,000 draws on Heart and the mixture, 10 of 700 on
-the generated data, after 200 to 500 left out; quick scale 10 of 300 after 100. Chains start dispersed; τ is in the
-table, and where it is not known there is no point at the bottom. Errors are over chains (of ESS the jackknife's over
-groups of them). What decides on a part is marked as not exact by the program, and fails the certificate on data of
-which it looks at half; one trajectory length, one σ.
+its error is in the table. At paper scale 10 chains a step size of 2,000 draws on Heart and the mixture, 6 of 500 on
+the generated data, after 300 and 150 left out; quick scale 10 of 400 after 100, and 4 of 100 after 50. Chains start
+dispersed; τ is in the table, and where it is not known there is no point at the bottom. Errors are over chains (of ESS
+the jackknife's over groups of them). What decides on a part is marked as not exact by the program, and fails the
+certificate on data of which it looks at half; one trajectory length, one σ.
 """
 TITLE = "Long moves cannot be decided on few data: minibatch decisions save where the temperature is high"
 LOOK = {

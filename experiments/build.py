@@ -26,7 +26,7 @@ from sgmcmc.data import Data, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import build as build_network
-from sgmcmc.potentials import Potential, analytic, mixed, regression
+from sgmcmc.potentials import Potential, analytic, location, mixed, regression
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.schedules import Schedule
@@ -42,6 +42,8 @@ TOYS = {
     "quartic": analytic.Quartic,
     "mixed": mixed.MixedBinary,
     "hierarchical_regression": regression.HierarchicalRegression,
+    "logistic_generated": regression.GeneratedLogistic,
+    "location_mixture": location.LocationMixture,
 }
 LOG_EVERY = 10  # cycles a row of targets whose chains run together; networks have a row a cycle
 
@@ -256,6 +258,9 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
         alpha=sampler["alpha"],
         acceptance=sampler["acceptance"],
         delta=sampler["delta"],
+        decision_batch=sampler["decision_batch"],
+        epsilon=sampler["epsilon"],
+        sigma=sampler["sigma"],
         gradient=gradient,
         ends=sampler["ends"] or "minibatch",
         minibatches=sampler["minibatches"] or "independent",
@@ -281,6 +286,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         save_every=config["save_every"] or (None if getattr(potential, "together", True) else 1),
         save_minutes=Plan.save_minutes if config["save_minutes"] is None else config["save_minutes"],
         tune=config["tune"]["target"],
+        trajectory=config["tune"]["trajectory"] is not None,
         estimate_mass=config["mass"] == "estimate",
         trace=config["trace"],
         trace_cycles=tuple(config["trace_cycles"] or ()),
@@ -293,6 +299,8 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
 def compiles(config: dict, potential: Potential, kernel: Kernel, cycles: int) -> bool:
     """Whether the cycles are compiled graphs: ``compile``, or by ``auto`` where that saves more than it costs."""
     asked, reason = config["compile"], why_eager(kernel, potential)
+    if config["tune"]["trajectory"] and getattr(potential, "together", True):
+        reason = reason or "trajectories whose length is tuned are not compiled"
     if asked is True and reason:
         raise SettingError("compile", "true", f"{reason}; leave compile out")
     if asked in (True, False):

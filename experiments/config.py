@@ -58,6 +58,9 @@ class SamplerSettings:
     alpha: Any = None
     acceptance: str | None = None
     delta: Any = None
+    decision_batch: Any = None
+    epsilon: Any = None
+    sigma: Any = None
     gradient: str | None = None
     ends: str | None = None
     minibatches: str | None = None
@@ -76,6 +79,7 @@ class ScheduleSettings:
 @dataclass
 class TuneSettings:
     target: Any = None
+    trajectory: str | None = None
 
 
 @dataclass
@@ -223,6 +227,20 @@ class HierarchicalRegression:
     sigma_prior: list[float] = field(default_factory=lambda: [2.0, 1.0])
 
 
+@dataclass
+class LogisticGenerated:
+    name: str = "logistic_generated"
+    size: int = 10000
+    features: int = 10
+    prior_variance: float = 100.0
+
+
+@dataclass
+class LocationMixture:
+    name: str = "location_mixture"
+    size: int = 100
+
+
 MODELS = {
     model().name: model
     for model in (
@@ -237,16 +255,19 @@ MODELS = {
         Quartic,
         MixedBinary,
         HierarchicalRegression,
+        LogisticGenerated,
+        LocationMixture,
     )
 }
 CHOICES = {
     "dtype": ("float32", "float64"),
     "sampler.refresh": ("full", "keep", "partial"),
-    "sampler.acceptance": ("monitor", "metropolis", "persistent_uniform"),
+    "sampler.acceptance": ("monitor", "metropolis", "barker", "persistent_uniform", "barker_minibatch", "austerity"),
     "sampler.gradient": ("full", "minibatch"),
     "sampler.ends": ("exact", "minibatch"),
     "sampler.minibatches": ("independent", "shuffled"),
     "schedule.direction": ("forward", "random"),
+    "tune.trajectory": ("auto",),
     "augmentation": ("none", "averaged", "random"),
     "data.ood": ("notmnist",),
     "model.norm": ("frn", "bn", "gn", "none"),
@@ -589,6 +610,9 @@ _CASTS = {
     "sampler.b": _not_negative,
     "sampler.alpha": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
     "sampler.delta": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
+    "sampler.decision_batch": lambda setting, value: count(setting, value, 2),
+    "sampler.epsilon": lambda setting, value: number(setting, value, -1e-300, 0.5, "from 0 to below 0.5"),
+    "sampler.sigma": lambda setting, value: number(setting, value, 0, 1.2 + 1e-15, "above 0 and at most 1.2"),
     "schedule.every": count,
     "schedule.factor": lambda setting, value: number(setting, value, 0, need="a positive number"),
     "epochs": count,
@@ -701,6 +725,9 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: 
     for key, used, default in (
         ("alpha", sampler["refresh"] == "partial", 0.9),
         ("delta", sampler["acceptance"] == "persistent_uniform", 0.05),
+        ("decision_batch", sampler["acceptance"] in ("barker_minibatch", "austerity"), 100),
+        ("epsilon", sampler["acceptance"] == "austerity", 0.05),
+        ("sigma", sampler["acceptance"] == "barker_minibatch", 1.0),
     ):
         sampler[key] = None if not used else default if sampler[key] is None else sampler[key]
 
@@ -798,6 +825,12 @@ def _fill_start(config: dict, network: bool, said) -> None:
         warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]
     if config["tune"]["target"] is not None and not config["burn_in"]:
         raise SettingError("tune.target", config["tune"]["target"], "tunes during the burn-in: give burn_in, in cycles")
+    if config["tune"]["trajectory"] is not None:
+        if not config["burn_in"]:
+            raise SettingError("tune.trajectory", "auto", "chooses during the burn-in: give burn_in, in cycles")
+        if config["epochs"] is not None:
+            mend = "tune.trajectory chooses how long a cycle is: give cycles"
+            raise SettingError("epochs", config["epochs"], mend)
     if config["cycles"] is not None and config["burn_in"] >= config["cycles"]:
         raise SettingError("burn_in", config["burn_in"], f"leaves no draws of cycles={config['cycles']}: make it less")
     if config["trace"] is None:

@@ -20,7 +20,7 @@ from experiments import picture
 from experiments.build import Pieces, build
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, planned_cycles, scientific, show
 from sgmcmc import chain as engine
-from sgmcmc import compiled, diagnostics
+from sgmcmc import compiled, diagnostics, part
 from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.store import damage, read_status, told
 
@@ -178,6 +178,8 @@ class Voice:
             self.acceptance = f"not exact: {kernel.inexact}"
         elif kernel.acceptance == "monitor":
             self.acceptance = "accept_prob (not at the target)"
+        elif kernel.partial:
+            self.acceptance = f"not exact: {part.why_inexact(kernel)}"
         self.bar, self.shown, self.header = None, 0.0, False
         self.first: tuple[int, float] | None = None
         for line in self.plan() + self.estimate():
@@ -204,8 +206,12 @@ class Voice:
             lines.append(f"the acceptance probability is not exact: {kernel.inexact}")
         elif kernel.acceptance == "monitor":
             lines.append("the acceptance probability is exact, and is monitored: the chain is not corrected")
+        elif kernel.partial:
+            lines.append(f"not exactly corrected: {part.why_inexact(kernel)}")
         else:
             lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
+        if plan.trajectory:
+            lines.append(f"trajectory length, up to {kernel.steps} steps, and step size are chosen in the burn-in")
         if plan.compile:
             takes = _duration(compiled.seconds(kernel, potential))
             lines.append(f"compiled: {takes} or so before the first cycle, less where the like was compiled before")
@@ -321,6 +327,9 @@ class Voice:
         lines = [f"{result.status} after {after} in {_duration(result.seconds)}: {moved}"]
         if not result.cycles:
             return lines
+        if self.pieces.plan.trajectory and result.cycles >= self.pieces.plan.burn_in:
+            size = float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean())
+            lines.append(f"chosen in the burn-in: {kernel.steps} steps a cycle, step size {size:.4g}")
         try:
             metrics = sgmcmc.load_metrics(self.path)
         except StoreError:
@@ -339,7 +348,8 @@ class Voice:
                 f"finite (chains {few}): leave their draws out; a smaller step size may do"
             )
         if kernel.acceptance != "monitor" and not kernel.impossible and rate < 0.01:
-            lines.append("the chain is exact but stuck: hardly a trajectory is accepted; take a smaller step size")
+            exact = "not exact, and" if kernel.partial else "exact but"
+            lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
         return lines + self._mixing_lines(metrics, result)
 
     def _energy_line(self, metrics, kernel) -> list[str]:

@@ -1,9 +1,14 @@
-"""Whether a trajectory's end becomes the next state: ``monitor``, ``metropolis`` or ``persistent_uniform``.
+"""Whether a trajectory's end becomes the next state.
+
+``monitor`` takes every finite end, ``metropolis`` accepts with probability min(1, MH), ``barker`` with MH/(1 + MH)
+(Barker 1965): both leave the target as it is, and Metropolis rejects less (Peskun 1973).
 
 ``persistent_uniform`` is Neal's non-reversible rule (2020): v ∈ (−1, 1) is part of the state, uniform and
 independent of the rest; each decision moves it by δ (wrapped at both ends), accepts where |v| < MH, and
 on acceptance divides it by MH. Rejections then come in clusters. It is kept as its sign and log |v|,
 because MH may be too large or too small for a float.
+
+``barker_minibatch`` and ``austerity`` decide on a part of the data, and are not exact: see ``sgmcmc.part``.
 """
 
 from __future__ import annotations
@@ -11,12 +16,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-ACCEPTANCES = ("monitor", "metropolis", "persistent_uniform")
+PARTIAL = ("barker_minibatch", "austerity")
+ACCEPTANCES = ("monitor", "metropolis", "barker", "persistent_uniform", *PARTIAL)
 
 
 def metropolis(log_mh: Tensor, uniform: Tensor) -> Tensor:
     """Accept with probability min(1, MH): log u < log MH, bool ``[chains]``. NaN and −∞ are rejections."""
     return uniform.log() < log_mh
+
+
+def barker(log_mh: Tensor, uniform: Tensor) -> Tensor:
+    """Accept with probability MH/(1 + MH): a logistic variable, log(u/(1 − u)), below log MH. NaN and −∞ reject."""
+    return uniform.logit() < log_mh
 
 
 def persistent_uniform(log_mh: Tensor, sign: Tensor, log_abs: Tensor, delta: float) -> tuple[Tensor, Tensor, Tensor]:

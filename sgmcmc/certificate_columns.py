@@ -90,7 +90,7 @@ class Row:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        data = bool(self.order) or bool({"minibatches", "ends"} & set(self.settings))
+        data = bool(self.order) or bool({"minibatches", "ends", "decision_batch"} & set(self.settings))
         return ("four data",) if data else ("quartic", "four data")
 
     def mass(self, dim: int) -> np.ndarray:

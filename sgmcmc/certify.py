@@ -44,6 +44,7 @@ ONE_SIDED = "the schedule or the word does not read the same backwards"
 THEOREM = "GGMC paper, theorem 1: the letter E has no backward trajectory"
 MONITORED = "monitored: every end is kept, so the discretisation's bias stays"
 ORDERED = "the batches' joint law is not its own mirror image"
+ON_A_PART = "decided on a part of the data, whose estimate is not normal"
 
 
 # -- the design ----------------------------------------------------------------------------------------------------
@@ -68,6 +69,8 @@ def variants(name: str) -> list[Row]:
 
     if name in ("random_walk", "hmc", "ggmc", "amagold"):
         step("persistent uniform", acceptance="persistent_uniform")
+    if name in ("hmc", "ggmc", "amagold"):
+        step("barker", acceptance="barker")
     if sampler.gradient in ("full", "either"):
         step("minibatch", gradient="minibatch")
     elif sampler.gradient == "minibatch":
@@ -127,6 +130,21 @@ def theory_rows() -> list[Row]:
         rows.append(Row("ggmc", variant, metropolis, order=runs, fails=fails, free=("(ii)",)))
     for runs, variant in (((1, 4), "extra batch, two-way"), ((3, 2), "straddles, two-way")):
         rows.append(Row("ggmc", variant, metropolis, order=runs, coin=True))
+    return rows + partial_rows()
+
+
+def partial_rows() -> list[Row]:
+    """Decisions on a part of the data: biased on two of the four data at first, exact where they wait for all four
+    (Barker's but for 2e-7 in its probability)."""
+    rows, fails = [], {"(iv)": ON_A_PART}
+    for name, friction in (("hmc", ("decay", 0.95)), ("amagold", ("b", 0.05))):
+        for variant, acceptance, few, all_four in (
+            ("barker_minibatch", "barker_minibatch", {"decision_batch": 2}, {"decision_batch": 4}),
+            ("austerity", "austerity", {"decision_batch": 2, "epsilon": 0.2}, {"decision_batch": 2, "epsilon": 0.0}),
+        ):
+            settings = {"acceptance": acceptance}
+            rows.append(Row(name, variant, settings | few, friction=friction, fails=fails))
+            rows.append(Row(name, f"{variant}, all", settings | all_four, friction=friction))
     return rows
 
 

@@ -31,6 +31,7 @@ from sgmcmc.diagnostics import (
 )
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
+from sgmcmc.ladder import Ladder, check
 from sgmcmc.potentials import Potential
 from sgmcmc.random import Random
 from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, segment, start, walk
@@ -40,7 +41,7 @@ HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be writt
 MASS_BATCHES = 32  # minibatches that the mass is estimated from (Wenzel et al. 2020)
 # What a row of metrics sums up over its cycles and the chains that are alive; the first three where they are finite.
 SUMS = ("delta_potential", "delta_kinetic", "log_accept", "potential", "accept_prob", "accepted")
-SUMS += ("number", "finite", "not_finite")
+SUMS += ("number", "finite", "not_finite", "data")
 
 
 class Interrupted(BaseException):
@@ -95,7 +96,8 @@ class Plan:
     written every ``save_every`` cycles or, where that is None, when writing costs under 2 % of the time; within a
     cycle that takes longer, a checkpoint every ``save_minutes`` (0: none).
     ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h;
-    then frozen). ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
+    then frozen); with ``trajectory`` it and the number of steps are chosen there (``sgmcmc.ladder``).
+    ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
     ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
     ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target
     and the sampler can be, of networks the segments of trajectories (``sgmcmc.compiled``); a run that is continued
@@ -111,6 +113,7 @@ class Plan:
     save_every: int | None = None
     save_minutes: float = 5.0
     tune: float | None = None
+    trajectory: bool = False
     estimate_mass: bool = False
     trace: int | None = None
     trace_cycles: tuple[int, ...] = ()
@@ -184,6 +187,7 @@ class Unfinished:
         states = [State(*map(here, state)) for state in values["states"]]
         places = [Place(**{name: here(value) for name, value in place.items()}) for place in values["places"]]
         probabilities, sums = list(map(here, values["probabilities"])), here(values["sums"])
+        sums = torch.cat((sums, sums.new_zeros(len(SUMS) - len(sums))))  # of before a sum was added
         return cls(states, values["fits"], probabilities, sums, values["trace"], UnderWay(places))
 
 
@@ -241,6 +245,12 @@ class Chain:
         self.cycle = 0
         self.tuning = torch.zeros(1 if isinstance(kernel.step_size, float) else chains, dtype=torch.float64)
         self.mass = kernel.mass
+        self.ladder: Ladder | None = None
+        if plan.trajectory:
+            check(kernel)
+            self.ladder = Ladder(kernel, plan.burn_in, plan.tune, self.share)
+            self.kernel = self._tuned()
+        self.steps = self.steps_before = self.points = 0  # steps and gradients so far; steps before this row's cycles
         self.accepted_before = self.proposed = 0  # accepted before this row's cycles
         self.seconds = 0.0
         self.moments: Moments | None = None
@@ -274,6 +284,8 @@ class Chain:
             "cycle": self.cycle,
             "states": [state.values() for state in self.states],
             "tuning": self.tuning,
+            "ladder": self.ladder and self.ladder.values(),
+            "work": [self.steps, self.steps_before, self.points],
             "mass": self.mass,
             "accepted": self.accepted,
             "proposed": self.proposed,
@@ -284,7 +296,7 @@ class Chain:
             "sums": dict(zip(SUMS, self.sums.tolist(), strict=True)),
             "row_start": list(self.row_start),
             "compiled": self.compiled,
-            "unfinished": self.unfinished and self.unfinished.values(self.cycle * self.kernel.steps),
+            "unfinished": self.unfinished and self.unfinished.values(self.steps),
         }
 
     def resume(self, saved: dict) -> None:
@@ -300,8 +312,13 @@ class Chain:
             self.moments = Moments(*(torch.as_tensor(one, dtype=torch.float64).to(device) for one in values))
         self.ensembles = {name: Ensemble.from_state(value, device) for name, value in saved["ensembles"].items()}
         self.tuning, self.mass = saved["tuning"], saved["mass"]
+        if self.ladder:
+            self.ladder.resume(saved["ladder"])
         sums = [saved["sums"].get(name, 0.0) for name in SUMS]
         self.sums, self.row_start = torch.tensor(sums, dtype=torch.float64, device=device), tuple(saved["row_start"])
+        steps, points = self.kernel.steps, max(self.kernel.points, 1)
+        work = saved.get("work") or [self.cycle * steps, self.row_start[0] * steps, self.cycle * points]
+        self.steps, self.steps_before, self.points = work
         self.accepted_before = saved["accepted"] - int(saved["sums"].get("accepted", 0))
         self.compiled = saved.get("compiled", False)
         if saved.get("unfinished"):
@@ -316,6 +333,8 @@ class Chain:
         if not self.compiled:
             return
         try:
+            if self.together and self.ladder:
+                raise CannotCompile("trajectories whose length is tuned are not compiled")
             if self.together:
                 self._compile_cycle()
             else:
@@ -370,6 +389,7 @@ class Chain:
         index, looked_at = self.cycle, bool(self.plan.trace)
         looked_at = looked_at and (not self.plan.trace_cycles or index + 1 in self.plan.trace_cycles)
         draws = self.plan.draws_after(index + 1)
+        before = self.theta if self.ladder and index < self.plan.burn_in else None
         self.clock = time.perf_counter()
         self.signals.arm()
         if looked_at or self.cycle_graph is None:
@@ -393,8 +413,9 @@ class Chain:
             self.moments = (self.moments or Moments.none(theta)).counting(theta, 1.0)
         self.proposed += self.chains
         self.cycle += 1
+        self.steps, self.points = self.steps + self.kernel.steps, self.points + max(self.kernel.points, 1)
         if self.cycle <= self.plan.burn_in:
-            self._adapt(probabilities)
+            self._adapt(probabilities, before)
         self.seconds, self.clock = self.spent, None
         return traced(done.trace) if looked_at else []
 
@@ -435,9 +456,13 @@ class Chain:
         evaluate(self.kernel, self.potential, state)
         return state
 
-    def _adapt(self, probability: Tensor) -> None:
-        """Between trajectories of the burn-in: tune the step size, estimate the mass."""
-        if self.plan.tune is not None:
+    def _adapt(self, probability: Tensor, before: Tensor | None) -> None:
+        """Between trajectories of the burn-in: tune the step size and the length, estimate the mass."""
+        if self.ladder:
+            move = (self.theta - before).double().square() * cast(self.kernel.mass, self.theta.double())
+            self.ladder.saw(self.cycle - 1, probability, float(move.sum(-1).mean()))
+            self.kernel = replace(self._tuned(), mass=self.mass)
+        elif self.plan.tune is not None:
             miss = probability.cpu().nan_to_num() - self.plan.tune
             gain = self.cycle**-0.6
             self.tuning = self.tuning + gain * (miss.mean() if len(self.tuning) == 1 else miss)
@@ -446,6 +471,8 @@ class Chain:
             self._set_mass(self._estimated_mass(self.theta))
 
     def _tuned(self) -> Kernel:
+        if self.ladder:
+            return self.ladder.kernel(self.cycle)
         if self.plan.tune is None:
             return self.base
         factor = self.tuning.exp()
@@ -496,7 +523,8 @@ class Chain:
 
     def _observer(self, state: State, index: int, group: range, trace: list[dict]):
         """Record a traced cycle: log MH with a minibatch U in place of the exact one, U a datum, temperature."""
-        kernel, potential, begun = self.kernel, self.potential, state.potential
+        kernel, potential = self.kernel, self.potential
+        begun = potential.potential(state.theta) if kernel.partial else state.potential
         inverse_mass, size = kernel.inverse_mass, max(potential.data_size, 1)
         estimate = getattr(potential, "estimate", None)
 
@@ -513,7 +541,7 @@ class Chain:
                     {
                         "cycle": index + 1,
                         "chain": chain,
-                        "step": index * kernel.steps + point,
+                        "step": self.steps + point,
                         "exact": int(exact),
                         "log_accept": log_mh[row],
                         "potential_per_datum": value[row] / size,
@@ -531,14 +559,16 @@ class Chain:
         """
         boundary = self.cycle % self.plan.log_every == 0
         plan, kernel, potential = self.plan, self.kernel, self.potential
-        first, began = self.row_start
+        _, began = self.row_start
         sums, size = dict(zip(SUMS, self.sums.tolist(), strict=True)), max(potential.data_size, 1)
         number = sums["number"] or math.nan
         finite = sums["finite"]
+        if kernel.partial:  # whose decisions know no U: that of the states at the row's end
+            sums["potential"] = number * self._potential_now()
         row = {
             "cycle": self.cycle,
-            "epoch": self.cycle * plan.epochs_per_cycle,
-            "step": self.cycle * kernel.steps,
+            "epoch": (self.steps / self.base.steps if self.ladder else self.cycle) * plan.epochs_per_cycle,
+            "step": self.steps,
             "potential": sums["potential"] / number,
             "potential_per_datum": sums["potential"] / number / size,
             "delta_potential": sums["delta_potential"] / finite if finite else math.nan,
@@ -547,18 +577,29 @@ class Chain:
             "accept_prob": sums["accept_prob"] / number,
             "accepted": sums["accepted"] / number,
             "not_finite": int(sums["not_finite"]),
+            **({"data_per_decision": sums["data"] / number} if kernel.partial else {}),
             "alive": sum(int(state.alive.sum()) for state in self.states),
             "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()),
+            **({"steps_per_cycle": kernel.steps} if self.ladder else {}),
             **self._temperatures(),
             **self._fit(),
             **self._predict(boundary),
         }
         row["seconds"] = self.seconds
-        row["steps_per_second"] = (self.cycle - first) * kernel.steps / max(self.seconds - began, 1e-9)
+        row["steps_per_second"] = (self.steps - self.steps_before) / max(self.seconds - began, 1e-9)
         if boundary:
             self.accepted_before += int(sums["accepted"])
             self.sums, self.row_start = torch.zeros_like(self.sums), (self.cycle, self.seconds)
+            self.steps_before = self.steps
         return row
+
+    def _potential_now(self) -> float:
+        """The mean of U over the chains that are alive, evaluated anew."""
+        energies = []
+        for number, state in enumerate(self.states):
+            energies.append(self.potential.potential(state.theta)[state.alive])
+            self.fits[number] = dict(getattr(self.potential, "fit", {}))
+        return float(torch.cat(energies).mean())
 
     def _temperatures(self) -> dict:
         """Kinetic mᵀM⁻¹m/d and configurational ⟨θ, ∇U⟩/d, means over chains; both should be T."""
@@ -717,7 +758,7 @@ def run(
     result.status = status
     result.draws = torch.stack(draws) if draws else None
     result.cycles, result.accepted, result.proposed = chain.cycle, chain.accepted, chain.proposed
-    result.gradients = chain.cycle * max(kernel.points, 1) * chain.share
+    result.gradients = chain.points * chain.share
     result.moments = chain.moments.values() if chain.moments else {}
     result.compiled, result.captured = chain.compiled, chain.captured
     if chain.unfinished:
@@ -770,4 +811,5 @@ def summed(record: Record, alive: Tensor) -> Tensor:
     changes = (record.delta_potential, record.delta_kinetic, record.log_accept)
     numbers = [torch.where(finite, value, 0.0).nan_to_num(neginf=0.0) for value in changes]
     numbers += [torch.where(use, value, 0.0) for value in (record.potential, record.accept_prob, record.accepted)]
-    return torch.stack([one.to(torch.float64) for one in (*numbers, use, finite, ~whole)]).sum(-1)
+    data = torch.where(use, record.data, 0.0)
+    return torch.stack([one.to(torch.float64) for one in (*numbers, use, finite, ~whole, data)]).sum(-1)

@@ -53,6 +53,8 @@ def why_eager(kernel: Kernel, potential) -> str | None:
         return "Gibbs updates between trajectories are not compiled"
     if kernel.random_direction:
         return "trajectories in a random direction are not compiled"
+    if kernel.partial:
+        return "decisions on a part of the data are not compiled"
     batches = kernel.batches
     if isinstance(batches, Minibatches) and batches.law == "shuffled" and (not batches.epochs or batches.extra):
         return "shuffled minibatches are compiled where a trajectory's are whole epochs"

@@ -9,7 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from sgmcmc.acceptance import ACCEPTANCES
+from sgmcmc import part
+from sgmcmc.acceptance import ACCEPTANCES, PARTIAL
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.momentum import REFRESHES
@@ -75,6 +76,9 @@ class Kernel:
     alpha: float = 0.0
     acceptance: str = "monitor"
     delta: float = 0.0
+    decision_batch: int = 100
+    epsilon: float = 0.05
+    sigma: float = 1.0
     gradient: str = "full"
     ends: str = "minibatch"
     batches: Minibatches | GradientNoise | None = None
@@ -82,6 +86,11 @@ class Kernel:
     rescaled: bool = False
     impossible: str | None = None  # why log MH cannot be had: it is −∞
     inexact: str | None = None  # why log MH, though finite, is not exact
+
+    @property
+    def partial(self) -> bool:
+        """Whether decisions are made on a part of the data, and so are not exact (``sgmcmc.part``)."""
+        return self.acceptance in PARTIAL
 
     @property
     def points(self) -> int:
@@ -192,6 +201,9 @@ def make_kernel(
     alpha: float | None = None,
     acceptance: str | None = None,
     delta: float | None = None,
+    decision_batch: int | None = None,
+    epsilon: float | None = None,
+    sigma: float | None = None,
     gradient: str | None = None,
     ends: str = "minibatch",
     minibatches: str = "independent",
@@ -201,7 +213,8 @@ def make_kernel(
 ) -> Kernel:
     """The kernel of a sampler of the table (or of a row of one's own), with what is given put in.
 
-    ``step_size`` is h; a sequence gives one a chain. ``alpha`` defaults to .9, ``delta`` to .05.
+    ``step_size`` is h; a sequence gives one a chain. ``alpha`` defaults to .9, ``delta`` to .05, and of decisions on
+    a part of the data ``decision_batch`` to 100, ``epsilon`` to .05, ``sigma`` to 1.
     Raises SettingError, naming the reason, for a trajectory that is to be corrected but whose acceptance
     probability is not exact, for momentum that would never be refreshed, and for impossible numbers.
     """
@@ -246,6 +259,9 @@ def make_kernel(
         alpha=0.9 if alpha is None else alpha,
         acceptance=acceptance,
         delta=0.05 if delta is None else delta,
+        decision_batch=100 if decision_batch is None else decision_batch,
+        epsilon=0.05 if epsilon is None else epsilon,
+        sigma=1.0 if sigma is None else sigma,
         gradient=gradient,
         ends=ends,
         schedule=schedule,
@@ -281,6 +297,8 @@ def make_kernel(
             acceptance,
             f"the acceptance probability would not be exact, because {reason}; use sampler.acceptance=monitor",
         )
+    if kernel.partial:
+        part.check(kernel, potential)
     return kernel
 
 

@@ -32,6 +32,7 @@ def sample(
     beta=None,
     b=None,
     tune: float | None = None,
+    trajectory: bool = False,
     initial: Tensor | None = None,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
@@ -43,8 +44,9 @@ def sample(
     ``potential`` is a class with three methods (see ``sgmcmc.potentials``) or just U as a function of one θ
     ``[dim]`` (then give ``dim``; its gradient is made by ``torch.func``). ``steps`` is the length of a
     trajectory (10, or 1 where the sampler has just one). Friction is γ (``friction``, 1 by default), e^{−γh}
-    (``momentum_decay``), or AMAGOLD's ``beta`` or ``b``. ``initial`` is ``[chains, dim]``. ``policies`` are those of
-    ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``, ``batch_size``, ``temperature``, ….
+    (``momentum_decay``), or AMAGOLD's ``beta`` or ``b``. ``initial`` is ``[chains, dim]``. ``tune`` and
+    ``trajectory`` are those of ``Plan``, ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``,
+    ``refresh``, ``gradient``, ``batch_size``, ``temperature``, ….
     Raises SettingError, one sentence, for what cannot work.
     """
     if not hasattr(potential, "potential"):
@@ -64,7 +66,9 @@ def sample(
         **policies,
     )
     random = Random(seed, device)
-    plan = Plan(cycles=cycles, burn_in=burn_in, thin=thin, tune=tune, log_every=max(1, cycles // 100))
+    plan = Plan(
+        cycles=cycles, burn_in=burn_in, thin=thin, tune=tune, trajectory=trajectory, log_every=max(1, cycles // 100)
+    )
 
     def begin() -> Tensor:
         theta = potential.initial(chains, random) if initial is None else initial

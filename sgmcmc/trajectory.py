@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from sgmcmc import acceptance, flows, momentum
+from sgmcmc import acceptance, flows, momentum, part
 from sgmcmc.data.minibatches import Blocks
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential, potential_and_gradient
@@ -40,9 +40,9 @@ class State:
     """What a chain is between trajectories; every row is a chain.
 
     ``potential`` (float64) and ``gradient`` (the full one, where the kernel uses it at the start) belong to
-    ``theta``: after an acceptance they are the end's, after a rejection the start's. ``sign`` and
-    ``log_abs`` are the persistent uniform v. A chain that is not ``alive`` has diverged under ``monitor``
-    and stays where it was.
+    ``theta``: after an acceptance they are the end's, after a rejection the start's. Decisions on a part of the data
+    need no U: it is NaN where no gradient brought it. ``sign`` and ``log_abs`` are the persistent uniform v. A chain
+    that is not ``alive`` has diverged under ``monitor`` and stays where it was.
     """
 
     theta: Tensor  # [chains, dim]
@@ -65,7 +65,8 @@ class State:
 class Record:
     """What one trajectory did, ``[chains]`` float64 each (``accepted`` bool, ``proposal`` positions).
 
-    ``accept_prob`` is min(1, MH). Under ``monitor`` every finite end is accepted.
+    ``accept_prob`` is min(1, MH), under ``barker`` MH/(1 + MH). Under ``monitor`` every finite end is accepted. Of a
+    decision on a part of the data ``delta_potential`` and ``log_accept`` are its estimates, ``accept_prob`` is 0 or 1.
     """
 
     potential: Tensor  # exact U of the state after the decision
@@ -75,6 +76,7 @@ class Record:
     accept_prob: Tensor
     accepted: Tensor
     proposal: Tensor  # θ_L of the proposal, [chains, dim]
+    data: Tensor  # how many data the decision was made on
 
 
 @dataclass
@@ -130,7 +132,7 @@ def evaluate(kernel: Kernel, potential: Potential, state: State) -> None:
     if _full_at(kernel, 0) and kernel.word.kicks_at_both_ends:
         state.potential, state.gradient = potential_and_gradient(potential, state.theta)
     else:
-        state.potential, state.gradient = potential.potential(state.theta), None
+        state.potential, state.gradient = _exact(kernel, potential, state.theta), None
 
 
 def segment(
@@ -236,7 +238,7 @@ def run_trajectory(
     else:
         backwards = random.uniform("direction", index, chains)[:, 0] < 0.5
         begun, end, energy = _both_ways(kernel, potential, state, random, index, chains, backwards, *arguments)
-    return _decide(kernel, state, begun, end, energy, random, index, chains)
+    return _decide(kernel, potential, state, begun, end, energy, random, index, chains)
 
 
 def _both_ways(kernel, potential, state, random, index, chains, backwards, *arguments):
@@ -307,15 +309,27 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
             under_way.places[way] = Place(way, point, theta, m, begun, energy)
             under_way.reached()
     if end_potential is None:
-        end_potential = potential.potential(theta)
+        end_potential = _exact(kernel, potential, theta)
     end = State(theta, m, end_potential, end_gradient, state.sign, state.log_abs, state.alive)
     return begun, end, energy
 
 
-def _decide(kernel, state, begun, end, energy, random, index, chains):
+def _exact(kernel: Kernel, potential: Potential, theta: Tensor) -> Tensor:
+    """U, or NaN where it is not needed."""
+    if kernel.partial:
+        return torch.full((len(theta),), torch.nan, dtype=torch.float64, device=theta.device)
+    return potential.potential(theta)
+
+
+def _decide(kernel, potential, state, begun, end, energy, random, index, chains):
     """Accept or not; what is not accepted goes back to θ_0 with the negated starting momentum."""
-    delta_potential = end.potential - state.potential
-    finite = torch.isfinite(end.potential) & torch.isfinite(energy)
+    if kernel.partial:
+        decision = part.decide(kernel, potential, state.theta, end.theta, energy, random, index + 1, chains)
+        delta_potential, data = decision.delta_potential, decision.data
+    else:
+        delta_potential = end.potential - state.potential
+        data = torch.full_like(delta_potential, potential.data_size)
+    finite = torch.isfinite(delta_potential if kernel.partial else end.potential) & torch.isfinite(energy)
     if kernel.impossible:
         log_mh = torch.full_like(delta_potential, -torch.inf)
     else:
@@ -324,10 +338,18 @@ def _decide(kernel, state, begun, end, energy, random, index, chains):
     sign, log_abs, alive = state.sign, state.log_abs, state.alive
     if kernel.acceptance == "metropolis":
         accepted = acceptance.metropolis(log_mh, random.uniform("decision", index + 1, chains)[:, 0])
+    elif kernel.acceptance == "barker":
+        accepted = acceptance.barker(log_mh, random.uniform("decision", index + 1, chains)[:, 0])
+    elif kernel.partial:
+        accepted = decision.accepted & finite
     elif kernel.acceptance == "persistent_uniform":
         accepted, sign, log_abs = acceptance.persistent_uniform(log_mh, sign, log_abs, kernel.delta)
     else:
         accepted = alive = alive & finite & torch.isfinite(end.momentum).all(-1)
+    if kernel.partial:
+        accept_prob = accepted.to(log_mh)
+    else:
+        accept_prob = log_mh.sigmoid() if kernel.acceptance == "barker" else log_mh.clamp(max=0).exp()
     column = accepted[:, None]
     new = State(
         theta=torch.where(column, end.theta, state.theta),
@@ -343,9 +365,10 @@ def _decide(kernel, state, begun, end, energy, random, index, chains):
         delta_potential=delta_potential,
         delta_kinetic=energy,
         log_accept=log_mh,
-        accept_prob=log_mh.clamp(max=0).exp(),
+        accept_prob=accept_prob,
         accepted=accepted,
         proposal=end.theta,
+        data=data,
     )
     return new, record
 

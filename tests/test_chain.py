@@ -12,6 +12,7 @@ from conftest import LIMIT, FourParts, z_score
 from sgmcmc import flows
 from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, MASS_BATCHES, Chain, Plan, run
 from sgmcmc.data import Dataset
+from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import MLP
 from sgmcmc.potentials.analytic import Gaussian, Quartic
@@ -725,3 +726,69 @@ def test_networks_run_as_one_chain_at_a_time_would():
         for index in range(4):
             state, _ = run_trajectory(alone, target, state, random, index, range(chain, chain + 1))
             torch.testing.assert_close(result.draws[index, chain], state.theta[0], rtol=1e-12, atol=1e-12)
+
+
+# ---- the length of trajectories, chosen in the burn-in
+
+
+def laddered(chains=50, burn_in=120):
+    potential = Gaussian(5, noise=1.0)
+    kernel = make_kernel("amagold", potential, 0.3, steps=4, friction=Friction("beta", 0.25), dtype=F64)
+    random = Random(8)
+    plan = Plan(300, burn_in=burn_in, trajectory=True)
+    return Chain(kernel, potential, plan, random, chains, lambda: potential.exact(chains, random))
+
+
+def test_a_ladder_goes_on_bit_for_bit_inside_and_after_the_burn_in():
+    whole = laddered()
+    whole.begin()
+    saved, seen = {}, []
+    for cycle in range(160):
+        if cycle in (5, 47, 111, 130):
+            saved[cycle] = whole.checkpoint()
+        seen.append((whole.kernel.steps, whole.kernel.step_size))
+        whole.advance()
+    assert {steps for steps, _ in seen} == {4, 2, 1}
+    assert len(set(seen[120:])) == 1 and seen[120][0] in (1, 2, 4)  # frozen
+    assert len({size for _, size in seen[:120]}) > 100
+    assert whole.steps == sum(steps for steps, _ in seen) == whole.row()["step"]
+    for cycle, state in saved.items():
+        again = laddered()
+        again.resume(state)
+        for _ in range(cycle, 160):
+            again.advance()
+        assert torch.equal(again.theta, whole.theta), cycle
+        assert again.steps == whole.steps and again.kernel.step_size == whole.kernel.step_size
+
+
+def test_a_ladder_tunes_every_rung_to_its_acceptance_and_takes_the_best():
+    chain = laddered(chains=400, burn_in=220)
+    chain.begin()
+    accepted = {}
+    for cycle in range(220):
+        rung = chain.ladder.rung(cycle)
+        before = chain.theta
+        chain.advance()
+        accepted.setdefault(rung, []).append(float((chain.theta != before).any(-1).double().mean()))
+    ladder = chain.ladder
+    for number, (_, target) in enumerate(ladder.rungs):
+        assert abs(sum(accepted[number][-8:]) / 8 - target) < 0.12
+    rates = [jump / cost for jump, cost in zip(ladder.jumps, ladder.costs, strict=True)]
+    assert ladder.rung(220) == rates.index(max(rates))
+    assert ladder.costs == [5.0] * 3 + [3.0] * 3 + [2.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"steps": 1}, "tune.trajectory"),
+        ({"acceptance": "monitor"}, "tune.trajectory"),
+        ({"steps": 64}, "burn_in"),
+    ],
+)
+def test_a_ladder_that_cannot_stand_is_refused(settings, named):
+    target, random = Gaussian(2), Random(1)
+    kernel = make_kernel("hmc", target, 0.1, **{"steps": 4, **settings})
+    with pytest.raises(SettingError) as error:
+        Chain(kernel, target, Plan(200, burn_in=120, trajectory=True), random, 2, lambda: target.exact(2, random))
+    assert error.value.setting == named

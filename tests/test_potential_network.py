@@ -122,7 +122,7 @@ def test_averaged_views_against_brute_force(digits):
     assert potential.views == 3 and potential.inexact is None
     assert potential.potential(theta).item() == pytest.approx(brute_force(potential, model, theta, frozen), rel=1e-12)
     view, image = 2, 17  # one index of a minibatch: the N-fold gradient of that view of that image
-    alone = potential.estimate(theta, torch.tensor([[image * 3 + view]])) - potential._prior(theta)
+    alone = potential.estimate(theta, torch.tensor([[image * 3 + view]])) - potential.prior(theta)
     shown = digits.normalise(augment(digits.inputs[image][None], frozen[image, view].view(1).long())).double()
     logits = functional_call(model, potential.state_dict(theta), (shown,))
     assert alone.item() == pytest.approx(60 * F.cross_entropy(logits, digits.targets[image][None]).item(), rel=1e-12)
@@ -215,7 +215,7 @@ def test_prior_differences_are_exact_in_float32(digits):
     theta = torch.full((1, potential.dim), 1000.0)
     moved = theta.clone()
     moved[0, 0] += 2e-3
-    difference = (potential._prior(moved) - potential._prior(theta)).item()
+    difference = (potential.prior(moved) - potential.prior(theta)).item()
     assert difference == pytest.approx((moved.double().square() - theta.double().square()).sum().item() / 4, rel=1e-6)
 
 
@@ -350,7 +350,7 @@ def test_predict(digits):
     assert probabilities.shape == (1, 60, 10) and probabilities.dtype == torch.float64
     torch.testing.assert_close(probabilities.sum(2), torch.ones(1, 60, dtype=torch.float64))
     nll = -probabilities[0, torch.arange(60), digits.targets].log().sum()
-    assert (nll + potential._prior(theta)).item() == pytest.approx(potential.potential(theta).item(), abs=1e-3)
+    assert (nll + potential.prior(theta)).item() == pytest.approx(potential.potential(theta).item(), abs=1e-3)
     torch.testing.assert_close(potential.predict(theta, digits.take(torch.arange(60))), probabilities)
     # other data are normalised as the training data are, whatever they say
     other = Dataset(digits.inputs, digits.targets, 10, digits.mean + 1, digits.std, digits.scale)

@@ -9,10 +9,13 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments.tables import findings
+from experiments.tables import findings, minibatch_mh, trajectory
 from experiments.tables.common import Run
-from sgmcmc.potentials.analytic import DoubleWell
+from sgmcmc.kernel import Friction, make_kernel
+from sgmcmc.potentials.analytic import DoubleWell, Gaussian
+from sgmcmc.potentials.regression import GeneratedLogistic
 from sgmcmc.random import Random
+from sgmcmc.trajectory import run_trajectory, start
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from figures import finding_clustering as clustering  # noqa: E402
@@ -102,3 +105,39 @@ def test_a_gain_is_over_the_fresh_uniform_at_the_same_step_and_decay():
     table = clustering.of_case(pd.DataFrame(rows), "heart", None, "OBABO", 1)
     assert table.gain.tolist() == [2.5]
     assert table.gain_error.tolist() == pytest.approx([2.5 * 0.1 * 2**0.5])
+
+
+def test_the_noise_of_a_trajectory_is_that_of_its_kicks():
+    """The closed forms of OBABO, ABOBA and BAOAB, and log MH itself on a Gaussian whose momenta noise hardly heats."""
+    target, h, L = Gaussian(200, noise=1.0), 0.02, 12
+    c = math.exp(-0.5 * h)
+    factors = {"ggmc": (1 + c) / 2 * (L - 1) + 0.5, "amagold": (1 + c) / 2 * L, "baoab": L - 0.5}
+    for name, factor in factors.items():
+        settings = {"steps": L, "friction": Friction("gamma", 0.5), "refresh": "full", "acceptance": "metropolis"}
+        kernel = make_kernel(name, target, h, dtype=torch.float64, **settings)
+        assert trajectory.noise_sum(kernel) == pytest.approx(factor * h**2, rel=1e-12)
+        variance = trajectory.noise_trace(target, None, None, None) * factor * h**2
+        random, chains = Random(6), range(3000)
+        state = start(kernel, target, target.exact(3000, random), random, chains)
+        found = trajectory.measured(run_trajectory(kernel, target, state, random, 1, chains)[1].log_accept.numpy())
+        assert abs(found["mean"] + variance / 2) < 6 * found["mean_error"]
+        assert found["sd"] == pytest.approx(variance**0.5, rel=6 / (2 * 3000) ** 0.5)
+
+
+def test_the_noise_of_minibatches_is_that_of_one_datum_over_their_size():
+    target = GeneratedLogistic(300, 3)
+    theta = target.initial(20, Random(1))
+    whole = torch.stack([target.gradient(theta, torch.full((20, 1), i)) for i in range(300)]).double()
+    exact = float(whole.var(0, correction=0).sum(-1).mean())
+    for batch in (10, 40):
+        estimate = trajectory.noise_trace(target, theta, Random(2), batch)
+        assert estimate == pytest.approx(exact / batch, rel=0.15)  # 2,000 minibatches: six of its errors
+
+
+def test_the_truth_of_a_plane_and_the_spread_of_its_draws():
+    truth = minibatch_mh.truth_of_plane(Gaussian(2, [0.25, 0.5], mean=[1.0, -0.5]))
+    assert truth.mean == pytest.approx([1, -0.5], abs=1e-9)
+    assert truth.deviation**2 == pytest.approx([0.25, 0.5], abs=1e-9)
+    draws = truth.mean + truth.deviation * 1.2 * np.random.default_rng(1).normal(size=(500, 30, 2))
+    each = minibatch_mh.spread(draws, truth.mean, truth.deviation)
+    assert abs(each.mean() - 0.44) < 6 * each.std() / 30**0.5

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.tables import amagold, amagold_networks, findings, ggmc, neal, networks, note, theorem2
+from experiments.tables import (
+    amagold,
+    amagold_networks,
+    findings,
+    ggmc,
+    minibatch_mh,
+    neal,
+    networks,
+    note,
+    theorem2,
+    trajectory,
+)
 from experiments.tables.common import Joined, Maker, Run
 
-TABLES: dict[str, tuple[str, Maker]] = {
-    name: table
-    for source in (ggmc, amagold, amagold_networks, neal, note, findings, theorem2, networks)
-    for name, table in source.TABLES.items()
-}
+SOURCES = (ggmc, amagold, amagold_networks, neal, note, findings, theorem2, minibatch_mh, trajectory, networks)
+TABLES: dict[str, tuple[str, Maker]] = {name: table for source in SOURCES for name, table in source.TABLES.items()}
 EXPERIMENTS = tuple(dict.fromkeys(experiment for experiment, _ in TABLES.values()))
 
 

@@ -14,8 +14,10 @@ standard deviation of the artificial gradient noise; ``inexact`` [None], why U i
 ``views`` [1]; ``together`` [True], whether many chains go in one tensor; ``moves`` [None], a boolean ``[dim]``,
 False for coordinates that only ``gibbs`` changes; ``exact(chains, random, temperature)``;
 ``potential_and_gradient(theta)``; ``gibbs(theta, temperature, random, trajectory, chains)``;
-``predict(theta, inputs)``; ``estimate(theta, batch)``, U from a minibatch; ``capturable`` [False], whether the gradient
-of a minibatch is the same work on the device at every call, and may be replayed as a CUDA graph.
+``predict(theta, inputs)``; ``estimate(theta, batch)``, U from a minibatch; ``losses(theta, batch)``, the terms of the
+sum over data, ``[chains, B]`` float64, and ``prior(theta)``, the rest of U, ``[chains]`` float64: where both are there,
+decisions can be made on a part of the data; ``capturable`` [False], whether the gradient of a minibatch is the same
+work on the device at every call, and may be replayed as a CUDA graph.
 """
 
 from __future__ import annotations

@@ -367,7 +367,7 @@ class NetworkPotential:
 
     # U and its gradient
 
-    def _prior(self, theta: Tensor) -> Tensor:
+    def prior(self, theta: Tensor) -> Tensor:
         """−log p(θ), ``[1]`` float64. Squared in float64: both ends' are near d/2, and only their difference counts."""
         return 0.5 * (self._precision * theta.double().square()).sum(1) + self._normaliser
 
@@ -392,7 +392,7 @@ class NetworkPotential:
         """U(θ) over all training data, ``[1]`` float64."""
         self._load(theta)
         with _full_precision():
-            return self._prior(theta) + self._likelihood(backward=False)
+            return self.prior(theta) + self._likelihood(backward=False)
 
     def potential_and_gradient(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """U(θ) ``[1]`` float64 and ∇U(θ) ``[1, dim]`` in one pass over all training data."""
@@ -400,7 +400,7 @@ class NetworkPotential:
         torch.mul(self._position, self._precision_cast, out=self._slope)
         with torch.enable_grad(), _full_precision():
             likelihood = self._likelihood(backward=True)
-        return self._prior(theta) + likelihood, self._slope[None].to(theta.dtype, copy=True)
+        return self.prior(theta) + likelihood, self._slope[None].to(theta.dtype, copy=True)
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
         """∇U(θ) ``[1, dim]``; of a batch ``[1, B]`` of indices in [0, N·views), the estimate N/B Σ ∇nll + prior's."""
@@ -417,7 +417,16 @@ class NetworkPotential:
         """U(θ) from a batch of indices ``[1, B]``, ``[1]`` float64: N/B Σ nll + the prior's, and so noisy."""
         self._load(theta)
         nll = self._nll(batch[0]).sum(dtype=torch.float64)
-        return self._prior(theta) + nll * (self.data_size / batch.shape[1])
+        return self.prior(theta) + nll * (self.data_size / batch.shape[1])
+
+    @torch.no_grad()
+    def losses(self, theta: Tensor, batch: Tensor) -> Tensor:
+        """−log p(y_i | x_i, θ) of the data ``batch`` ``[1, B]``, a mean over frozen views, ``[1, B]`` float64."""
+        self._load(theta)
+        index = batch[0][:, None] * self.views + torch.arange(self.views, device=batch.device)
+        with _full_precision():
+            nll = torch.cat([self._nll(part) for part in index.flatten().split(self.evaluation_batch)])
+        return nll.double().view(1, -1, self.views).mean(-1)
 
     # predictions
 

@@ -11,19 +11,16 @@ if every datum is equally likely to be drawn. Each chain has its own batch; all 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from scipy.special import gammaincinv, gammaln
 from torch import Tensor
 
+from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials.analytic import Constant, positive_temperature
 from sgmcmc.random import Random
-
-if TYPE_CHECKING:
-    from sgmcmc.data import Dataset
 
 _ENTRIES = 1 << 23  # of the [chains, N] matrix that is held at a time
 
@@ -41,6 +38,14 @@ class _Regression:
         targets = self._targets.like(coefficients, torch.float64)
         parts = coefficients.to(torch.float64).split(max(1, _ENTRIES // self.data_size))
         return torch.cat([loss(part @ design.T, targets).sum(-1) for part in parts])
+
+    def _losses(self, coefficients: Tensor, batch: Tensor, loss) -> Tensor:
+        """loss(x_i · coefficients, y_i) of the data ``batch`` ``[chains, B]``, ``[chains, B]`` float64."""
+        design = self._design.like(coefficients, torch.float64)
+        targets = self._targets.like(coefficients, torch.float64)
+        rows = design.index_select(0, batch.flatten()).view(*batch.shape, -1)
+        values = torch.bmm(rows, coefficients.to(torch.float64).unsqueeze(-1)).squeeze(-1)
+        return loss(values, targets.index_select(0, batch.flatten()).view_as(values))
 
     def _sum_slopes(self, coefficients: Tensor, batch: Tensor | None, slope) -> Tensor:
         """Σ_i slope(x_i · coefficients, y_i) x_i, or its estimate from ``batch``, ``[chains, p]``."""
@@ -99,7 +104,15 @@ class LogisticRegression(_Regression):
 
     def potential(self, theta: Tensor) -> Tensor:
         """U = Σ_i log(1 + exp(∓theta · x_i)) + |theta|²/(2 v) + (dim/2) log(2πv), ``[chains]`` float64."""
-        return self._sum_losses(theta, _cross_entropy) + _normal_energy(theta, self.prior_variance)
+        return self._sum_losses(theta, _cross_entropy) + self.prior(theta)
+
+    def prior(self, theta: Tensor) -> Tensor:
+        """|theta|²/(2 v) + (dim/2) log(2πv), ``[chains]`` float64."""
+        return _normal_energy(theta, self.prior_variance)
+
+    def losses(self, theta: Tensor, batch: Tensor) -> Tensor:
+        """log(1 + exp(∓theta · x_i)) of the data ``batch`` ``[chains, B]``, ``[chains, B]`` float64."""
+        return self._losses(theta, batch, _cross_entropy)
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
         """Σ_i (P(1 | x_i) − y_i) x_i + theta/v, or its minibatch estimate."""
@@ -115,7 +128,7 @@ class LogisticRegression(_Regression):
             logit = part @ design.T
             losses.append(_cross_entropy(logit, targets).sum(-1))
             slopes.append(_excess(logit, targets) @ design)
-        energy = torch.cat(losses) + _normal_energy(theta, self.prior_variance)
+        energy = torch.cat(losses) + self.prior(theta)
         return energy, torch.cat(slopes) + theta / self.prior_variance
 
     def predict(self, theta: Tensor, inputs: Tensor) -> Tensor:
@@ -136,6 +149,29 @@ def _cross_entropy(logit: Tensor, y: Tensor) -> Tensor:
 def _excess(logit: Tensor, y: Tensor) -> Tensor:
     """Its derivative: the probability of class 1 minus y."""
     return torch.sigmoid(logit) - y
+
+
+class GeneratedLogistic(LogisticRegression):
+    """Logistic regression on ``size`` data of its own, where a set of any size is wanted.
+
+    x ~ N(0, I) with ``features`` columns, P(y = 1 | x) = 1/(1 + exp(−beta · x)), beta ~ N(0, I), from the "split"
+    numbers of seed 2020.
+    """
+
+    def __init__(self, size: int = 10_000, features: int = 10, prior_variance: float = 100.0):
+        if min(size, features) < 1:
+            raise SettingError("size, features", (size, features), "must be at least 1")
+        random = Random(2020)
+        inputs = random.normal("split", 0, 1, size, features, torch.float64)[0]
+        beta = random.normal("split", 1, 1, 1, features, torch.float64)[0, 0]
+        targets = (random.uniform("split", 2, size)[:, 0] < (inputs @ beta).sigmoid()).to(torch.int64)
+        super().__init__(Dataset(inputs, targets, 2), prior_variance)
+        self.beta = beta
+
+    def initial(self, chains: int | range, random: Random) -> Tensor:
+        """Normals of standard deviation 10/√N about (0, beta), wider than the posterior."""
+        centre = torch.cat((torch.zeros(1, dtype=torch.float64), self.beta))
+        return centre + 10 / math.sqrt(self.data_size) * super().initial(chains, random)
 
 
 class LinearRegression(_Regression):
@@ -163,7 +199,16 @@ class LinearRegression(_Regression):
         """U = |y − X theta|²/(2 σ²) + |theta|²/(2 v) + (N/2) log(2πσ²) + (dim/2) log(2πv), ``[chains]`` float64."""
         squares = self._sum_losses(theta, lambda mean, y: (mean - y) ** 2)
         constant = self.data_size / 2 * math.log(2 * math.pi * self.noise_variance)
-        return squares / (2 * self.noise_variance) + constant + _normal_energy(theta, self.prior_variance)
+        return squares / (2 * self.noise_variance) + constant + self.prior(theta)
+
+    def prior(self, theta: Tensor) -> Tensor:
+        """|theta|²/(2 v) + (dim/2) log(2πv), ``[chains]`` float64."""
+        return _normal_energy(theta, self.prior_variance)
+
+    def losses(self, theta: Tensor, batch: Tensor) -> Tensor:
+        """(y_i − x_i · theta)²/(2 σ²) + ½ log(2πσ²) of the data ``batch`` ``[chains, B]``, ``[chains, B]`` float64."""
+        squares = self._losses(theta, batch, lambda mean, y: (mean - y) ** 2)
+        return squares / (2 * self.noise_variance) + math.log(2 * math.pi * self.noise_variance) / 2
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
         """Xᵀ(X theta − y)/σ² + theta/v, or its minibatch estimate."""

@@ -1,0 +1,149 @@
+"""How long may a trajectory be? The mean and the variance of log MH under gradient noise, by theory and as measured.
+
+Let ∇Ũ = ∇U + ξ at the gradient points, ξ of mean 0 and covariance Σ, independent from point to point. Between two
+points U changes by h (v · (∇U + ∇U')/2) but for O(h³), v = M⁻¹ m the velocity of the drift; a kick of duration w from m
+to m' = m − w (∇U + ξ) has ΔK = −w (∇U + ξ) · M⁻¹ (m + m')/2. In ΔU + Σ ΔK what has ∇U cancels but for the splitting's
+error, which does not grow with L, and what is left is
+
+    log MH = (1/T) Σ_kicks w ξ · M⁻¹ (m + m')/2.
+
+The m of a point's first kick does not know ξ, so w ξ · M⁻¹ m has mean 0, and variance w² T tr(M⁻¹Σ) with m ~ N(0, T M).
+What ξ itself does to m' and to the later kicks of its point has the mean −½ of that variance. Kicks k and l of one
+point with refreshes between them, of momentum decay c in all, share ξ and have momenta of correlation c. So
+
+    Var log MH = V = (tr(M⁻¹Σ)/T) Σ_points Σ_k Σ_l w_k w_l c_kl,     E log MH = −V/2,
+
+as E MH = 1 demands of a normal. With whole steps h and a decay c a step V is tr(M⁻¹Σ)/T times h² (1 + c)/2 L for
+ABOBA, h² ((1 + c)/2 (L − 1) + ½) for OBABO. For minibatches of B of N data Σ = (N²/B) Cov_i ∇ℓ_i, about N/B times the
+Hessian H of U in a well-specified model: V ≈ L h² (N/B) tr(M⁻¹H). A trajectory as long as the posterior is wide,
+L h ≈ √(M/H), with V = 1 takes L B ≈ N dim: dim passes over the data, whatever B, L and h are.
+
+Acceptance is 2 Φ(−√V/2), and the squared jump a gradient goes with V times that: it is largest at V = 5.7, an
+acceptance of .23, for every L.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from experiments.build import build
+from experiments.tables.amagold import groups
+from experiments.tables.common import Run, of_each, standard_error
+from experiments.tables.findings import autocorrelation_time
+from sgmcmc.kernel import Friction, Kernel, make_kernel
+from sgmcmc.trajectory import run_trajectory, start
+
+WORDS = ("ggmc", "amagold")
+PAIRS = 100  # minibatches at a position that the noise is measured with
+GROUPS = 10  # of chains, for the errors of standard deviations
+
+
+def noise_sum(kernel: Kernel) -> float:
+    """Σ_points Σ_k Σ_l w_k w_l c_kl of a trajectory's kicks."""
+    total = carried = 0.0
+    for op, number, _ in kernel.program(0, torch.float64, "cpu")[0]:
+        if op.letter == "A":
+            carried = 0.0
+        elif op.letter == "O":
+            carried *= float(number)
+        else:
+            total += float(number) * (float(number) + 2 * carried)
+            carried += float(number)
+    return total
+
+
+def noise_trace(potential, theta: Tensor, random, batch: int | None) -> float:
+    """tr Σ, a mean over the positions ``[chains, dim]``: ``noise``² dim, or of minibatches as they are drawn."""
+    if not potential.data_size:
+        return potential.noise**2 * potential.dim
+    together, found = getattr(potential, "together", True), []
+    for rows in [theta] if together else theta.split(1):
+        chains, whole = torch.arange(len(rows)), potential.gradient(rows).double()
+        for pair in range(PAIRS if together else PAIRS // len(theta) + 1):
+            index = random.integers("diagnostic", pair, 1, chains, batch, potential.data_size)[0]
+            found.append((potential.gradient(rows, index).double() - whole).square().sum(-1).mean())
+    return float(torch.stack(found).mean())
+
+
+def measured(log_mh: np.ndarray) -> dict:
+    """Mean and standard deviation of log MH, E MH, acceptance, with errors over independent trajectories."""
+    parts = np.array_split(log_mh, min(GROUPS, max(len(log_mh) // 4, 1)))
+    accept = np.minimum(log_mh, 0)
+    return {
+        "trajectories": len(log_mh),
+        "mean": float(log_mh.mean()),
+        "mean_error": standard_error(log_mh),
+        "sd": float(log_mh.std(ddof=1)),
+        "sd_error": standard_error([part.std(ddof=1) for part in parts]),
+        "mh": float(np.exp(log_mh).mean()),
+        "mh_error": standard_error(np.exp(log_mh)),
+        "acceptance": float(np.exp(accept).mean()),
+        "acceptance_error": standard_error(np.exp(accept)),
+    }
+
+
+def _energies(run: Run) -> Iterator[dict]:
+    """log MH of single trajectories from exact draws, or from those of the run: a row a word, length, step and batch.
+
+    The step sizes are the run's, lengths powers of 4 up to its own; momenta are fresh.
+    """
+    pieces, config = build(run.config), run.config
+    potential, random, dtype = pieces.potential, pieces.random, getattr(torch, config["dtype"])
+    together = getattr(potential, "together", True)
+    if hasattr(potential, "exact"):
+        theta = potential.exact(pieces.chains, random).to(dtype)
+    else:
+        draws = run.draws
+        theta = draws.flatten(0, 1)[:: max(1, draws.shape[0] * draws.shape[1] // 1000)].contiguous()
+    batch = config["batch_size"] if potential.data_size else None
+    trace = noise_trace(potential, theta[:40] if potential.data_size else theta, random, batch)
+    sizes = config["step_size"] if isinstance(config["step_size"], list) else [config["step_size"]]
+    lengths = [steps for steps in (1, 4, 16, 64) if steps <= config["steps_per_cycle"]]
+    for word in WORDS:
+        for size in sizes:
+            for steps in lengths:
+                friction = Friction("gamma", config["friction"])
+                policies = {"steps": steps, "friction": friction, "refresh": "full", "acceptance": "metropolis"}
+                kernel = make_kernel(word, potential, size, batch_size=batch, dtype=dtype, **policies)
+                values = []
+                for rows in [range(len(theta))] if together else [range(i, i + 1) for i in range(len(theta))]:
+                    some = theta[rows.start : rows.stop]
+                    state = start(kernel, potential, some, random, rows)
+                    _, record = run_trajectory(kernel, potential, state, random, 2**40 + steps, rows)
+                    values.append(record.log_accept)
+                log_mh = torch.cat(values).numpy()
+                variance = trace * noise_sum(kernel) / kernel.temperature
+                row = {"word": kernel.word.letters, "steps": steps, "step_size": size, "trace": trace}
+                yield row | {"predicted": math.sqrt(variance), **measured(log_mh[np.isfinite(log_mh)])}
+
+
+def _settings(run: Run) -> dict:
+    config = run.config
+    return {"target": config["model"]["name"], "dim": build(config).potential.dim, "batch": config["batch_size"]}
+
+
+def _efficiency(run: Run) -> Iterator[dict]:
+    """ESS a thousand gradients, where U at the end of a trajectory counts as one, a row a length and step size.
+
+    Of a run whose trajectories are chosen in the burn-in it is at what was chosen.
+    """
+    draws, metrics, auto = run.draws, run.metrics, run.config["tune"]["trajectory"] is not None
+    for size, chains, numbers in groups(run):
+        steps = int(metrics["steps_per_cycle"][-1]) if auto else run.config["steps_per_cycle"]
+        row = {"steps": steps, "step_size": float(metrics["step_size"][-1]) if auto else size, "auto": int(auto)}
+        part = draws[:, chains]
+        tau, error = autocorrelation_time(part, together=False)
+        ess = 1000 / (tau * (steps + 1))
+        moved = float((part[1:] != part[:-1]).any(-1).double().mean())
+        yield {**row, **numbers, "accepted": moved, "tau": tau, "ess": ess, "ess_error": ess * error / tau}
+
+
+TABLES = {
+    "finding_trajectory": ("finding_trajectory", of_each(_energies, _settings)),
+    "finding_trajectory_auto": ("finding_trajectory_auto", of_each(_efficiency, _settings)),
+}

@@ -1,0 +1,114 @@
+"""How long a trajectory, and how large its steps: ``tune.trajectory=auto`` tries and chooses in the burn-in.
+
+A rung is a number of steps L, from that of the kernel down by halves to 1, and an acceptance that the step size is
+tuned to (Robbins–Monro on log h). The burn-in is cut into equal spans: one to settle in, one a rung, and one in which
+the chosen rung is tuned on. Chosen is what moves farthest for what it costs,
+
+    E |M^½ (θ' − θ)|² / (1 + gradients),      gradients in passes over the data,
+
+over the second half of a rung's span; the 1 is the exact U at the end. Under gradient noise the variance of log MH goes
+with L h², and so does the squared jump a gradient: all L do alike but for U, which a long trajectory shares among more
+gradients, and the best acceptance is .23. With exact gradients it is .65 (Beskos et al. 2013).
+
+Of kept momentum the criterion sees a trajectory's own move alone. After the burn-in nothing changes any more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from sgmcmc.errors import SettingError
+from sgmcmc.kernel import Kernel
+
+ACCEPTANCES = (0.25, 0.5, 0.8)
+LEAST = 10  # cycles a span
+
+
+class Ladder:
+    """The rungs, what was seen of them (``tuning`` log factors on h ``[rungs, chains or 1]``), and the choice."""
+
+    def __init__(self, kernel: Kernel, burn_in: int, target: float | None, share: float):
+        lengths = [kernel.steps]
+        while lengths[-1] > 1:
+            lengths.append(lengths[-1] // 2)
+        targets = ACCEPTANCES if target is None else (target,)
+        self.rungs = [(steps, acceptance) for steps in lengths for acceptance in targets]
+        self.base, self.kinds = kernel, len(targets)
+        self.span = burn_in // (len(self.rungs) + 2)
+        if self.span < LEAST:
+            mend = f"tune.trajectory tries {len(self.rungs)} settings in it: give at least"
+            raise SettingError("burn_in", burn_in, f"{mend} {LEAST * (len(self.rungs) + 2)}, or fewer steps_per_cycle")
+        sizes = 1 if isinstance(kernel.step_size, float) else len(kernel.step_size)
+        self.tuning = torch.zeros(len(self.rungs), sizes, dtype=torch.float64)
+        self.jumps = [0.0] * len(self.rungs)
+        self.costs = [1 + with_steps(kernel, steps).points * share for steps, _ in self.rungs]
+
+    def rung(self, cycle: int) -> int:
+        """The number of the rung that the ``cycle``-th cycle, from 0, is run with."""
+        number = max(cycle // self.span - 1, 0)
+        if number < len(self.rungs):
+            return number
+        rates = [jump / cost for jump, cost in zip(self.jumps, self.costs, strict=True)]
+        return rates.index(max(rates))
+
+    def kernel(self, cycle: int) -> Kernel:
+        """What that cycle is run with."""
+        number = self.rung(cycle)
+        factor = self.tuning[number].exp()
+        size = self.base.step_size * (float(factor) if len(factor) == 1 else factor[:, None])
+        return with_steps(replace(self.base, step_size=size), self.rungs[number][0])
+
+    def saw(self, cycle: int, probability: Tensor, jump: float) -> None:
+        """Tune by the probabilities of acceptance ``[chains]`` of a cycle of the burn-in, and add up its jump."""
+        number, last = self.rung(cycle), len(self.rungs)
+        span, place = divmod(cycle, self.span)  # span 0: settling; 1, 2, …: the rungs; then the choice
+        if span <= 1:
+            count = cycle + 1
+        else:
+            count = place + 1 if span <= last else cycle + 1 - last * self.span
+        miss = probability.cpu().nan_to_num() - self.rungs[number][1]
+        self.tuning[number] += count**-0.6 * (miss.mean() if self.tuning.shape[1] == 1 else miss)
+        if 1 <= span <= last and place >= self.span // 2:
+            self.jumps[number] += jump
+        if 1 <= span < last and place == self.span - 1:
+            self._begin(number + 1)
+
+    def _begin(self, number: int) -> None:
+        """Where the tuning of a rung begins: at L h² of longer trajectories with its acceptance, or at the last h."""
+        like = number - self.kinds
+        if like < 0:
+            self.tuning[number] = self.tuning[number - 1]
+        else:
+            self.tuning[number] = self.tuning[like] + math.log(self.rungs[like][0] / self.rungs[number][0]) / 2
+
+    def values(self) -> dict:
+        """As a checkpoint holds it."""
+        return {"tuning": self.tuning.clone(), "jumps": list(self.jumps)}
+
+    def resume(self, values: dict) -> None:
+        """Continue from what ``values`` returned."""
+        self.tuning, self.jumps = values["tuning"].clone(), list(values["jumps"])
+
+
+def with_steps(kernel: Kernel, steps: int) -> Kernel:
+    """The kernel with trajectories of another length, of independent minibatches."""
+    kernel = replace(kernel, steps=steps)
+    exact_ends = 2 if kernel.ends == "exact" and kernel.gradient == "minibatch" else 0
+    points = kernel.points - exact_ends
+    return replace(kernel, batches=kernel.batches.with_points(points) if kernel.batches and points else None)
+
+
+def check(kernel: Kernel) -> None:
+    """Refuse what has no length to choose, or no acceptance to choose it by."""
+    setting = ("tune.trajectory", "auto")
+    if kernel.steps == 1:
+        raise SettingError(*setting, "a trajectory of 1 step has no other length: give more steps, or use tune.target")
+    if kernel.acceptance == "monitor" or kernel.impossible:
+        reason = kernel.impossible or "every end is taken: use sampler.acceptance=metropolis"
+        raise SettingError(*setting, f"there is nothing to choose by: {reason}")
+    if getattr(kernel.batches, "law", "independent") != "independent":
+        raise SettingError(*setting, "shuffled batches have one length; use sampler.minibatches=independent")

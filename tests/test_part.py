@@ -1,0 +1,189 @@
+"""Decisions on a part of the data: the correction, the estimate's error, and what is exact when all data are used.
+
+Frequencies of 40,000 independent decisions against closed forms: by chance a z-score passes ``LIMIT`` with probability
+4e-8.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from conftest import LIMIT, z_score
+from scipy.special import ndtr
+from scipy.stats import norm
+
+from sgmcmc import part, sample
+from sgmcmc.acceptance import PARTIAL, barker
+from sgmcmc.chain import Chain, Plan
+from sgmcmc.errors import SettingError
+from sgmcmc.kernel import make_kernel
+from sgmcmc.potentials.analytic import DoubleWell
+from sgmcmc.potentials.location import LocationMixture
+from sgmcmc.potentials.regression import GeneratedLogistic, LinearRegression
+from sgmcmc.random import Random
+
+F64, SIZE, CHAINS = torch.float64, 200, 40_000
+
+
+@pytest.mark.parametrize(("sigma", "error"), [(0.5, 5e-7), (0.8, 5e-7), (1.0, 5e-7), (1.2, 3e-5)])
+def test_a_normal_and_its_correction_are_logistic(sigma, error):
+    atoms, chances, said = part.correction(sigma)
+    assert chances.min() >= 0 and chances.sum() == pytest.approx(1, abs=1e-12)
+    assert atoms @ chances == pytest.approx(0, abs=1e-12)
+    x = np.linspace(-30, 30, 7001)  # between and beyond the points that it was fitted at
+    difference = np.abs(ndtr((x[:, None] - atoms) / sigma) @ chances - 1 / (1 + np.exp(-x))).max()
+    assert difference < error and said < error
+    assert atoms**2 @ chances + sigma**2 == pytest.approx(math.pi**2 / 3, rel=3e-3 if sigma > 1 else 1e-4)
+
+
+class Normals:
+    """U = θ Σ_i c_i, c the quantiles of a normal: the estimates from batches are as normal as can be."""
+
+    dim, data_size = 1, SIZE
+
+    def __init__(self, mean: float, spread: float):
+        c = torch.from_numpy(norm.ppf((np.arange(SIZE) + 0.5) / SIZE))
+        self.c = (mean + spread * c / c.std(correction=0)) / SIZE
+
+    def potential(self, theta):
+        return theta[:, 0].double() * self.c.sum()
+
+    def gradient(self, theta, batch=None):
+        return self.c.sum().to(theta).expand_as(theta)
+
+    def losses(self, theta, batch):
+        return theta.double() * self.c[batch]
+
+    def prior(self, theta):
+        return 0.0 * theta[:, 0].double()
+
+    def initial(self, chains, random):
+        return random.normal("start", 0, 1, chains, 1, F64)[0]
+
+
+def decided(target, temperature=1.0, kinetic=0.0, chains=CHAINS, **settings):
+    """The decisions on moves from 0 to 1."""
+    kernel = make_kernel("hmc", target, 0.1, temperature=temperature, **settings)
+    theta, some = torch.zeros(chains, 1, dtype=F64), torch.arange(chains)
+    energy = torch.full((chains,), kinetic, dtype=F64)
+    parts = [
+        part.decide(kernel, target, theta[rows], theta[rows] + 1, energy[rows], Random(4), 7, rows)
+        for rows in some.split(10_000)
+    ]
+    return [torch.cat([getattr(one, name) for one in parts]) for name in ("accepted", "delta_potential", "data")]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+@pytest.mark.parametrize(("log_mh", "deviation", "batch"), [(-1.5, 0.0, SIZE), (1.5, 0.75, 100), (0.7, 0.75, 40)])
+def test_barker_on_a_part_accepts_as_often_as_barker(log_mh, deviation, batch, temperature):
+    """The standard error of the estimate from one batch is ``deviation``, by the formula for finite populations."""
+    error = math.sqrt((1 - batch / SIZE) / batch)
+    spread = temperature * deviation / error if deviation else 300.0
+    target = Normals(-temperature * log_mh - 0.4, spread)
+    accepted, delta, data = decided(
+        target, temperature, 0.4, acceptance="barker_minibatch", decision_batch=batch, sigma=1.0
+    )
+    assert abs(z_score(accepted.double() - 1 / (1 + math.exp(-log_mh)))) < LIMIT
+    if deviation:
+        assert (data == batch).double().mean() > 0.95
+        assert abs(z_score((delta - target.c.sum())[data == batch])) < LIMIT
+        assert delta.std() == pytest.approx(temperature * deviation, rel=0.05)
+    else:
+        assert bool((data == SIZE).all()) and torch.allclose(delta, target.c.sum(), atol=1e-10)
+
+
+def test_austerity_errs_about_as_often_as_its_tests_do_and_less_with_more_data():
+    shares, wrong = [], []
+    for epsilon in (0.2, 0.05, 0.01, 0.0):
+        target = Normals(-1.0, 13.0)
+        accepted, _, data = decided(target, acceptance="austerity", decision_batch=20, epsilon=epsilon, chains=10_000)
+        uniform = Random(4).uniform("decision", 7, 10_000)[:, 0]
+        wrong.append(float((accepted != (uniform.log() < 1.0)).double().mean()))
+        shares.append(float(data.mean()) / SIZE)
+        assert bool(accepted[uniform.log() < -30].all())
+    assert wrong[0] > wrong[1] > wrong[2] > 0 == wrong[3]
+    assert shares == sorted(shares) and shares[0] < 0.9 and shares[3] == 1
+    assert wrong[2] < 0.1
+
+
+@pytest.mark.parametrize("target", [LocationMixture(60), GeneratedLogistic(40, 2)], ids=["mixture", "logistic"])
+def test_austerity_without_errors_is_metropolis(target):
+    settings = {"step_size": 0.1, "steps": 3, "cycles": 20, "chains": 30, "dtype": F64, "seed": 3}
+    exact = sample(target, "hmc", **settings)
+    careful = sample(target, "hmc", acceptance="austerity", epsilon=0.0, decision_batch=7, **settings)
+    assert 100 < exact.accepted == careful.accepted < 600
+    assert torch.equal(exact.draws, careful.draws)
+
+
+def test_barker_accepts_as_often_as_its_ratio():
+    for ratio in (3.0, 1.0, 0.1):
+        uniform = Random(1).uniform("decision", 1, 400_000)[:, 0]
+        accepted = barker(torch.full_like(uniform, math.log(ratio)), uniform)
+        assert abs(z_score(accepted.double() - ratio / (1 + ratio))) < LIMIT
+    log_mh = torch.tensor([-math.inf, math.nan, math.inf], dtype=F64)
+    assert barker(log_mh, torch.full((3,), 0.999, dtype=F64)).tolist() == [False, False, True]
+
+
+def test_a_trajectory_that_is_not_finite_is_rejected():
+    target = Normals(1.0, 1.0)
+    for acceptance in PARTIAL:
+        accepted, _, data = decided(target, kinetic=math.nan, acceptance=acceptance, decision_batch=100, chains=10)
+        assert not accepted.any() and bool((data == 100).all())
+
+
+def targets():
+    rng = np.random.default_rng(1)
+    inputs, y = torch.from_numpy(rng.normal(size=(30, 3))), torch.from_numpy(rng.normal(size=30))
+    return [LinearRegression(inputs, y, 0.3, 2.0), GeneratedLogistic(50, 4), LocationMixture(40)]
+
+
+@pytest.mark.parametrize("target", targets(), ids=lambda target: type(target).__name__)
+def test_losses_and_prior_are_the_potential(target):
+    theta = Random(2).normal("start", 0, 1, 5, target.dim, F64)[0]
+    everything = torch.arange(target.data_size).flip(0).expand(5, -1)
+    whole = target.losses(theta, everything).sum(-1) + target.prior(theta)
+    assert torch.allclose(whole, target.potential(theta), rtol=1e-13)
+    slope = torch.autograd.functional.jacobian(lambda theta: target.potential(theta).sum(), theta)
+    assert torch.allclose(target.gradient(theta), slope, rtol=1e-10, atol=1e-10)
+    assert torch.allclose(target.gradient(theta, everything), slope, rtol=1e-10, atol=1e-10)
+
+
+def test_a_chain_tells_how_many_data_it_decided_on_and_goes_on_bit_for_bit():
+    target, random = GeneratedLogistic(200, 2), Random(5)
+    kernel = make_kernel("amagold", target, 0.01, steps=3, batch_size=20, acceptance="barker_minibatch",
+                         decision_batch=20)  # fmt: skip
+
+    def chain():
+        return Chain(kernel, target, Plan(cycles=8), random, 6, lambda: target.initial(6, random).float())
+
+    whole = chain()
+    whole.begin()
+    for _ in range(4):
+        whole.advance()
+    saved = whole.checkpoint()
+    for _ in range(4):
+        whole.advance()
+    row = whole.row()
+    assert 20 <= row["data_per_decision"] <= 200
+    assert row["potential"] == pytest.approx(float(target.potential(whole.theta).mean()))
+    again = chain()
+    again.resume(saved)
+    for _ in range(4):
+        again.advance()
+    assert torch.equal(again.theta, whole.theta) and again.row()["data_per_decision"] == row["data_per_decision"]
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "named"),
+    [
+        (DoubleWell(), {"acceptance": "austerity"}, "sampler.acceptance"),
+        (LocationMixture(), {"acceptance": "austerity", "epsilon": 0.5}, "sampler.epsilon"),
+        (LocationMixture(), {"acceptance": "austerity", "decision_batch": 1}, "sampler.decision_batch"),
+        (LocationMixture(), {"acceptance": "barker_minibatch", "sigma": 1.5}, "sampler.sigma"),
+    ],
+)
+def test_what_cannot_work_is_refused(target, settings, named):
+    with pytest.raises(SettingError) as error:
+        make_kernel("hmc", target, 0.1, **settings)
+    assert error.value.setting == named

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.tables import amagold, amagold_networks, findings, ggmc, neal, note, theorem2
+from experiments.tables import amagold, amagold_networks, bnn, findings, ggmc, neal, note, theorem2
 from experiments.tables.common import Maker, Run
 
 TABLES: dict[str, tuple[str, Maker]] = {
     name: table
-    for source in (ggmc, amagold, amagold_networks, neal, note, findings, theorem2)
+    for source in (ggmc, amagold, amagold_networks, neal, note, findings, bnn, theorem2)
     for name, table in source.TABLES.items()
 }
 EXPERIMENTS = tuple(dict.fromkeys(experiment for experiment, _ in TABLES.values()))

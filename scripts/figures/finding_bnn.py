@@ -88,7 +88,7 @@ def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
                 continue
             value = row[f"single_{quantity}" if name == SINGLE else quantity]
             error = np.nan if name == SINGLE else row.get(f"{quantity}_error", np.nan)
-            column.errorbar(value, -place, error if np.isnan(error) else None, error, fmt="o", ms=4, color=colour)
+            column.errorbar(value, -place, xerr=error, fmt="o", ms=4, color=colour)
     for (_, text), column in zip(COLUMNS, columns, strict=True):
         column.set_xlabel(text)
         column.grid(axis="y", lw=0.3)

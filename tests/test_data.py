@@ -117,6 +117,19 @@ def test_like_takes_the_training_sets_constants_and_refuses_another_shape():
     one_sentence(error, "data.ood=colour", "3x8x8", "1x8x8", "digits")
 
 
+def test_letters_are_made_as_the_digits_were_pixels_that_are_on_in_blocks():
+    inputs = torch.zeros(2, 1, 28, 28, dtype=torch.uint8)
+    inputs[0, 0, :2, :2] = 255  # the corner block: two rows and columns of it are the margin
+    inputs[0, 0, 10:14, 10:14] = 128  # rows and columns 12 to 15 of the bitmap: block 3
+    inputs[1, 0, 2:6, 26:] = torch.tensor([[200, 127], [200, 200], [0, 0], [0, 0]])
+    train = load("digits").train
+    letters = Dataset(inputs, torch.zeros(2), 10, torch.zeros(1), torch.ones(1), name="letters").like(train)
+    wanted = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    wanted[0, 0, 0, 0], wanted[0, 0, 3, 3], wanted[1, 0, 1, 7] = 4, 16, 3
+    assert torch.equal(letters.inputs, wanted)
+    assert torch.equal(letters.take(torch.arange(2)), train.normalise(wanted))
+
+
 # ----------------------------------------------------------------------------------- names, subsets, splits
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 import draw  # noqa: E402
 
-REAL = {"cifar10": "cifar-10-batches-py", "mnist": "MNIST", "australian": "uci", "heart": "uci"}
+REAL = {"cifar10": "cifar-10-batches-py", "mnist": "MNIST", "notmnist": "notMNIST", "australian": "uci", "heart": "uci"}
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +29,9 @@ def folder(tmp_path_factory):
 def test_an_experiment_runs_and_makes_its_tables(experiment, folder, monkeypatch):
     configs = configurations(experiment, ("scale=smoke",))
     for config in configs:
-        needed = REAL.get(config["data"]["name"])
-        if needed and not (Path(os.environ.get("SGMCMC_DATA", "")) / needed).exists():
-            pytest.skip(f"needs {config['data']['name']} in the folder that SGMCMC_DATA names")
+        for name in (config["data"]["name"], config["data"]["ood"]):
+            if name in REAL and not (Path(os.environ.get("SGMCMC_DATA", "")) / REAL[name]).exists():
+                pytest.skip(f"needs {name} in the folder that SGMCMC_DATA names")
     monkeypatch.chdir(folder)
     ends = []
     for config in configs:

@@ -11,6 +11,7 @@ from pathlib import Path
 from experiments.tables import (
     amagold,
     amagold_networks,
+    bnn,
     findings,
     ggmc,
     minibatch_mh,
@@ -22,7 +23,7 @@ from experiments.tables import (
 )
 from experiments.tables.common import Joined, Maker, Run
 
-SOURCES = (ggmc, amagold, amagold_networks, neal, note, findings, theorem2, minibatch_mh, trajectory, networks)
+SOURCES = (ggmc, amagold, amagold_networks, neal, note, findings, theorem2, minibatch_mh, trajectory, networks, bnn)
 TABLES: dict[str, tuple[str, Maker]] = {name: table for source in SOURCES for name, table in source.TABLES.items()}
 EXPERIMENTS = tuple(dict.fromkeys(experiment for experiment, _ in TABLES.values()))
 

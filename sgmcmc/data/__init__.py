@@ -5,7 +5,7 @@ name        train, test       inputs                         normalised by ``tak
 =========== ================= ============================== ===========================================
 cifar10     50,000, 10,000    uint8 3 x 32 x 32              per channel, mean and std of the train images
 mnist       60,000, 10,000    uint8 1 x 28 x 28              (x/255 - .1307)/.3081
-notmnist    none, 10,000      uint8 1 x 28 x 28              as mnist; out of distribution only
+notmnist    none, 10,000      uint8 1 x 28 x 28              as mnist; out of distribution only (also of digits)
 digits      1,500, 297        uint8 1 x 8 x 8, 0 … 16        (x/16 - .3055)/.3759
 australian  690, none         float64 14 columns             as they are
 heart       270, none         float64 13 columns             as they are
@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from sgmcmc.data.sources import read
@@ -82,12 +83,26 @@ class Dataset:
     def like(self, train: Dataset) -> Dataset:
         """These data normalised as ``train``'s are: what a model trained there must be shown.
 
+        For a model of digits 28 x 28 images become 8 x 8 ones in the way of those: see ``counted``.
         Raises SettingError where the shapes differ.
         """
+        if train.name == "digits" and self.inputs.shape[1:] == (1, 28, 28):
+            return counted(self).like(train)
         if self.inputs.shape[1:] != train.inputs.shape[1:]:
             shape, wanted = ("x".join(map(str, data.inputs.shape[1:])) for data in (self, train))
             raise SettingError("data.ood", self.name, f"its inputs are {shape}, the model's ({train.name}) {wanted}")
-        return replace(self, mean=train.mean, std=train.std)
+        return replace(self, mean=train.mean, std=train.std, scale=train.scale)
+
+
+def counted(data: Dataset) -> Dataset:
+    """Grey images 28 x 28 as the digits were made: 8 x 8, how many pixels of a block are on, 0 … 16.
+
+    The publisher of the digits (UCI, Optical Recognition of Handwritten Digits) counts in the 4 x 4 blocks of a
+    bitmap of 32 x 32. Here the bitmap is an image with two rows and columns of zeros on every side, on from 128.
+    """
+    bitmap = F.pad((data.inputs >= 128).to(torch.uint8), (2, 2, 2, 2))
+    blocks = bitmap.view(-1, 1, 8, 4, 8, 4).sum((3, 5), dtype=torch.uint8)
+    return replace(data, inputs=blocks, scale=16.0)
 
 
 @dataclass

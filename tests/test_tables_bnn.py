@@ -1,0 +1,110 @@
+"""The table of the Bayesian neural networks: whose predictions are joined, what they cost; the figure's title."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from experiments.build import build
+from experiments.config import compose
+from experiments.tables import bnn
+from sgmcmc.diagnostics import ess, nll, r_hat
+from sgmcmc.random import Random
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+from figures import finding_bnn as figure  # noqa: E402
+
+HMC, SGD = 3, 15  # points of the grid
+
+
+@pytest.fixture
+def chains(monkeypatch):
+    """A function: the finished chains of a point, one for each draws ``[draws, chains, dim]`` made of N(0, 1/4)."""
+    monkeypatch.setattr(bnn, "some_letters", lambda pieces: pieces.predictions["test"][0])  # notMNIST may not be here
+
+    def made(point: int, draws: int, number: int = 2, status: str = "done"):
+        runs = []
+        for seed in range(number):
+            config = compose(f"experiment=finding_bnn scale=smoke point={point} seed={seed} data.ood=null".split())
+            dim = build(config).potential.dim
+            theta = Random(seed).normal("start", 0, 1, draws, config["chains"] * dim)[0] / 2
+            metrics = {
+                "step_size": np.array([0.1] * 5),
+                "cycle": np.arange(1, 6),
+                "accepted": np.array([9, 1, 1, 0, 0]),
+            }
+            runs.append(
+                SimpleNamespace(
+                    config=config,
+                    sampler=config["sampler"]["name"],
+                    status=status if seed else "done",
+                    why="it failed",
+                    draws=theta.view(draws, config["chains"], dim),
+                    metrics=metrics,
+                    facts={"cycles": 5},
+                )
+            )
+        return runs
+
+    return made
+
+
+def predicted(run, theta) -> torch.Tensor:
+    pieces = build(run.config)
+    return pieces.potential.predict(theta[None], pieces.predictions["test"][0])[0]
+
+
+def test_a_row_of_chains_is_their_own_predictions_and_their_mixing(chains):
+    runs = chains(HMC, 6)
+    (row,) = bnn.predictions(runs)
+    pieces = build(runs[0].config)
+    targets = pieces.predictions["test"][1]
+    each = [torch.stack([predicted(run, theta) for theta in run.draws[:, 0]]) for run in runs]
+    own = [float(nll(members.mean(0), targets)) for members in each]
+    assert row["nll"] == pytest.approx(np.mean(own), rel=1e-9)
+    assert row["nll_error"] == pytest.approx(np.std(own, ddof=1) / 2**0.5, rel=1e-6)
+    assert row["joint_nll"] == pytest.approx(float(nll(torch.cat(each).mean(0), targets)), rel=1e-9)
+    assert row["single_nll"] == pytest.approx(float(nll(torch.cat(each), targets).mean()), rel=1e-9)
+    assert row["letters_entropy"] == pytest.approx(row["entropy"], rel=1e-9)
+    energies = torch.stack([torch.cat([pieces.potential.potential(x) for x in run.draws]) for run in runs], 1)
+    assert row["potential"] == pytest.approx(float(energies.mean()), rel=1e-12)
+    assert row["r_hat_potential"] == pytest.approx(float(r_hat(energies[..., None])[0]))
+    assert row["ess_potential"] == pytest.approx(float(ess(energies[..., None]).value[0]))
+    assert row["passes"] == 5 * 4 and row["accepted"] == pytest.approx(0.5)  # 3 steps of BAB; the burn-in left out
+    assert (row["sampler"], row["temperature"], row["chains"], row["draws_a_chain"]) == ("hmc", 1, 2, 6)
+
+
+def test_the_runs_of_sgd_predict_together_and_are_counted_together(chains):
+    runs = chains(SGD, 1)
+    (row,) = bnn.predictions(runs)
+    targets = build(runs[0].config).predictions["test"][1]
+    each = [torch.stack([predicted(run, theta) for theta in run.draws[0]]) for run in runs]
+    assert row["nll"] == pytest.approx(np.mean([float(nll(one.mean(0), targets)) for one in each]), rel=1e-9)
+    assert row["single_nll"] == pytest.approx(float(nll(torch.cat(each), targets).mean()), rel=1e-9)
+    assert row["passes"] == 5 * 3 * 50 / 100 * 20
+    assert row["sampler"] == "sgd" and "r_hat_max" not in row and "potential" not in row
+
+
+def test_a_chain_that_did_not_finish_is_said_and_left_out(chains):
+    (row,) = bnn.predictions(chains(HMC, 5, number=3, status="failed"))
+    assert (row["status"], row["why"], row["chains"]) == ("failed", "it failed", 1)
+    assert row["nll"] > 0 and np.isnan(row["nll_error"])
+
+
+@pytest.mark.parametrize("cold, told", [(0.10, True), (0.20, False)])
+def test_the_title_claims_a_cold_posterior_effect_where_it_is_resolved(cold, told):
+    common = {"sampler": "hmc", "gradient": "full", "acceptance": "metropolis", "nll_error": 0.002}
+    rows = [
+        common | {"prior": prior, "temperature": temperature, "nll": value}
+        for prior in (1.0, 0.1)
+        for temperature, value in ((0.1, cold), (0.3, 0.15), (1.0, 0.16), (3.0, 0.01))
+    ]
+    table = pd.DataFrame(rows)
+    one, other, apart = figure.colder(table, 1.0)
+    assert (one.temperature, other.temperature) == (1, 0.1 if told else 0.3)
+    assert apart == pytest.approx((0.06 if told else 0.01) / 0.002 / 2**0.5)
+    assert ("colder" in figure.title(table)) == told

@@ -210,14 +210,6 @@ def test_signalled_in_any_cycle_it_ends_as_the_uninterrupted_run(name):
     same(whole, broken)
 
 
-@pytest.fixture
-def deaf():
-    """SIGTERM does nothing: one that comes in the last evaluation of a run is passed on."""
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
 # A trajectory left between two of its gradients. name: (sampler, what its kernel is given, what its plan is given)
 LEFT = {
     "shuffled and traced": ("ggmc", {"minibatches": "shuffled"}, {"trace": 1}),
@@ -257,10 +249,13 @@ def leave(name, store, at=None, **changes):
     settings = {"steps": 3, "batch_size": 3, "acceptance": "metropolis", "dtype": F64} | settings
     kernel, random = make_kernel(sampler, target, [0.1, 0.2], **settings), Random(1)
     plan = Plan(3, **({"burn_in": 2, "save_every": 1} | planned | changes))
-    return run(kernel, target, plan, random, 2, lambda: target.initial(2, random), None, store), len(calls)
+    before = signal.signal(signal.SIGTERM, lambda *_: None)  # one in the last evaluation is passed on
+    try:
+        return run(kernel, target, plan, random, 2, lambda: target.initial(2, random), None, store), len(calls)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.usefixtures("deaf")
 @pytest.mark.parametrize("name", LEFT)
 def test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is(name):
     """SIGTERM in every single evaluation of the run, one after another: of each only that evaluation is made again."""

@@ -34,7 +34,7 @@ from torch import Tensor
 from experiments.build import build
 from experiments.tables.amagold import groups
 from experiments.tables.common import Run, of_each, standard_error
-from experiments.tables.findings import autocorrelation_time
+from experiments.tables.findings import jackknifed_time
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.trajectory import run_trajectory, start
 
@@ -137,7 +137,7 @@ def _efficiency(run: Run) -> Iterator[dict]:
         steps = int(metrics["steps_per_cycle"][-1]) if auto else run.config["steps_per_cycle"]
         row = {"steps": steps, "step_size": float(metrics["step_size"][-1]) if auto else size, "auto": int(auto)}
         part = draws[:, chains]
-        tau, error = autocorrelation_time(part, together=False)
+        tau, error = jackknifed_time(part, together=False)
         ess = 1000 / (tau * (steps + 1))
         moved = float((part[1:] != part[:-1]).any(-1).double().mean())
         yield {**row, **numbers, "accepted": moved, "tau": tau, "ess": ess, "ess_error": ess * error / tau}

@@ -15,7 +15,8 @@ from sgmcmc.samplers import SAMPLERS
 
 TOYS = ["double_well", "banana", "mixture", "gaussian", "gaussian_pairs", "quartic", "mixed"]
 CHAINS = ["digits", "garriga2021", "wenzel2020"]  # the experiments that are one chain, not a grid
-DATA = {"resnet20": "cifar10", "mlp": "mnist", "logistic": "australian", "hierarchical_regression": "none"}
+DATA = {"resnet20": "cifar10", "mlp": "mnist", "logistic": "australian"}
+DATA |= dict.fromkeys(["hierarchical_regression", "logistic_generated", "location_mixture"], "none")
 
 
 @pytest.fixture
@@ -274,6 +275,9 @@ MISTAKES = {
     "lr=1 augmentation=averaged views=163": "views=163: an image has 162 flips and crops",
     "model=banana step_size=1 augmentation=random": "augmentation=random: is for networks on images",
     "model=banana step_size=1 init=sgd": "init=sgd: is for networks",
+    "model=banana step_size=1 tune.trajectory=auto": "tune.trajectory=auto: chooses during the burn-in: give burn_in",
+    "model=banana step_size=1 tune.trajectory=on": "tune.trajectory=on: must be one of auto",
+    "model=location_mixture sampler.epsilon=.7 step_size=1 sampler.acceptance=austerity": "sampler.epsilon=0.7: must",
     "model=banana step_size=1 tune.target=.8": "tune.target=0.8: tunes during the burn-in: give burn_in",
     "lr==3": "lr==3: is not KEY=VALUE",
     "lr": "lr: is not KEY=VALUE",

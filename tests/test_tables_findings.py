@@ -135,9 +135,9 @@ def test_the_noise_of_minibatches_is_that_of_one_datum_over_their_size():
 
 
 def test_the_truth_of_a_plane_and_the_spread_of_its_draws():
-    truth = minibatch_mh.truth_of_plane(Gaussian(2, [0.25, 0.5], mean=[1.0, -0.5]))
+    truth = minibatch_mh.truth_of_plane(Gaussian(2, [0.25, 0.3], mean=[1.0, -0.5]))
     assert truth.mean == pytest.approx([1, -0.5], abs=1e-9)
-    assert truth.deviation**2 == pytest.approx([0.25, 0.5], abs=1e-9)
+    assert truth.deviation**2 == pytest.approx([0.25, 0.3], abs=1e-9)
     draws = truth.mean + truth.deviation * 1.2 * np.random.default_rng(1).normal(size=(500, 30, 2))
     each = minibatch_mh.spread(draws, truth.mean, truth.deviation)
     assert abs(each.mean() - 0.44) < 6 * each.std() / 30**0.5

@@ -55,7 +55,7 @@ def mean_potential(name: str) -> float:
     return float((weight * energy).sum() / weight.sum())
 
 
-def autocorrelation_time(draws: Tensor, together: bool) -> tuple[float, float]:
+def jackknifed_time(draws: Tensor, together: bool) -> tuple[float, float]:
     """τ of the slowest coordinate of ``[draws, chains, dim]``, or (``together``) the mean over coordinates.
 
     The error is the jackknife's over ten groups of chains, from draws a tenth of τ apart. NaN where chains are too
@@ -77,8 +77,8 @@ def autocorrelation_time(draws: Tensor, together: bool) -> tuple[float, float]:
 
 
 def efficiency(draws: Tensor, gradients: float, together: bool = False) -> dict:
-    """ESS in 1,000 gradients, at so many a draw, its error, and τ in draws (see ``autocorrelation_time``)."""
-    tau, error = autocorrelation_time(draws, together)
+    """ESS in 1,000 gradients, at so many a draw, its error, and τ in draws (see ``jackknifed_time``)."""
+    tau, error = jackknifed_time(draws, together)
     ess = 1000 / (tau * gradients)
     return {"tau": tau, "tau_error": error, "ess": ess, "ess_error": ess * error / tau}
 

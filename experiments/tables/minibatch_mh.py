@@ -15,7 +15,7 @@ import torch
 from experiments.build import build
 from experiments.tables.amagold import accepted, errors_of, groups
 from experiments.tables.common import Run, of_each, standard_error
-from experiments.tables.findings import autocorrelation_time, gradients_of
+from experiments.tables.findings import gradients_of, jackknifed_time
 from sgmcmc.trajectory import run_trajectory, start
 
 LOOKS = 4  # draws of each chain, equally far apart, from which one more trajectory is decided
@@ -118,7 +118,7 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
             part = draws[:, chains]
             data = seen["data"][:, chains].mean(0)
             evaluations = gradients + float(data.mean()) * (2 if partial else 1)
-            tau, error = autocorrelation_time(part, together=False)
+            tau, error = jackknifed_time(part, together=False)
             ess = 1e6 / (tau * evaluations)
             row["draws_a_chain"] = len(part)
             if config["sampler"]["acceptance"] != "monitor":

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import torch
@@ -34,11 +35,12 @@ from torch import Tensor
 from experiments.build import build
 from experiments.tables.amagold import groups
 from experiments.tables.common import Run, of_each, standard_error
-from experiments.tables.findings import autocorrelation_time
+from experiments.tables.findings import jackknifed_time
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.trajectory import run_trajectory, start
 
 WORDS = ("ggmc", "amagold")
+BATCHES = (20, 200)  # of logistic regressions
 PAIRS = 100  # minibatches at a position that the noise is measured with
 GROUPS = 10  # of chains, for the errors of standard deviations
 
@@ -100,31 +102,31 @@ def _energies(run: Run) -> Iterator[dict]:
     else:
         draws = run.draws
         theta = draws.flatten(0, 1)[:: max(1, draws.shape[0] * draws.shape[1] // 1000)].contiguous()
-    batch = config["batch_size"] if potential.data_size else None
-    trace = noise_trace(potential, theta[:40] if potential.data_size else theta, random, batch)
+    batches = [config["batch_size"]] if config["batch_size"] else BATCHES if potential.data_size else [None]
     sizes = config["step_size"] if isinstance(config["step_size"], list) else [config["step_size"]]
     lengths = [steps for steps in (1, 4, 16, 64) if steps <= config["steps_per_cycle"]]
-    for word in WORDS:
-        for size in sizes:
-            for steps in lengths:
-                friction = Friction("gamma", config["friction"])
-                policies = {"steps": steps, "friction": friction, "refresh": "full", "acceptance": "metropolis"}
-                kernel = make_kernel(word, potential, size, batch_size=batch, dtype=dtype, **policies)
-                values = []
-                for rows in [range(len(theta))] if together else [range(i, i + 1) for i in range(len(theta))]:
-                    some = theta[rows.start : rows.stop]
-                    state = start(kernel, potential, some, random, rows)
-                    _, record = run_trajectory(kernel, potential, state, random, 2**40 + steps, rows)
-                    values.append(record.log_accept)
-                log_mh = torch.cat(values).numpy()
-                variance = trace * noise_sum(kernel) / kernel.temperature
-                row = {"word": kernel.word.letters, "steps": steps, "step_size": size, "trace": trace}
-                yield row | {"predicted": math.sqrt(variance), **measured(log_mh[np.isfinite(log_mh)])}
+    traces = {batch: noise_trace(potential, theta[:40], random, batch) for batch in batches}
+    for batch, word, size in product(batches, WORDS, sizes):
+        for steps in lengths:
+            friction = Friction("gamma", config["friction"])
+            policies = {"steps": steps, "friction": friction, "refresh": "full", "acceptance": "metropolis"}
+            kernel = make_kernel(word, potential, size, batch_size=batch, dtype=dtype, **policies)
+            values = []
+            for rows in [range(len(theta))] if together else [range(i, i + 1) for i in range(len(theta))]:
+                some = theta[rows.start : rows.stop]
+                state = start(kernel, potential, some, random, rows)
+                _, record = run_trajectory(kernel, potential, state, random, 2**40 + steps, rows)
+                values.append(record.log_accept)
+            log_mh = torch.cat(values).numpy()
+            variance = traces[batch] * noise_sum(kernel) / kernel.temperature
+            row = {"batch": batch, "word": kernel.word.letters, "steps": steps, "step_size": size}
+            row |= {"trace": traces[batch]}
+            yield row | {"predicted": math.sqrt(variance), **measured(log_mh[np.isfinite(log_mh)])}
 
 
 def _settings(run: Run) -> dict:
     config = run.config
-    return {"target": config["model"]["name"], "dim": build(config).potential.dim, "batch": config["batch_size"]}
+    return {"target": config["model"]["name"], "dim": build(config).potential.dim}
 
 
 def _efficiency(run: Run) -> Iterator[dict]:
@@ -137,7 +139,7 @@ def _efficiency(run: Run) -> Iterator[dict]:
         steps = int(metrics["steps_per_cycle"][-1]) if auto else run.config["steps_per_cycle"]
         row = {"steps": steps, "step_size": float(metrics["step_size"][-1]) if auto else size, "auto": int(auto)}
         part = draws[:, chains]
-        tau, error = autocorrelation_time(part, together=False)
+        tau, error = jackknifed_time(part, together=False)
         ess = 1000 / (tau * (steps + 1))
         moved = float((part[1:] != part[:-1]).any(-1).double().mean())
         yield {**row, **numbers, "accepted": moved, "tau": tau, "ess": ess, "ess_error": ess * error / tau}

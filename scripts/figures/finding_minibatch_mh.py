@@ -19,7 +19,7 @@ the posterior's second moments about its true mean, in true variances, a mean ov
 of the slowest coordinate a million evaluations of a datum; gradients count as one each, an exact decision N, one on n
 data 2n, because U at the start is not known. Truth is by HMC with full gradients (logistic) and quadrature (mixture);
 its error is in the table. At paper scale 10 chains a step size of 2,000 draws on Heart and the mixture, 6 of 500 on
-the generated data, after 300 and 150 left out; quick scale 10 of 400 after 100, and 4 of 100 after 50. Chains start
+the generated data, after 300 and 150 left out; quick scale 20 of 150 after 50, and 4 of 80 after 40. Chains start
 dispersed; τ is in the table, and where it is not known there is no point at the bottom. Errors are over chains (of ESS
 the jackknife's over groups of them). What decides on a part is marked as not exact by the program, and fails the
 certificate on data of which it looks at half; one trajectory length, one σ.

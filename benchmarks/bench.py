@@ -207,7 +207,7 @@ def write(rows: list[dict], took: float) -> None:
     text = f"`make bench` on {machine()}: {took / 60:.0f} minutes. Load at the end {os.getloadavg()[0]:.1f}.\n"
     for what, part in table.groupby("what", sort=False):
         text += f"\n### {what}\n\n| | µs | ratio | range | set-up, s | goal | |\n|---|---|---|---|---|---|---|\n"
-        for row in part.fillna("").to_dict("records"):
+        for row in part.astype(object).fillna("").to_dict("records"):
             number = {
                 key: f"{row[key]:.3g}" if row[key] != "" else "" for key in ("us", "ratio", "low", "high", "setup")
             }

@@ -1,6 +1,5 @@
 """Which word, for a network? What a correction would accept of deferred trajectories of a ResNet."""
 
-import numpy as np
 import pandas as pd
 from figures.finding_words import LOOK, of_word
 from matplotlib import pyplot
@@ -41,13 +40,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def compare(table: pd.DataFrame):
     """At each step a gradient: are the words' acceptance probabilities the same?"""
-    table = table[table.status == "done"]
-    for time, part in table.groupby(table.time.map("{:.1g}".format)):
+    table = table[table.status == "done"].sort_values("step_size")
+    for _, part in table.groupby(table.groupby(["word", "refresh"]).cumcount()):
         here = ", ".join(f"{LOOK[row.word, row.refresh][3]} {row.accept_prob:.2f}" for row in part.itertuples())
-        middle = np.average(part.accept_prob)
-        away = ((part.accept_prob - middle).abs() / part.accept_prob_error).max()
+        away = ((part.accept_prob - part.accept_prob.mean()).abs() / part.accept_prob_error).max()
         verdict = f"agrees: within {part.accept_prob.max() - part.accept_prob.min():.2f}" if away < 4 else "differs"
-        what = f"acceptance at {time} a gradient (± {part.accept_prob_error.max():.2f})"
+        what = f"acceptance at about {part.time.median():.1g} a gradient (± {part.accept_prob_error.max():.2f})"
         yield what, "the same for all words: noise dominates log MH", here, verdict
 
 

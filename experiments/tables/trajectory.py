@@ -40,6 +40,7 @@ from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.trajectory import run_trajectory, start
 
 WORDS = ("ggmc", "amagold")
+FRICTION = 1.0
 BATCHES = (20, 200)  # of logistic regressions
 PAIRS = 100  # minibatches at a position that the noise is measured with
 GROUPS = 10  # of chains, for the errors of standard deviations
@@ -108,7 +109,7 @@ def _energies(run: Run) -> Iterator[dict]:
     traces = {batch: noise_trace(potential, theta[:40], random, batch) for batch in batches}
     for batch, word, size in product(batches, WORDS, sizes):
         for steps in lengths:
-            friction = Friction("gamma", config["friction"])
+            friction = Friction("gamma", FRICTION)
             policies = {"steps": steps, "friction": friction, "refresh": "full", "acceptance": "metropolis"}
             kernel = make_kernel(word, potential, size, batch_size=batch, dtype=dtype, **policies)
             values = []

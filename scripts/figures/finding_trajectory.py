@@ -19,7 +19,7 @@ of width 4 on the digits with batches of 100 from what a short uncorrected chain
 much of the noise (few coordinates, V of order 1 and more) it is heated by it, and the splitting's own error adds at
 large h. Right: effective draws of the slowest coordinate a thousand gradients, U at the end counted as one, of AMAGOLD
 over the length: the best of five step sizes, and what tune.trajectory=auto chose in its burn-in (stars). At paper
-scale 50 chains of 1,200 draws (10 a step size), quick 20 of 200. Errors are over chains, and the jackknife's over
+scale 100 chains of 2,000 draws (20 a step size), quick 50 of 800. Errors are over chains, and the jackknife's over
 groups of them.
 """
 LOOK = {

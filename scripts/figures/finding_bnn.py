@@ -17,11 +17,11 @@ metropolis. Beside them, at T = 1 and prior variance 1, minibatches of 100: GGMC
 (quick: 1,200), burn-in (a fifth; quick: a third) and rejections with it; a chain's draws, 160 (quick: 8), or 20 runs of
 SGD, predict together. Few draws have a larger NLL than many, and the more so the warmer: the hollow markers, and the
 comparisons of temperatures, are without what falls with the number of draws, (4 J − c)/3 of the NLL J of all four
-chains together and c of one. NLL, in nats, and expected calibration error (15 bins) are on the test set; letters are notMNIST's, made 8 × 8 as the digits
-were: real images of something else. Bars are standard errors over four chains (ensembles), and are not those of
-another test set or training set. R-hat (worst of 200) is that of the log-odds of a test datum's label, over the four
-chains. Not shown: other data, networks or priors, and a temperature of the likelihood alone. The digits are clean and
-curated, which is one of the explanations of a cold posterior effect that remain.
+chains together and c of one. NLL, in nats, and expected calibration error (15 bins) are on the test set; letters are
+notMNIST's, made 8 × 8 as the digits were: real images of something else. Bars are standard errors over four chains
+(ensembles), and are not those of another test set or training set. R-hat (worst of 200) is that of the log-odds of a
+test datum's label, over the four chains. Not shown: other data, networks or priors, and a temperature of the likelihood
+alone. The digits are clean and curated, which is one of the explanations of a cold posterior effect that remain.
 """
 OVER = (  # lines over temperature
     ("hmc", "full", 1.0, BLUE, "o", "-", "exact, prior variance 1"),
@@ -133,7 +133,8 @@ def title(table: pd.DataFrame) -> str:
     found = [colder(table, prior) for prior in table.prior.unique()]
     if mixed(table) and all(pair and pair[2] > LIMIT for pair in found):
         return "With exact sampling, too, colder posteriors have the better test NLL"
-    return "A neural network's posterior, sampled exactly, over temperatures"
+    short = "" if mixed(table) else " (too short for R-hat to be near 1)"
+    return f"A neural network's posterior, sampled exactly, over temperatures{short}"
 
 
 def compare(table: pd.DataFrame):

@@ -89,6 +89,7 @@ def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
         panel.axvline(1, color=GREY, lw=0.6)
         panel.set(xscale="log", xlabel="temperature T", ylabel=text)
         panel.set_ylim(0)
+    panels[0].plot([], [], "o", color=GREY, mfc="white", ms=4, label="of ever more draws")
     panels[0].legend(frameon=False, fontsize=7)
     for place, (*key, colour, name) in enumerate(METHODS):
         row = method(table, *key)
@@ -103,6 +104,7 @@ def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
         column.grid(axis="y", lw=0.3)
     columns[0].set_yticks([-place for place in range(len(METHODS))], [name for *_, name in METHODS], fontsize=8)
     columns[-1].set_xscale("log")
+    columns[-1].set_xlim(0.98)
     columns[-1].xaxis.set_major_formatter("{x:g}")
     columns[-1].xaxis.set_minor_formatter("{x:g}")
     columns[-1].tick_params(which="both", labelsize=7)
@@ -168,7 +170,9 @@ def effect(table: pd.DataFrame, prior) -> tuple:
     here += (
         f"; accuracy {one.accuracy:.4f} and {other.accuracy:.4f}, calibration error {one.ece:.3f} and {other.ece:.3f}"
     )
-    return what, expected, here, "agrees" if apart > 4 else "differs" if apart < -4 else "not resolved"
+    if not mixed(table):
+        return what, expected, here, "not comparable: the chains do not agree yet"
+    return what, expected, here, "agrees" if apart > LIMIT else "differs" if apart < -LIMIT else "not resolved"
 
 
 def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:

@@ -95,16 +95,22 @@ def test_a_chain_that_did_not_finish_is_said_and_left_out(chains):
     assert row["nll"] > 0 and np.isnan(row["nll_error"])
 
 
-@pytest.mark.parametrize("cold, told", [(0.10, True), (0.20, False)])
-def test_the_title_claims_a_cold_posterior_effect_where_it_is_resolved(cold, told):
-    common = {"sampler": "hmc", "gradient": "full", "acceptance": "metropolis", "nll_error": 0.002}
+def test_the_limit_of_many_draws_has_no_term_in_one_over_their_number():
+    row = pd.Series({"chains": 4, "nll": 0.2 + 3 / 50, "joint_nll": 0.2 + 3 / 200})
+    assert figure.limit(row) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("cold, mixes, told", [(0.10, 1.01, True), (0.20, 1.01, False), (0.10, 1.2, False)])
+def test_the_title_claims_a_cold_posterior_effect_where_it_is_resolved(cold, mixes, told):
+    common = {"sampler": "hmc", "gradient": "full", "acceptance": "metropolis", "nll_error": 0.002, "chains": 4}
+    common |= {"r_hat_max": mixes, "r_hat_potential": 1.0}
     rows = [
-        common | {"prior": prior, "temperature": temperature, "nll": value}
+        common | {"prior": prior, "temperature": temperature, "nll": value + 0.03, "joint_nll": value + 0.0075}
         for prior in (1.0, 0.1)
         for temperature, value in ((0.1, cold), (0.3, 0.15), (1.0, 0.16), (3.0, 0.01))
     ]
     table = pd.DataFrame(rows)
     one, other, apart = figure.colder(table, 1.0)
-    assert (one.temperature, other.temperature) == (1, 0.1 if told else 0.3)
-    assert apart == pytest.approx((0.06 if told else 0.01) / 0.002 / 2**0.5)
+    assert (one.temperature, other.temperature) == (1, 0.1 if cold < 0.15 else 0.3)
+    assert apart == pytest.approx((0.06 if cold < 0.15 else 0.01) / 0.002 / 2**0.5)
     assert ("colder" in figure.title(table)) == told

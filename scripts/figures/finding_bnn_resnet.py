@@ -9,10 +9,10 @@ SOURCE = "An exact ResNet-20 on the digits"
 CAPTION = """
 As above, of a ResNet-20 with filter response normalisation (272,538 weights, priors of the GGMC paper): four chains of
 HMC with full gradients, 100 steps a trajectory, the step size tuned to an acceptance of .8 in the burn-in, 200
-trajectories of which the first 40 are left out and every fourth of the others predicts; SGHMC, and ensembles of 20 runs
-of SGD, of the same 20,000 passes over the data. Quick scale, a quarter of the width, 100 images and 10 trajectories of
-4 steps, shows that it runs and nothing else: its R-hat says how far its chains are from agreeing. Where R-hat is large
-nothing is learnt about the posterior.
+trajectories of which the first 40 are left out and every fourth of the others predicts; SGHMC, and ensembles of 20
+runs of SGD, of the same 20,000 passes over the data. Quick scale, a quarter of the width, 100 images, 10 trajectories
+of 4 steps, eight chains and ensembles of two, shows that it runs and nothing else: its R-hat says how far its chains
+are from agreeing. Where R-hat is large nothing is learnt about the posterior.
 """
 LINES = (
     ("hmc", "full", None, BLUE, "o", "-", "HMC, corrected"),

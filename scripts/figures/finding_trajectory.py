@@ -70,9 +70,11 @@ def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
         for row in chosen(lengths, target).itertuples():
             worth.errorbar(row.steps, row.ess, row.ess_error, color=colour, marker="*", ms=13, mec="black", ls="none")
     worth.set(xscale="log", yscale="log", xlabel="steps a trajectory, L", ylabel="ESS / 1,000 gradients, best h")
+    worth.set_xticks(sorted(lengths.steps.dropna().unique()))
     worth.xaxis.set_major_formatter("{x:g}")
     worth.yaxis.set_major_formatter("{x:g}")
-    worth.yaxis.set_minor_formatter("{x:g}")
+    for axis in (worth.xaxis, worth.yaxis):
+        axis.set_minor_formatter("")
     worth.legend(frameon=False, fontsize=8)
     clean(deviation, mean, worth)
     figure.suptitle(TITLE, fontsize=11)

@@ -132,7 +132,7 @@ def grids(count: Counted, choose: random.Random, quick: bool) -> None:
     whole = ends(one, CHAINS)
     for number in (2,) if quick else (2, 8):
         with count.row(f"SIGKILL to one of {number} workers of a grid of {len(CHAINS)} chains") as row:
-            kill_workers(count, row, choose, number, 2 if quick else 8, whole)
+            kill_workers(count, row, choose, number, 2 if quick else 6, whole)
     with count.row("a worker dies holding a lock: the others finish the rest, --free lets its task be done") as row:
         for _ in range(1 if quick else 3):
             with count.once(row):

@@ -42,7 +42,7 @@ def kills(count: Counted, choose: random.Random, quick: bool) -> None:
         whole, seconds, changes = alone(words, count.new())
         ways = ["time", "disk"] + ["potential", "gradient"] * (words[0] == "model=mlp")
         with count.row(f"SIGKILL: {name}") as row:
-            wanted = 3 if quick else 7 if compiled else 31
+            wanted = 3 if quick else 5 if compiled else 32
             while row.times < wanted:
                 folder, killed = count.new(), 0
                 for _ in range(choose.randint(1, 6)):
@@ -55,7 +55,7 @@ def kills(count: Counted, choose: random.Random, quick: bool) -> None:
                     same(folder / "run", whole, name, finished(words, folder))
                 shutil.rmtree(folder)
         with count.row(f"SIGTERM, SIGUSR1, Ctrl-C: {name}") as row:
-            wanted = 2 if quick else 3 if compiled else 12
+            wanted = 2 if quick or compiled else 12
             while row.times < wanted:
                 folder, signalled = count.new(), 0
                 with count.once(row, 0):

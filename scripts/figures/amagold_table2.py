@@ -14,7 +14,7 @@ over the second half of the authors' lengths (2,500 trajectories of 10 steps; 1,
 prediction is scored, and bars are standard errors over seeds where there are several, else the standard deviation of
 single draws. A hollow marker: the run diverged, and the error is of the draws that it had kept until then, or of its
 last finite row of metrics. Its start is the first row of metrics. U contains the prior, which the authors' acceptance
-leaves out. At quick scale 12,000 of the images, batches of 600, 15 epochs of SGD (as many steps), and 60
+leaves out. At quick scale 12,000 of the images, batches of 600, 15 epochs of SGD (as many steps), and 100
 trajectories of 10 steps of either sampler: too short for SGHMC to heat up as in the paper. AMAGOLD accepts few of its
 trajectories at these step sizes, and so stays near where SGD left it; that its error does not depend on b is partly
 that.

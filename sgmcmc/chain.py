@@ -31,7 +31,7 @@ from sgmcmc.diagnostics import (
 )
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
-from sgmcmc.ladder import Ladder, check
+from sgmcmc.ladder import BARKER, Ladder, check
 from sgmcmc.potentials import Potential
 from sgmcmc.random import Random
 from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, segment, start, walk
@@ -234,6 +234,8 @@ class Chain:
         self.together = together = getattr(potential, "together", True)
         if plan.tune is not None and kernel.impossible:
             raise SettingError("tune.target", plan.tune, f"there is no acceptance to tune to: {kernel.impossible}")
+        if plan.tune is not None and plan.tune >= 0.5 and kernel.acceptance in BARKER:
+            raise SettingError("tune.target", plan.tune, "Barker's rule accepts less than a half at any step size")
         if plan.trace and together and chains > 1 and kernel.random_direction:
             raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
         self.groups = [range(chains)] if together else [range(i, i + 1) for i in range(chains)]
@@ -460,6 +462,8 @@ class Chain:
         """Between trajectories of the burn-in: tune the step size and the length, estimate the mass."""
         if self.ladder:
             move = (self.theta - before).double().square() * cast(self.kernel.mass, self.theta.double())
+            moves = getattr(self.potential, "moves", None)  # the others are Gibbs updates'
+            move = move if moves is None else move[:, moves]
             self.ladder.saw(self.cycle - 1, probability, float(move.sum(-1).mean()))
             self.kernel = replace(self._tuned(), mass=self.mass)
         elif self.plan.tune is not None:
@@ -516,7 +520,7 @@ class Chain:
     @property
     def share(self) -> float:
         """The part of the data that one gradient sees (1 where there are none, and for full gradients)."""
-        batches = self.kernel.batches
+        batches = self.base.batches  # a trajectory of one step between exact ends has none
         return getattr(batches, "batch_size", 1) / max(getattr(batches, "data_size", 1), 1)
 
     # -- what is measured --------------------------------------------------------------------------
@@ -702,8 +706,10 @@ def run(
         return time.perf_counter() - clock
 
     def between() -> None:
-        """Within a cycle: a checkpoint where the last one is long ago."""
+        """Within a cycle: a checkpoint where the last one is long ago, and a signal whose exception was lost."""
         nonlocal cost, written, held
+        if signals.arrived:
+            signals.arm()
         if store and plan.save_minutes and time.perf_counter() - written > 60 * plan.save_minutes:
             signals.armed = False
             cost, held = commit(), 0
@@ -752,7 +758,7 @@ def run(
         except Interrupted:
             status = RUNNING
         if status == RUNNING:
-            status, signals.answered = INTERRUPTED, True
+            status, signals.answered = INTERRUPTED, signals.arrived is not None
         if chain.states and (pending["rows"] or pending["draws"] or chain.cycle or chain.unfinished):
             commit()
     result.status = status
@@ -762,7 +768,7 @@ def run(
     result.moments = chain.moments.values() if chain.moments else {}
     result.compiled, result.captured = chain.compiled, chain.captured
     if chain.unfinished:
-        through = len(chain.unfinished.states) * kernel.points
+        through = len(chain.unfinished.states) * chain.kernel.points
         result.under_way = through + max(
             (place.point for place in chain.unfinished.under_way.places.values()), default=0
         )

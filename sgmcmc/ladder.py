@@ -25,6 +25,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
 
 ACCEPTANCES = (0.25, 0.5, 0.8)
+BARKER = ("barker", "barker_minibatch")
 LEAST = 10  # cycles a span
 
 
@@ -35,7 +36,8 @@ class Ladder:
         lengths = [kernel.steps]
         while lengths[-1] > 1:
             lengths.append(lengths[-1] // 2)
-        targets = ACCEPTANCES if target is None else (target,)
+        highest = 0.5 if kernel.acceptance in BARKER else 1.0  # what is accepted as h goes to 0
+        targets = tuple(highest * one for one in ACCEPTANCES) if target is None else (target,)
         self.rungs = [(steps, acceptance) for steps in lengths for acceptance in targets]
         self.base, self.kinds = kernel, len(targets)
         self.span = burn_in // (len(self.rungs) + 2)

@@ -137,6 +137,8 @@ def check(kernel, potential) -> None:
     if not (potential.data_size and hasattr(potential, "losses") and hasattr(potential, "prior")):
         mend = "decides on a part of the data, and this target is no sum over data; use metropolis or barker"
         raise SettingError("sampler.acceptance", kernel.acceptance, mend)
+    if potential.data_size < 2:
+        raise SettingError("sampler.acceptance", kernel.acceptance, "needs two data: of one there is no spread")
     if kernel.decision_batch < 2:
         raise SettingError("sampler.decision_batch", kernel.decision_batch, "must be at least 2")
     if not 0 <= kernel.epsilon < 0.5:

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from sgmcmc import part, sample
 from sgmcmc.acceptance import PARTIAL, barker
-from sgmcmc.chain import Chain, Plan
+from sgmcmc.chain import Chain, Plan, run
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import make_kernel
 from sgmcmc.potentials.analytic import DoubleWell
@@ -187,3 +187,15 @@ def test_what_cannot_work_is_refused(target, settings, named):
     with pytest.raises(SettingError) as error:
         make_kernel("hmc", target, 0.1, **settings)
     assert error.value.setting == named
+
+
+def test_one_datum_has_no_spread_to_decide_on():
+    with pytest.raises(SettingError, match="two data"):
+        make_kernel("hmc", LocationMixture(1), 0.1, acceptance="barker_minibatch")
+
+
+def test_barker_s_rule_is_not_tuned_to_what_it_never_accepts():
+    target = LocationMixture(20)
+    kernel = make_kernel("hmc", target, 0.1, steps=2, acceptance="barker")
+    with pytest.raises(SettingError, match="less than a half"):
+        run(kernel, target, Plan(40, burn_in=20, tune=0.6), Random(1), 2, lambda: target.initial(2, Random(1)))

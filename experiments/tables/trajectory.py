@@ -131,17 +131,20 @@ def _settings(run: Run) -> dict:
 
 
 def _efficiency(run: Run) -> Iterator[dict]:
-    """ESS a thousand gradients, where U at the end of a trajectory counts as one, a row a length and step size.
+    """ESS a thousand gradients, a row a length and step size. U at the end of a trajectory counts as a full gradient,
+    which is N/B of those of minibatches of B of N data.
 
     Of a run whose trajectories are chosen in the burn-in it is at what was chosen.
     """
     draws, metrics, auto = run.draws, run.metrics, run.config["tune"]["trajectory"] is not None
+    batch = run.config["batch_size"]
+    end = build(run.config).potential.data_size / batch if batch else 1
     for size, chains, numbers in groups(run):
         steps = int(metrics["steps_per_cycle"][-1]) if auto else run.config["steps_per_cycle"]
         row = {"steps": steps, "step_size": float(metrics["step_size"][-1]) if auto else size, "auto": int(auto)}
         part = draws[:, chains]
         tau, error = jackknifed_time(part, together=False)
-        ess = 1000 / (tau * (steps + 1))
+        ess = 1000 / (tau * (steps + end))
         moved = float((part[1:] != part[:-1]).any(-1).double().mean())
         yield {**row, **numbers, "accepted": moved, "tau": tau, "ess": ess, "ess_error": ess * error / tau}
 

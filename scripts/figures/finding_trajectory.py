@@ -11,16 +11,16 @@ TABLES = ("finding_trajectory", "finding_trajectory_auto")
 TITLE = "log MH has the variance V = L h² tr Σ, so a trajectory may be as long as h goes with 1/√L"
 CAPTION = """
 Left and middle: standard deviation and mean of log MH of single trajectories (OBABO filled, ABOBA open; L = 1, 4, 16,
-64; friction 1; fresh momentum, M = T = 1) under gradient noise of covariance Σ, against V = tr Σ times the sum over
-the kicks that experiments/tables/trajectory.py derives, about L h². No number is fitted: tr Σ is the artificial
-noise's, or measured from minibatches. Gaussians of 1 to 1,000 coordinates and the double well from exact draws with
-noise N(0, 1), logistic regressions on 1,000 generated data with batches of 20 and 200 from draws of HMC, a ResNet-20
-of width 4 on the digits with batches of 100 from what a short uncorrected chain leaves. Where one momentum carries
-much of the noise (few coordinates, V of order 1 and more) it is heated by it, and the splitting's own error adds at
-large h. Right: effective draws of the slowest coordinate a thousand gradients, U at the end counted as one, of AMAGOLD
-over the length: the best of five step sizes, and what tune.trajectory=auto chose in its burn-in (stars). At paper
-scale 100 chains of 2,000 draws (20 a step size), quick 50 of 800. Errors are over chains, and the jackknife's over
-groups of them.
+64; friction 1; fresh momentum, M = T = 1) under gradient noise of covariance Σ, against V = tr Σ times the sum over the
+kicks that experiments/tables/trajectory.py derives, about L h². No number is fitted: tr Σ is the artificial noise's, or
+measured from minibatches. Gaussians of 1 to 1,000 coordinates and the double well from exact draws with noise N(0, 1),
+logistic regressions on 1,000 generated data with batches of 20 and 200 from draws of HMC, a ResNet-20 of width 4 on the
+digits with batches of 100 from what a short uncorrected chain leaves. Where one momentum carries much of the noise (few
+coordinates, V of order 1 and more) it is heated by it, and the splitting's own error adds at large h. Right: effective
+draws of the slowest coordinate a thousand gradients, U at the end counted as a full one (20 minibatches of the logistic
+regression), of AMAGOLD over the length: the best of five step sizes, and what tune.trajectory=auto chose in its burn-in
+(stars). At paper scale 100 chains of 2,000 draws (20 a step size), quick 50 of 800. Errors are over chains, and the
+jackknife's over groups of them.
 """
 LOOK = {
     ("gaussian", 1): (SKY, "Gaussian, d = 1"),

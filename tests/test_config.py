@@ -435,6 +435,6 @@ def test_a_block_chooses_another_model_and_the_command_line_wins():
     """At quick scale a perceptron, with its own settings and none of the residual network's."""
     words = ["experiment=finding_cycles", "point=0"]
     assert compose(words)["model"]["name"] == "resnet20"
-    assert compose([*words, "scale=quick"])["model"] == {"name": "mlp", "hidden": [20], "prior_variance": 1.0}
+    assert compose([*words, "scale=quick"])["model"] == {"name": "mlp", "hidden": [20], "prior_variance": 0.1}
     chosen = compose([*words, "scale=quick", "model=resnet20", "model.width=3"])["model"]
     assert (chosen["name"], chosen["width"], chosen["norm"]) == ("resnet20", 3, "frn") and "hidden" not in chosen

@@ -10,27 +10,27 @@ from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
 SOURCE = "Which word, with noisy gradients?"
 CAPTION = """
 Words of drifts, kicks and refreshments at 11 gradients a trajectory, friction 1, mass 1, T = 1. Gradient noise N(0, 1)
-on the toys, minibatches of a fifth of the data on Heart and Australian. Top: uncorrected draws, by how much their mean
-U is too large, 2(E U − its exact or, of a regression, the reference's value)/dim, in units of T, over what a correction
-rejects at the same step size; points within three errors of zero are left out. Dashed, of the double well: the same
-with exact gradients, over the rejections that noise would cause. Bottom: corrected chains, ESS of the slowest
-coordinate per 1,000 gradients over the mean step a gradient. OVRVO, on the double well alone, is OBABO with A and B
-scaled by b, so at friction γ it is OBABO at bh and γ/b, and lies under it. Momentum is kept from trajectory to
-trajectory, but for what the O's forget, or drawn afresh (BAB, which has no O, and OBABO a second time). On the toys,
-whose trajectories go for times up to 4, BAB remembers longest; on Heart, where they go for less than .1, the words that
-keep their momentum do: that is where noise heats most, and where corrected chains are fastest but for the double well,
-whose barrier decides. Toys: six step sizes in one tensor, 200 chains of each at paper scale (quick 40) from exact
-draws, 200 trajectories left out (50), 1,000 draws each (200). Heart: five step sizes, 20 chains of 2,000 draws (quick 8
-of 500) after 500 (300) from standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 40 of
-500). Australian: 20 chains of 6,000 draws (quick 4 of 600) after 1,000 (400). τ and chain lengths are in the table: at
-paper scale corrected chains are 6 to 360 τ long, which is enough for τ from all of them together, not for one chain's
-mean; where it is not enough, τ is not given. The largest steps are the grid's edge: ESS may rise beyond. Errors are
-over chains (of ESS the jackknife's over ten groups). Every corrected chain is exact: the certificate has rows of ggmc,
-ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and of ggmc with full refresh; `python -m
-sgmcmc.certify --word BABOBAB --output results/words/BABOBAB` made [that word's](words/BABOBAB/certificate.md). One
-friction and one length of trajectory: this does not show how the words compare at others, nor on networks.
+on the toys, minibatches of a fifth of the data on Heart. Top: uncorrected draws, by how much their mean U is too large,
+2(E U − its exact or, of a regression, the reference's value)/dim, in units of T, over what a correction rejects at the
+same step size; points within three errors of zero are left out. Dashed, of the double well: the same with exact
+gradients, over the rejections that noise would cause. Bottom: corrected chains, ESS of the slowest coordinate per 1,000
+gradients over the mean step a gradient. OVRVO, on the double well alone, is OBABO with A and B scaled by b, so at
+friction γ it is OBABO at bh and γ/b, and lies under it. Momentum is kept from trajectory to trajectory, but for what
+the O's forget, or drawn afresh (BAB, which has no O, and OBABO a second time). On the toys, whose trajectories go for
+times up to 4, BAB remembers longest; on Heart, where they go for less than .1, the words that keep their momentum do:
+that is where noise heats most, and where corrected chains are fastest but for the double well, whose barrier decides.
+Toys: six step sizes in one tensor, 200 chains of each at paper scale (quick 40) from exact draws, 200 trajectories left
+out (50), 1,000 draws each (200). Heart: five step sizes, 20 chains of 2,000 draws (quick 8 of 500) after 500 (300) from
+standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 40 of 500). τ and chain lengths
+are in the table: at paper scale corrected chains are 6 to 360 τ long, which is enough for τ from all of them together,
+not for one chain's mean; where it is not enough, τ is not given. The largest steps are the grid's edge: ESS may rise
+beyond. Errors are over chains (of ESS the jackknife's over ten groups). Every corrected chain is exact: the certificate
+has rows of ggmc, ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and of ggmc with full refresh;
+`python -m sgmcmc.certify --word BABOBAB --output results/words/BABOBAB` made [that
+word's](words/BABOBAB/certificate.md). One friction and one length of trajectory: this does not show how the words
+compare at others, nor on networks.
 """
-TABLES = ("finding_words", "finding_words_logistic", "finding_words_australian")
+TABLES = ("finding_words", "finding_words_logistic")
 LOOK = {
     ("OBABO", "keep"): (GREEN, "o", "-", "OBABO"),
     ("OVRVO", "keep"): (ORANGE, ".", ":", "OVRVO"),
@@ -45,7 +45,6 @@ PANELS = (
     ("banana", "banana"),
     ("mixture", "mixture"),
     ("heart", "Heart"),
-    ("australian", "Australian"),
 )
 TOYS = ("double_well", "banana", "mixture")
 
@@ -64,9 +63,16 @@ def of_word(part: pd.DataFrame, key: tuple[str, str]) -> pd.DataFrame:
 
 def draw(toys: pd.DataFrame, *regressions: pd.DataFrame) -> Figure:
     """A column a target: bias against rejections, efficiency over step sizes."""
-    table = pd.concat([toys, *regressions])
-    figure, panels = pyplot.subplots(2, len(PANELS), figsize=(14, 5.8), layout="constrained")
-    for (target, title), top, bottom in zip(PANELS, *panels, strict=True):
+    figure, panels = pyplot.subplots(2, len(PANELS), figsize=(12, 5.8), layout="constrained")
+    columns(pd.concat([toys, *regressions]), PANELS, panels)
+    panels[0, 0].text(0.95, 0.05, "dashed: exact gradients", transform=panels[0, 0].transAxes, fontsize=8, ha="right")
+    figure.suptitle(TITLE, fontsize=11)
+    return figure
+
+
+def columns(table: pd.DataFrame, targets, panels) -> None:
+    """Two panels a target, beneath each other."""
+    for (target, title), top, bottom in zip(targets, *panels, strict=True):
         corrected, bare = chosen(table, target, "metropolis"), chosen(table, target, "monitor")
         still = chosen(table, target, "monitor", 0.0) if target == "double_well" else None
         for key, (colour, marker, line, name) in LOOK.items():
@@ -88,17 +94,21 @@ def draw(toys: pd.DataFrame, *regressions: pd.DataFrame) -> Figure:
         bottom.set(xlabel="mean step a gradient")
         bottom.set_ylim(bottom=0)
         clean(top, bottom)
-    panels[0, 0].text(0.95, 0.05, "dashed: exact gradients", transform=panels[0, 0].transAxes, fontsize=8, ha="right")
     panels[0, 0].set_ylabel("uncorrected: |excess of U|")
     panels[1, 0].set_ylabel("corrected: ESS / 1,000 gradients")
     panels[1, 0].legend(frameon=False, fontsize=7)
-    figure.suptitle(TITLE, fontsize=11)
-    return figure
 
 
 def compare(toys: pd.DataFrame, *regressions: pd.DataFrame):
     """What theory says of the words' bias, of acceptance, and of the price of a correction."""
     table = pd.concat([toys, *regressions])
+    yield no_bias(table)
+    yield from exact_and_noisy(toys)
+    yield from of_targets(table, PANELS)
+
+
+def no_bias(table: pd.DataFrame) -> tuple:
+    """The mean U of all corrected settings against its exact value."""
     corrected = table[(table.acceptance == "metropolis") & table.excess.notna() & (table.excess_error > 0)]
     of_reference = corrected.reindex(columns=["reference_error"]).fillna(0).reference_error
     errors = np.hypot(corrected.excess_error, of_reference)
@@ -108,9 +118,12 @@ def compare(toys: pd.DataFrame, *regressions: pd.DataFrame):
         f"largest |excess| {away.max():.1f} of its errors; of {len(away)} corrected settings the most unlikely has p "
     )
     here += f"= {min(chance, 1):.2g}, by Student's t and Bonferroni"
-    yield "corrected draws", "no bias, for any word", here, "agrees" if chance > 0.01 else "differs"
-    yield from exact_and_noisy(toys)
-    for target, title in PANELS:
+    return "corrected draws", "no bias, for any word", here, "agrees" if chance > 0.01 else "differs"
+
+
+def of_targets(table: pd.DataFrame, targets):
+    """Acceptance, orders, memory and the price of a correction, target by target."""
+    for target, title in targets:
         part = chosen(table, target, "metropolis")
         if part.empty:
             yield f"{title}: all", "", "", "not comparable: no run"

@@ -76,13 +76,15 @@ def _measured(target, sampler, kernel, potential, sizes, cycles) -> list[dict]:
         lambda text: None,
     )
     seconds = (time.process_time() - clocks[0]) / len(sizes)
-    found, share = [], kernel.points * (cycles - burn_in) * CHAINS
+    share = 32 / potential.data_size if kernel.batches is not None and potential.data_size else 1
+    gradients, energies = kernel.work(share, potential)
+    passes = (gradients + energies * (potential.data_size > 0)) * (cycles - burn_in) * CHAINS
+    found = []
     for number, size in enumerate(sizes):
         draws = result.draws[:, number * CHAINS : (number + 1) * CHAINS].double()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             value = float(diagnostics.ess(draws).value.min())
-        passes = share * (32 / potential.data_size if kernel.batches is not None and potential.data_size else 1)
         per = "a pass over the data" if potential.data_size else "a gradient"
         found.append(
             {

@@ -191,7 +191,7 @@ class Voice:
         target = self.config["model"].get("_target_") or self.config["model"]["name"]
         data = f" on {potential.data_size} data" if potential.data_size else ""
         chains = f"{self.pieces.chains} chain" + "s" * (self.pieces.chains > 1)
-        gradients = kernel.points * plan.cycles
+        gradients = round(kernel.work(1.0, potential)[0]) * plan.cycles
         kind = {"minibatch": "minibatch gradients", "full": "full gradients", "none": "evaluations of U"}[
             kernel.gradient
         ]
@@ -235,13 +235,9 @@ class Voice:
             clock = time.perf_counter()
             float(potential.gradient(theta, batch).sum())
             gradient = time.perf_counter() - clock
-        whole = gradient * size / number * (self.config["views"] or 1)
-        if kernel.gradient == "full":
-            cycle = kernel.points * whole
-        elif kernel.ends == "exact":
-            cycle = (kernel.points - 2) * gradient + whole
-        else:
-            cycle = kernel.points * gradient + whole / 3  # U is a forward pass
+        share = number / size / (self.config["views"] or 1)
+        gradients, energies = kernel.work(share, potential)
+        cycle = (gradients + energies / 3) * gradient / share  # U is a forward pass
         total = cycle * pieces.plan.cycles * pieces.chains
         return [f"about {_duration(total)} ({_duration(cycle)} a cycle) by the time of one gradient on {self.device}"]
 
@@ -350,6 +346,8 @@ class Voice:
         if kernel.acceptance != "monitor" and not kernel.impossible and rate < 0.01:
             exact = "not exact, and" if kernel.partial else "exact but"
             lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
+        if result.status == engine.INTERRUPTED:
+            return lines  # of a million draws the effective sample size takes a minute that a scheduler may not give
         return lines + self._mixing_lines(metrics, result)
 
     def _energy_line(self, metrics, kernel) -> list[str]:
@@ -365,7 +363,8 @@ class Voice:
     def _mixing_lines(self, metrics, result) -> list[str]:
         """Effective sample size, a second and a gradient, and R-hat: of draws where they are few enough to read.
 
-        None where ArviZ is not installed, which a machine that only computes can do without.
+        With data it is a pass over them, be it for a gradient or for U. None where ArviZ is not installed, which a
+        machine that only computes can do without.
         """
         draws, of = self._draws(metrics, result)
         if draws is None or find_spec("arviz_stats") is None:
@@ -379,8 +378,13 @@ class Voice:
             return []
         share = draws.shape[1] / self.pieces.chains if of != "the potential" else 1.0
         rates = f"{value / share / max(result.seconds, 1e-9):.3g} a second"
-        passes = "a pass over the data" if self.pieces.potential.data_size else "a gradient"
-        rates += f", {value / share / max(result.gradients * self.pieces.chains, 1e-9):.3g} {passes}"
+        if self.pieces.potential.data_size:
+            work, unit = result.gradients + result.energies, "a pass over the data"
+        elif result.gradients:
+            work, unit = result.gradients, "a gradient"
+        else:
+            work, unit = result.energies, "an evaluation of U"
+        rates += f", {value / share / max(work * self.pieces.chains, 1e-9):.3g} {unit}"
         lines = [f"effective sample size of {of} {value / share:.4g} ± {error / share:.2g}: {rates}"]
         worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0).max())
         if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing

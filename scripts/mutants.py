@@ -93,7 +93,7 @@ MUTANTS = [
     Mutant(
         "minibatch U at the end",
         "trajectory",
-        "end_potential = potential.potential(theta)\n    end =",
+        "end_potential = _exact(kernel, potential, theta)\n    end =",
         "end_potential = potential.estimate(theta, batches(last_point))\n    end =",
         identities("an epoch"),
     ),
@@ -121,8 +121,8 @@ MUTANTS = [
     Mutant(
         "one uniform for all decisions",
         "trajectory",
-        'random.uniform("decision", index + 1, chains)',
-        'random.uniform("decision", 1, chains)',
+        'acceptance.metropolis(log_mh, random.uniform("decision", index + 1, chains)',
+        'acceptance.metropolis(log_mh, random.uniform("decision", 1, chains)',
         "trajectory.py::test_neals_samplers_are_his_slides[persistent_langevin]",
     ),
     Mutant(

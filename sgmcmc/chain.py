@@ -30,7 +30,7 @@ from sgmcmc.diagnostics import (
     predictive_entropy,
 )
 from sgmcmc.errors import SettingError
-from sgmcmc.kernel import Kernel
+from sgmcmc.kernel import Kernel, check_growth
 from sgmcmc.ladder import BARKER, Ladder, check
 from sgmcmc.potentials import Potential
 from sgmcmc.random import Random
@@ -96,7 +96,7 @@ class Plan:
     written every ``save_every`` cycles or, where that is None, when writing costs under 2 % of the time; within a
     cycle that takes longer, a checkpoint every ``save_minutes`` (0: none).
     ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h;
-    then frozen); with ``trajectory`` it and the number of steps are chosen there (``sgmcmc.ladder``).
+    then frozen); with ``trajectory`` it and the number of steps are chosen there (``sgmcmc.ladder``), at a given mass.
     ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
     ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
     ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target
@@ -201,7 +201,8 @@ class Result:
     cycles: int = 0
     accepted: int = 0  # accepted trajectories, over chains
     proposed: int = 0
-    gradients: float = 0.0  # a chain's gradient evaluations, or with data its passes over them
+    gradients: float = 0.0  # that a chain's trajectories evaluated; with data in passes over them
+    energies: float = 0.0  # the same of U, with the data that decisions on a part of them looked at
     seconds: float = 0.0
     kernel: Kernel | None = None
     ensembles: dict[str, Ensemble] = field(default_factory=dict)
@@ -236,6 +237,8 @@ class Chain:
             raise SettingError("tune.target", plan.tune, f"there is no acceptance to tune to: {kernel.impossible}")
         if plan.tune is not None and plan.tune >= 0.5 and kernel.acceptance in BARKER:
             raise SettingError("tune.target", plan.tune, "Barker's rule accepts less than a half at any step size")
+        if plan.tune is not None or plan.trajectory:
+            check_growth(kernel, "tuning")
         if plan.trace and together and chains > 1 and kernel.random_direction:
             raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
         self.groups = [range(chains)] if together else [range(i, i + 1) for i in range(chains)]
@@ -249,11 +252,13 @@ class Chain:
         self.mass = kernel.mass
         self.ladder: Ladder | None = None
         if plan.trajectory:
-            check(kernel)
-            self.ladder = Ladder(kernel, plan.burn_in, plan.tune, self.share)
+            check(kernel, plan.estimate_mass)
+            self.ladder = Ladder(kernel, potential, plan.burn_in, plan.tune, self.share)
             self.kernel = self._tuned()
-        self.steps = self.steps_before = self.points = 0  # steps and gradients so far; steps before this row's cycles
+        self.steps = self.steps_before = 0  # steps so far, and before this row's cycles
+        self.gradients = self.energies = 0.0  # of a chain so far, in passes: see ``Kernel.work``
         self.accepted_before = self.proposed = 0  # accepted before this row's cycles
+        self.looked_before = 0.0  # data that decisions looked at before this row's cycles
         self.seconds = 0.0
         self.moments: Moments | None = None
         self.ensembles: dict[str, Ensemble] = {}
@@ -287,7 +292,8 @@ class Chain:
             "states": [state.values() for state in self.states],
             "tuning": self.tuning,
             "ladder": self.ladder and self.ladder.values(),
-            "work": [self.steps, self.steps_before, self.points],
+            "work": [self.steps, self.steps_before],
+            "evaluated": [self.gradients, self.energies, self.looked],
             "mass": self.mass,
             "accepted": self.accepted,
             "proposed": self.proposed,
@@ -320,7 +326,11 @@ class Chain:
         self.sums, self.row_start = torch.tensor(sums, dtype=torch.float64, device=device), tuple(saved["row_start"])
         steps, points = self.kernel.steps, max(self.kernel.points, 1)
         work = saved.get("work") or [self.cycle * steps, self.row_start[0] * steps, self.cycle * points]
-        self.steps, self.steps_before, self.points = work
+        self.steps, self.steps_before, *points = work
+        looked = saved["sums"].get("data", 0.0)
+        # Checkpoints of before U was counted have the number of gradients.
+        evaluated = saved.get("evaluated") or [points[0] * self.share, 0.0, looked]
+        self.gradients, self.energies, self.looked_before = *evaluated[:2], evaluated[2] - looked
         self.accepted_before = saved["accepted"] - int(saved["sums"].get("accepted", 0))
         self.compiled = saved.get("compiled", False)
         if saved.get("unfinished"):
@@ -380,6 +390,17 @@ class Chain:
         return self.accepted_before + int(self.sums[SUMS.index("accepted")])
 
     @property
+    def looked(self) -> float:
+        """Data that decisions looked at so far, over chains."""
+        return self.looked_before + float(self.sums[SUMS.index("data")])
+
+    @property
+    def evaluated(self) -> tuple[float, float]:
+        """Gradients and U that a chain's trajectories have evaluated, in passes; decisions look at both ends."""
+        size = self.chains * self.potential.data_size
+        return self.gradients, self.energies + (2 * self.looked / size if self.kernel.partial else 0.0)
+
+    @property
     def spent(self) -> float:
         """Seconds of all cycles, with those of the one in progress."""
         return self.seconds + (time.perf_counter() - self.clock if self.clock else 0.0)
@@ -415,7 +436,9 @@ class Chain:
             self.moments = (self.moments or Moments.none(theta)).counting(theta, 1.0)
         self.proposed += self.chains
         self.cycle += 1
-        self.steps, self.points = self.steps + self.kernel.steps, self.points + max(self.kernel.points, 1)
+        self.steps += self.kernel.steps
+        gradients, energies = self.kernel.work(self.share, self.potential)
+        self.gradients, self.energies = self.gradients + gradients, self.energies + energies
         if self.cycle <= self.plan.burn_in:
             self._adapt(probabilities, before)
         self.seconds, self.clock = self.spent, None
@@ -593,6 +616,7 @@ class Chain:
         row["steps_per_second"] = (self.steps - self.steps_before) / max(self.seconds - began, 1e-9)
         if boundary:
             self.accepted_before += int(sums["accepted"])
+            self.looked_before += sums["data"]
             self.sums, self.row_start = torch.zeros_like(self.sums), (self.cycle, self.seconds)
             self.steps_before = self.steps
         return row
@@ -764,7 +788,7 @@ def run(
     result.status = status
     result.draws = torch.stack(draws) if draws else None
     result.cycles, result.accepted, result.proposed = chain.cycle, chain.accepted, chain.proposed
-    result.gradients = chain.points * chain.share
+    result.gradients, result.energies = chain.evaluated
     result.moments = chain.moments.values() if chain.moments else {}
     result.compiled, result.captured = chain.compiled, chain.captured
     if chain.unfinished:

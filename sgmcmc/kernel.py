@@ -98,6 +98,27 @@ class Kernel:
         return self.word.gradient_points(self.steps) if self.gradient != "none" else 0
 
     @property
+    def full_ends(self) -> bool:
+        """Whether a trajectory starts and ends with a full gradient; the start's is known from the one before."""
+        full = self.gradient == "full" or (self.gradient == "minibatch" and self.ends == "exact")
+        return full and self.word.kicks_at_both_ends
+
+    def work(self, share: float, potential) -> tuple[float, float]:
+        """Gradients and U that a trajectory evaluates, in passes over the data; a minibatch's gradient is ``share``.
+
+        The U that ``potential_and_gradient`` gives with a gradient is not counted (though a regression in float32 has
+        to sum it apart). After Gibbs updates U is evaluated anew, and so is the gradient that a trajectory starts with.
+        What decisions on a part of the data look at is not known before, and not in it.
+        """
+        points, gibbs = self.points, hasattr(potential, "gibbs")
+        full = points if self.gradient == "full" else 2 * self.full_ends
+        gradients, energies = full + (points - full) * share, float(not self.partial)
+        if self.full_ends:
+            gradients -= not gibbs
+            energies = float(not hasattr(potential, "potential_and_gradient"))
+        return float(gradients), energies * (1 + gibbs)
+
+    @property
     def random_direction(self) -> bool:
         return self.schedule.direction == "random"
 
@@ -350,6 +371,20 @@ def _check_refresh(kernel: Kernel) -> None:
     if kernel.rescaled and bool((decay <= 0).any()):
         raise SettingError(
             "friction", _show(kernel.friction.value), "must be finite for a rescaled word: it never moves"
+        )
+    if kernel.schedule.name == "stairs" and kernel.schedule.factor > 1:
+        check_growth(kernel, "the schedule")
+
+
+def check_growth(kernel: Kernel, what: str) -> None:
+    """Refuse AMAGOLD's β where ``what`` may make h larger than 1/β, in words that cannot have (1 − hβ)/(1 + hβ) < 0."""
+    letters = kernel.word.letters
+    if kernel.friction.kind == "beta" and (letters.count("O") > 1 or kernel.rescaled):
+        raise SettingError(
+            "beta",
+            _show(kernel.friction.value),
+            f"(or b) gives a negative momentum decay where {what} makes h larger than 1/beta, "
+            f"which the word {letters} cannot have; give friction (gamma)",
         )
 
 

@@ -4,11 +4,11 @@ A rung is a number of steps L, from that of the kernel down by halves to 1, and 
 tuned to (Robbins–Monro on log h). The burn-in is cut into equal spans: one to settle in, one a rung, and one in which
 the chosen rung is tuned on. Chosen is what moves farthest for what it costs,
 
-    E |M^½ (θ' − θ)|² / (1 + gradients),      gradients in passes over the data,
+    E |M^½ (θ' − θ)|² / (gradients + evaluations of U),      both in passes over the data (``Kernel.work``),
 
-over the second half of a rung's span; the 1 is the exact U at the end. Under gradient noise the variance of log MH goes
-with L h², and so does the squared jump a gradient: all L do alike but for U, which a long trajectory shares among more
-gradients, and the best acceptance is .23. With exact gradients it is .65 (Beskos et al. 2013).
+over the second half of a rung's span. Under gradient noise the variance of log MH goes with L h², and so does the
+squared jump a gradient: all L do alike but for U, which a long trajectory shares among more gradients, and the best
+acceptance is .23. With exact gradients it is .65 (Beskos et al. 2013).
 
 Of kept momentum the criterion sees a trajectory's own move alone. After the burn-in nothing changes any more.
 """
@@ -32,7 +32,7 @@ LEAST = 10  # cycles a span
 class Ladder:
     """The rungs, what was seen of them (``tuning`` log factors on h ``[rungs, chains or 1]``), and the choice."""
 
-    def __init__(self, kernel: Kernel, burn_in: int, target: float | None, share: float):
+    def __init__(self, kernel: Kernel, potential, burn_in: int, target: float | None, share: float):
         lengths = [kernel.steps]
         while lengths[-1] > 1:
             lengths.append(lengths[-1] // 2)
@@ -47,7 +47,7 @@ class Ladder:
         sizes = 1 if isinstance(kernel.step_size, float) else len(kernel.step_size)
         self.tuning = torch.zeros(len(self.rungs), sizes, dtype=torch.float64)
         self.jumps = [0.0] * len(self.rungs)
-        self.costs = [1 + with_steps(kernel, steps).points * share for steps, _ in self.rungs]
+        self.costs = [sum(with_steps(kernel, steps).work(share, potential)) for steps, _ in self.rungs]
 
     def rung(self, cycle: int) -> int:
         """The number of the rung that the ``cycle``-th cycle, from 0, is run with."""
@@ -80,12 +80,16 @@ class Ladder:
             self._begin(number + 1)
 
     def _begin(self, number: int) -> None:
-        """Where the tuning of a rung begins: at L h² of longer trajectories with its acceptance, or at the last h."""
+        """Where the tuning of a rung begins: at L h² of longer trajectories with its acceptance, or at the last h.
+
+        With full gradients h alone, whatever L, makes the acceptance: at their h.
+        """
         like = number - self.kinds
         if like < 0:
             self.tuning[number] = self.tuning[number - 1]
         else:
-            self.tuning[number] = self.tuning[like] + math.log(self.rungs[like][0] / self.rungs[number][0]) / 2
+            shorter = self.rungs[like][0] / self.rungs[number][0] if self.base.gradient == "minibatch" else 1
+            self.tuning[number] = self.tuning[like] + math.log(shorter) / 2
 
     def values(self) -> dict:
         """As a checkpoint holds it."""
@@ -104,13 +108,18 @@ def with_steps(kernel: Kernel, steps: int) -> Kernel:
     return replace(kernel, batches=kernel.batches.with_points(points) if kernel.batches and points else None)
 
 
-def check(kernel: Kernel) -> None:
-    """Refuse what has no length to choose, or no acceptance to choose it by."""
+def check(kernel: Kernel, estimate_mass: bool) -> None:
+    """Refuse what has no length to choose, or nothing to choose it by."""
     setting = ("tune.trajectory", "auto")
     if kernel.steps == 1:
         raise SettingError(*setting, "a trajectory of 1 step has no other length: give more steps, or use tune.target")
     if kernel.acceptance == "monitor" or kernel.impossible:
         reason = kernel.impossible or "every end is taken: use sampler.acceptance=metropolis"
         raise SettingError(*setting, f"there is nothing to choose by: {reason}")
+    if kernel.partial:
+        mend = "what a decision costs is not known before: use sampler.acceptance=metropolis or barker"
+        raise SettingError(*setting, mend)
+    if estimate_mass:
+        raise SettingError("mass", "estimate", "would measure each length's moves by another mass: use tune.target")
     if getattr(kernel.batches, "law", "independent") != "independent":
         raise SettingError(*setting, "shuffled batches have one length; use sampler.minibatches=independent")

@@ -42,7 +42,7 @@ class State:
     ``potential`` (float64) and ``gradient`` (the full one, where the kernel uses it at the start) belong to
     ``theta``: after an acceptance they are the end's, after a rejection the start's. Decisions on a part of the data
     need no U: it is NaN where no gradient brought it. ``sign`` and ``log_abs`` are the persistent uniform v. A chain
-    that is not ``alive`` has diverged under ``monitor`` and stays where it was.
+    that is not ``alive`` has diverged under ``monitor``: θ stays where it was, and its momentum counts nowhere.
     """
 
     theta: Tensor  # [chains, dim]
@@ -129,7 +129,7 @@ def start(kernel: Kernel, potential: Potential, theta: Tensor, random: Random, c
 
 def evaluate(kernel: Kernel, potential: Potential, state: State) -> None:
     """Set the state's U, and its full gradient where trajectories start with it."""
-    if _full_at(kernel, 0) and kernel.word.kicks_at_both_ends:
+    if kernel.full_ends:
         state.potential, state.gradient = potential_and_gradient(potential, state.theta)
     else:
         state.potential, state.gradient = _exact(kernel, potential, state.theta), None

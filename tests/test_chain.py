@@ -14,11 +14,13 @@ from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, MASS_BATCHES, Chain, Plan,
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
+from sgmcmc.ladder import Ladder
 from sgmcmc.models import MLP
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.network import NetworkPotential
-from sgmcmc.potentials.regression import HierarchicalRegression
+from sgmcmc.potentials.regression import GeneratedLogistic, HierarchicalRegression
 from sgmcmc.random import Random
+from sgmcmc.sampling import sample
 from sgmcmc.schedules import Schedule
 from sgmcmc.store import RunFolder, load_metrics, load_samples, load_trace
 from sgmcmc.trajectory import _full_at, run_trajectory, start
@@ -622,6 +624,21 @@ def test_friction_stays_what_was_given_when_the_step_is_tuned():
     assert keeps == pytest.approx([math.exp(-h)] * 2)
 
 
+@pytest.mark.parametrize("step_size", [0.1, [0.1, 0.1]])
+@pytest.mark.parametrize("tuning", [{"tune": 0.8}, {"trajectory": True}])
+def test_a_friction_that_a_tuned_step_turns_negative_is_refused_where_it_would_be_split(step_size, tuning):
+    """AMAGOLD's β: c = (1 − hβ)/(1 + hβ) < 0 has no square root for the two O's of OBABO. ABOBA has one O."""
+    target = Gaussian(1, covariance=100.0)
+    settings = {"steps": 3, "chains": 2, "acceptance": "metropolis", "step_size": step_size, "cycles": 90}
+    for way in ({"beta": 5.0}, {"b": 0.5}):
+        with pytest.raises(SettingError, match="give friction") as error:
+            sample(target, "ggmc", burn_in=80, **settings, **tuning, **way)
+        assert error.value.setting == "beta"
+    result = sample(target, "amagold", beta=5.0, burn_in=80, **settings, **tuning)
+    assert bool((torch.as_tensor(result.kernel.step_size) * 5 > 1).all())  # b past 1, and it goes on
+    assert result.status == DONE and len(result.draws[:, 0].unique()) > 3
+
+
 def test_the_mass_is_the_root_mean_square_gradient_and_is_frozen_after_the_burn_in():
     """Per parameter tensor, the smallest 1; after it no cycle changes it, and the momentum has the new law."""
     target, _, _ = network_case()
@@ -703,6 +720,105 @@ def test_after_gibbs_u_and_gradient_are_the_new_position_s():
         assert bool((state.momentum[:, -2:] == 0).all())
 
 
+# ---- what was evaluated
+
+
+CHAINS = 3
+
+
+def counting(kind, *arguments):
+    """A target of the kind that adds up, a chain, the passes over its data that gradients and U are asked for."""
+
+    class Counting(kind):
+        gradients = energies = 0.0
+
+        def gradient(self, theta, batch=None):
+            share = batch.shape[1] / self.data_size if batch is not None and self.data_size else 1
+            self.gradients += share * len(theta) / CHAINS
+            return super().gradient(theta, batch)
+
+        def potential(self, theta):
+            self.energies += len(theta) / CHAINS
+            return super().potential(theta)
+
+        def losses(self, theta, batch):
+            self.energies += batch.numel() / self.data_size / CHAINS
+            return super().losses(theta, batch)
+
+        if hasattr(kind, "potential_and_gradient"):
+
+            def potential_and_gradient(self, theta):
+                self.gradients += len(theta) / CHAINS
+                return super().potential_and_gradient(theta)
+
+    return Counting(*arguments)
+
+
+LOGISTIC, GIBBS = (GeneratedLogistic, 100, 2), (HierarchicalRegression,)  # each of 100 data; U with its gradient; apart
+PARTLY = {"acceptance": "barker_minibatch", "decision_batch": 10}
+EVALUATED = {  # target, sampler, settings, gradients and U of a trajectory (None: as many as it happens)
+    "hmc, 1 step": (LOGISTIC, "hmc", {}, (1, 0)),
+    "hmc, 4 steps": (LOGISTIC, "hmc", {"steps": 4}, (4, 0)),
+    "hmc where U comes apart": ((Gaussian, 2), "hmc", {"steps": 4}, (4, 1)),
+    "hmc with minibatches": (LOGISTIC, "hmc", {"gradient": "minibatch", "steps": 4, "batch_size": 5}, (0.25, 1)),
+    "a random direction": (LOGISTIC, "hmc", {"steps": 4, "schedule": Schedule("cosine", direction="random")}, (4, 0)),
+    "exact ends, 1 step": (LOGISTIC, "ggmc", {"ends": "exact", "batch_size": 20}, (1, 0)),
+    "exact ends, 4 steps": (LOGISTIC, "ggmc", {"ends": "exact", "steps": 4, "batch_size": 20}, (1.6, 0)),
+    "kept momentum": (LOGISTIC, "ggmc", {"steps": 4, "batch_size": 20, "acceptance": "metropolis"}, (1, 1)),
+    "monitored": (LOGISTIC, "sghmc", {"steps": 4, "batch_size": 20}, (0.8, 1)),
+    "amagold": (LOGISTIC, "amagold", {"steps": 10, "batch_size": 5}, (0.5, 1)),
+    "full gradients within": (LOGISTIC, "l2mc", {"steps": 4}, (4, 1)),
+    "artificial noise": ((Gaussian, 2, 1.0, 0.0, 1.0), "amagold", {"steps": 4}, (4, 1)),
+    "random walk": (LOGISTIC, "random_walk", {}, (0, 1)),
+    "gibbs": (GIBBS, "hmc", {"steps": 4}, (5, 2)),
+    "gibbs with minibatches": (GIBBS, "amagold", {"steps": 4, "batch_size": 5}, (0.2, 2)),
+    "gibbs of a random walk": (GIBBS, "random_walk", {}, (0, 2)),
+    "partly": (LOGISTIC, "hmc", {"gradient": "minibatch", "steps": 10, "batch_size": 5, **PARTLY}, (0.55, None)),
+    "partly with full gradients": (LOGISTIC, "hmc", {"steps": 4, **PARTLY}, (4, None)),
+    "partly with full gradients within": (LOGISTIC, "l2mc", {"steps": 4, **PARTLY}, (4, None)),
+}
+
+
+@pytest.mark.parametrize("name", EVALUATED)
+def test_what_a_chain_evaluated_is_what_its_target_was_asked_for(name):
+    """Of trajectories, decisions and Gibbs updates; the start's and the rows' of metrics are left out."""
+    (kind, *arguments), sampler, settings, expected = EVALUATED[name]
+    target, random, seen = counting(kind, *arguments), Random(2), []
+    kernel = make_kernel(sampler, target, 0.02, dtype=F64, **settings)
+
+    def report(chain, row):
+        seen.append((target.gradients, target.energies, *chain.evaluated))
+
+    plan = Plan(7, log_every=3)
+    result = run(kernel, target, plan, random, CHAINS, lambda: target.initial(CHAINS, random), report=report)
+    each = (torch.tensor(seen[4], dtype=F64) - torch.tensor(seen[2], dtype=F64)) / 2  # of the two cycles between rows
+    assert each[:2].tolist() == pytest.approx(each[2:].tolist(), abs=1e-9)
+    wanted = [float(each[1]) if one is None else one for one in expected]
+    assert each[2:].tolist() == pytest.approx(wanted, abs=1e-9) and 0 < sum(wanted)
+    assert result.gradients == pytest.approx(7 * expected[0])
+    assert result.energies == pytest.approx(7 * expected[1] if expected[1] is not None else seen[-1][3])
+
+
+def test_what_was_evaluated_goes_on_from_checkpoints_new_and_of_before_u_was_counted():
+    target, random = GeneratedLogistic(100, 2), Random(2)
+    settings = {"gradient": "minibatch", "steps": 4, "batch_size": 5, "dtype": F64, **PARTLY}
+    kernel = make_kernel("hmc", target, 0.02, **settings)
+
+    def go_on(cycles, store=None):
+        return run(kernel, target, Plan(cycles), random, CHAINS, lambda: target.initial(CHAINS, random), None, store)
+
+    whole, store = go_on(7), Memory()
+    go_on(4, store)
+    old = copied(store.state)
+    again = go_on(7, store)
+    assert (again.gradients, again.energies) == (whole.gradients, whole.energies)
+    old["work"].append(4 * 5)  # gradients
+    del old["evaluated"]
+    store.state = old
+    again = go_on(7, store)
+    assert again.gradients == pytest.approx(whole.gradients) and 0 < again.energies < whole.energies
+
+
 # ---- networks
 
 
@@ -774,16 +890,49 @@ def test_a_ladder_tunes_every_rung_to_its_acceptance_and_takes_the_best():
 
 
 @pytest.mark.parametrize(
+    ("target", "sampler", "settings", "costs"),
+    [
+        (Gaussian(2), "hmc", {}, [5, 3, 2]),
+        (GeneratedLogistic(100, 2), "hmc", {}, [4, 2, 1]),  # U comes with the end's gradient
+        (GeneratedLogistic(100, 2), "amagold", {"batch_size": 20}, [1.8, 1.4, 1.2]),
+        (GeneratedLogistic(100, 2), "ggmc", {"batch_size": 20, "ends": "exact"}, [1.6, 1.2, 1.0]),
+    ],
+)
+def test_a_rung_costs_what_its_trajectories_evaluate(target, sampler, settings, costs):
+    kernel = make_kernel(sampler, target, 0.1, steps=4, acceptance="metropolis", dtype=F64, **settings)
+    plan = Plan(200, burn_in=120, trajectory=True)
+    chain = Chain(kernel, target, plan, Random(1), 2, lambda: target.initial(2, Random(1)))
+    assert [steps for steps, _ in chain.ladder.rungs] == [4] * 3 + [2] * 3 + [1] * 3
+    assert chain.ladder.costs == pytest.approx([cost for cost in costs for _ in range(3)])
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_a_shorter_rung_begins_at_the_h_of_its_like_or_under_gradient_noise_at_its_l_h2(noise):
+    target = Gaussian(2, noise=noise)
+    kernel = make_kernel("hmc", target, 0.1, steps=4, gradient="minibatch" if noise else "full")
+    ladder = Ladder(kernel, target, 120, None, 1.0)
+    for cycle in range(4 * ladder.span):  # settling, and the three rungs of 4 steps
+        ladder.saw(cycle, torch.full((2,), 0.9, dtype=F64), 1.0)
+    ratio = float(ladder.kernel(4 * ladder.span).step_size / ladder.kernel(ladder.span).step_size)
+    assert ladder.tuning[0] > 0.5 and ratio == pytest.approx(2**0.5 if noise else 1)
+
+
+@pytest.mark.parametrize(
     ("settings", "named"),
     [
         ({"steps": 1}, "tune.trajectory"),
         ({"acceptance": "monitor"}, "tune.trajectory"),
+        ({"acceptance": "barker_minibatch"}, "tune.trajectory"),
+        ({"acceptance": "austerity"}, "tune.trajectory"),
+        ({"estimate_mass": True}, "mass"),
         ({"steps": 64}, "burn_in"),
     ],
 )
 def test_a_ladder_that_cannot_stand_is_refused(settings, named):
-    target, random = Gaussian(2), Random(1)
-    kernel = make_kernel("hmc", target, 0.1, **{"steps": 4, **settings})
+    target, random = GeneratedLogistic(100, 2), Random(1)
+    settings = {"steps": 4, **settings}
+    plan = Plan(200, burn_in=120, trajectory=True, estimate_mass=settings.pop("estimate_mass", False))
+    kernel = make_kernel("hmc", target, 0.1, **settings)
     with pytest.raises(SettingError) as error:
-        Chain(kernel, target, Plan(200, burn_in=120, trajectory=True), random, 2, lambda: target.exact(2, random))
+        Chain(kernel, target, plan, random, 2, lambda: target.initial(2, random))
     assert error.value.setting == named

@@ -68,4 +68,4 @@ class LocationMixture:
     def initial(self, chains: int | range, random: Random) -> Tensor:
         """Standard normals about (½, 0), between the modes."""
         normal = random.normal("start", 0, 1, chains, 2, torch.float64)[0]
-        return normal + torch.tensor([0.5, 0.0], dtype=torch.float64)
+        return normal + normal.new_tensor([0.5, 0.0])

@@ -171,7 +171,8 @@ class GeneratedLogistic(LogisticRegression):
     def initial(self, chains: int | range, random: Random) -> Tensor:
         """Normals of standard deviation 10/√N about (0, beta), wider than the posterior."""
         centre = torch.cat((torch.zeros(1, dtype=torch.float64), self.beta))
-        return centre + 10 / math.sqrt(self.data_size) * super().initial(chains, random)
+        normal = super().initial(chains, random)
+        return centre.to(normal) + 10 / math.sqrt(self.data_size) * normal
 
 
 class LinearRegression(_Regression):

@@ -368,7 +368,7 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
     said = _said(words)
     points, point = config.pop("points", None), config.pop("point", None)
     if point is not None:
-        return _compose_point(points, point, config.get(config["scale"]), words)
+        return _compose_point(points, point, config, words)
     for key, default in _defaults().items():
         # A default is what null, and a setting that was taken out with ~, stand for.
         if _get(config, key) is None:
@@ -407,21 +407,23 @@ def unused(config: dict, words: list[str]) -> list[str]:
 # Layers: point over experiment, block over point, command line over all.
 
 
-def _compose_point(points, point, block, words) -> dict:
+def _compose_point(points, point, config, words) -> dict:
     """The configuration of one of an experiment's ``points``."""
     others = [word for word in words if word.partition("=")[0] != "point"]
-    settings = point_settings(points, point, block, others)
+    settings = point_settings(points, point, config, others)
     return compose([*others, *(f"{key}={'null' if value is None else value}" for key, value in settings.items())])
 
 
-def point_settings(points, point, block, words) -> dict[str, Any]:
+def point_settings(points, point, config, words) -> dict[str, Any]:
     """The settings of one of an experiment's ``points``, which stand as if they had been typed, but for those that the
-    ``words`` or the scale's ``block`` give."""
+    ``words`` give, or the block of the ``config``'s scale, in the block itself or in the point (``quick.KEY``)."""
     if not isinstance(points, list):
         raise SettingError("point", point, "chooses one of an experiment's points, and there are none here")
     if not isinstance(point, int) or not 0 <= point < len(points):
         raise SettingError("point", point, f"must be a whole number from 0 to {len(points) - 1}")
-    said = {**_said(words), **_flatten(block or {})}
+    scale = config["scale"]
+    own = [key.removeprefix(f"{scale}.") for key in points[point] if key.startswith(f"{scale}.")]
+    said = {**_said(words), **_flatten(config.get(scale) or {}), **dict.fromkeys(own)}
     return {key: value for key, value in points[point].items() if not _covered(key, said)}
 
 

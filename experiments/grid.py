@@ -48,7 +48,7 @@ def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
         if "point" in settings:
             whole, point = _composed(base), settings.pop("point")
             said = [*base, *(word for word in chosen if not word.startswith("point="))]
-            settings |= point_settings(whole["points"], point, whole.get(whole["scale"]), said)
+            settings |= point_settings(whole["points"], point, whole, said)
         groups = {key: value for key, value in settings.items() if key in GROUPS}
         config = deepcopy(_composed((*base, *(f"{key}={value}" for key, value in groups.items()))))
         for key, value in settings.items():

@@ -8,7 +8,7 @@ from hydra.errors import HydraException
 
 from experiments import config as schema
 from experiments.command_line import sentence
-from experiments.config import CONF, compose, options, resolve, unused
+from experiments.config import CONF, compose, options, point_settings, resolve, unused
 from experiments.resolved import folder, identity
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import SAMPLERS
@@ -150,6 +150,18 @@ smoke: {cycles: 2}
 def test_which_value_wins(layers, words, expected):
     config = layers(words)
     assert {key: schema._get(config, key) for key in expected} == expected
+
+
+def test_a_point_may_set_a_scale_of_its_own():
+    """``quick.KEY`` in a point wins over the point's KEY at that scale, whether or not the block names KEY, too."""
+    points = [{"chains": 30, "quick.chains": 15, "seed": 2}, {"chains": 40, "seed": 3}]
+    for block in ({}, {"chains": 9}):
+        assert point_settings(points, 0, {"scale": "paper", "quick": block}, []) == points[0]
+        config = {"scale": "quick", "quick": block}
+        assert point_settings(points, 0, config, []) == {"quick.chains": 15, "seed": 2}
+        assert point_settings(points, 0, config, ["seed=1"]) == {"quick.chains": 15}
+    assert point_settings(points, 1, {"scale": "quick", "quick": {}}, []) == points[1]
+    assert point_settings(points, 1, {"scale": "quick", "quick": {"chains": 9}}, []) == {"seed": 3}
 
 
 def test_a_natural_data_set_gives_way(composing):

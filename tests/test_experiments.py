@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,6 +58,15 @@ def test_a_figure_is_drawn_of_its_tables(script, folder):
     assert (folder / f"{script.stem}.png").stat().st_size > 5000
     text, _ = draw.section(script.stem, figure, ("quick", tables), folder)
     assert figure.SOURCE in text and figure.CAPTION.strip() in text
+
+
+def test_a_bar_in_a_cell_does_not_end_it():
+    rows = [("what |x|", "0", "largest |z| 2 in 3", "agrees: |z| < 3")]
+    figure = SimpleNamespace(SOURCE="A figure", CAPTION="Of it.", TABLES=(), compare=lambda: rows)
+    text, verdicts = draw.section("finding_some", figure, ("quick", []), Path("results"))
+    (line,) = (line for line in text.splitlines() if line.startswith("| what"))
+    assert line == "| what \\|x\\| | 0 | largest \\|z\\| 2 in 3 | agrees: \\|z\\| < 3 |"
+    assert verdicts == "1 agrees"
 
 
 def test_every_table_is_drawn_by_a_figure():

@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from sgmcmc.random import Random
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 import draw  # noqa: E402
+import verdicts  # noqa: E402
 
 FIGURES = [script for script in draw.scripts() if script.stem.startswith("amagold") and "table1" not in script.stem]
 
@@ -87,6 +89,34 @@ def test_errors_of_tells_shared_bias_from_scatter():
     assert errors["bias2"] == pytest.approx(0.3**2, abs=4 * errors["bias2_error"])
     assert errors["bias2_error"] < 0.01
     assert amagold.errors_of(means - 0.3, np.zeros(6))["bias2"] == pytest.approx(0, abs=1e-3)
+    assert amagold.errors_of(means, np.zeros(6), 0.04)["bias2"] == pytest.approx(errors["bias2"] - 0.04)
+
+
+def test_the_error_of_a_reference_is_that_of_the_mean_of_its_chains():
+    means = 0.5 * np.random.default_rng(2).normal(size=(4000, 25, 6))
+    own = np.array([amagold.mse_of_mean(part) for part in means])
+    assert own.mean() == pytest.approx(0.5**2 / 25, rel=0.01)
+    assert (means.mean(1) ** 2).mean() == pytest.approx(own.mean(), rel=0.05)
+
+
+def test_verdicts_of_few_chains_are_by_welch_s_t():
+    """Three chains against three: 4 degrees of freedom where their errors are alike, 2 where one has all of it."""
+    one, other = (SimpleNamespace(mse=mse, mse_error=0.1, chains=3) for mse in (1.0, 0.5))
+    assert verdicts.welch(one, other, "mse") == pytest.approx(4.604, abs=1e-3)
+    assert verdicts.welch(one, SimpleNamespace(mse_error=1e-6, chains=3), "mse") == pytest.approx(9.925, abs=1e-3)
+    fig4 = draw.load(ROOT / "scripts" / "figures" / "amagold_fig4.py")
+    assert fig4.farther(one, other).startswith("not resolved: 3.5")
+    one.mse = 1.2
+    assert fig4.farther(one, other) == "agrees"
+
+
+def test_seconds_that_nobody_took_decide_nothing():
+    assert verdicts.timed(math.nan, ("agrees", "differs")).startswith("not comparable")
+    assert [verdicts.timed(ratio, ("agrees", "differs")).split(":")[0] for ratio in (0.5, 1, 2)] == [
+        "agrees",
+        "not decided",
+        "differs",
+    ]
 
 
 def test_checkpoints_end_with_the_last_draw():
@@ -97,7 +127,7 @@ def test_checkpoints_end_with_the_last_draw():
 
 @pytest.mark.parametrize(
     ("sampler", "gradient", "passes"),
-    [("amagold", "minibatch", 2.6), ("sghmc", "minibatch", 1.6), ("hmc", "full", 11.0), ("l2mc", "full", 11.0)],
+    [("amagold", "minibatch", 2.6), ("sghmc", "minibatch", 1.6), ("hmc", "full", 10.0), ("l2mc", "full", 11.0)],
 )
 def test_passes_over_the_data(sampler, gradient, passes):
     config = {"batch_size": 16, "steps_per_cycle": 10, "sampler": {"name": sampler, "gradient": gradient}}
@@ -191,6 +221,64 @@ def test_a_figure_copes_with_a_sampler_that_diverged(script, sampler, how):
         assert any("diverged" in " ".join(row) or row[3].startswith("not comparable: a fifth") for row in rows)
     if not (how == "missing" and script.stem == "amagold_fig8"):
         draw.pyplot.close(figure.draw(*tables))
+
+
+def table2(error: float, quoted: float, status: str = "done", seeds: int = 1) -> pd.DataFrame:
+    common = {"sampler": "sghmc", "b": 5e-6, "lr": 0.001, "train_size": 60000, "status": status, "why": "diverged at 9"}
+    common |= {"single_error_sd": 0.3, "accept_prob": 0.0, "quoted": quoted, "quoted_error": 0.4}
+    return pd.DataFrame(
+        [common | dict.fromkeys(("error", "single_error"), error + 0.1 * seed) for seed in range(seeds)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "verdict"),
+    [
+        (table2(89.0, 89.7), "agrees (one seed)"),
+        (table2(87.0, 89.7), "not decided: one seed"),
+        (table2(4.0, 89.7), "differs by -86 (one seed)"),
+        (table2(math.nan, 89.7, "diverged"), "agrees: it diverges, as theirs does"),
+        (table2(math.nan, 3.7, "diverged"), "differs: diverged at 9"),
+        (table2(89.7, 89.7, seeds=3), "agrees"),
+        (table2(80.0, 89.7, seeds=3), "differs by -9.6"),
+    ],
+)
+def test_one_seed_decides_what_is_near_and_what_is_far(table, verdict):
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_table2.py")
+    assert [row[3] for row in figure.compare(table)] == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("timing", "bias", "title"),
+    [
+        ("differs: 2.0 times as slow", "agrees", "SGHMC's J falls faster, but only to its bias"),
+        ("not decided: within the spread of timings", "agrees: by the bias", "SGHMC's J levels off at its bias"),
+        ("differs: 2.0 times as slow", "not resolved", "J over seconds"),
+    ],
+)
+def test_figure_7_s_title_claims_what_its_verdicts_bear(timing, bias, title, monkeypatch):
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig7.py")
+    rows = [("", "", "1.5", timing), ("", "", "J", bias)] * 2
+    monkeypatch.setattr(figure, "compare", lambda *tables: iter(rows))
+    assert figure.title(None, None).startswith(title)
+
+
+def tuned(accepted: float, j: float, j_error: float) -> list[str]:
+    """The verdicts on chains that were tuned, with this acceptance and J."""
+    common = {"status": "done", "word": "ABOBA", "chains": 32, "frozen": 0, "accepted_error": 0.001, "tuned_to": np.nan}
+    rows = [
+        {"sampler": "amagold", "step_size": 0.1, "J": 1e-3, "J_error": 1e-4},
+        {"sampler": "sghmc", "word": "EA", "step_size": 0.25, "J": 5e-2, "J_error": 1e-3},
+        {"sampler": "amagold", "step_size": 0.13, "J": j, "J_error": j_error, "accepted": accepted, "tuned_to": 0.85},
+    ]
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig1.py")
+    return [row[3] for row in figure.compare(pd.DataFrame([common | row for row in rows]), None)][-2:]
+
+
+def test_a_tuned_chain_is_near_the_best_fixed_one_and_far_from_sghmc():
+    assert tuned(0.857, 1.1e-3, 1e-4) == ["agrees", "agrees"]  # 85 % is rounded
+    assert tuned(0.862, 4e-3, 1e-4) == ["differs: 21.2 standard errors above", "differs by +0.012"]
+    assert tuned(0.85, 4e-2, 2e-2)[0] == "not resolved: its error reaches to SGHMC's J at .25"
 
 
 def test_the_draws_to_a_j_are_those_of_a_power_law():

@@ -18,7 +18,7 @@ from sgmcmc.random import Random
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from figures import finding_bnn as figure  # noqa: E402
 
-HMC, SGD = 3, 15  # points of the grid
+HMC, GGMC, SGD = 3, (10, 11), 15  # points of the grid
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_row_of_chains_is_their_own_predictions_and_their_mixing(chains):
     assert row["potential"] == pytest.approx(float(energies.mean()), rel=1e-12)
     assert row["r_hat_potential"] == pytest.approx(float(r_hat(energies[..., None])[0]))
     assert row["ess_potential"] == pytest.approx(float(ess(energies[..., None]).value[0]))
-    assert row["passes"] == 5 * 4 and row["accepted"] == pytest.approx(0.5)  # 3 steps of BAB; the burn-in left out
+    assert row["passes"] == 5 * 3 and row["accepted"] == pytest.approx(0.5)  # 3 steps of BAB; the burn-in left out
     assert (row["sampler"], row["temperature"], row["chains"], row["draws_a_chain"]) == ("hmc", 1, 2, 6)
 
 
@@ -89,6 +89,11 @@ def test_the_runs_of_sgd_predict_together_and_are_counted_together(chains):
     assert row["sampler"] == "sgd" and "r_hat_max" not in row and "potential" not in row
 
 
+def test_a_correction_of_minibatches_costs_u(chains):
+    costs = [bnn.predictions(chains(point, 6))[0]["passes"] for point in GGMC]
+    assert costs == [5 * (4 * 50 / 100 + 1), 5 * 4 * 50 / 100]  # corrected, monitored
+
+
 def test_a_chain_that_did_not_finish_is_said_and_left_out(chains):
     (row,) = bnn.predictions(chains(HMC, 5, number=3, status="failed"))
     assert (row["status"], row["why"], row["chains"]) == ("failed", "it failed", 1)
@@ -98,6 +103,37 @@ def test_a_chain_that_did_not_finish_is_said_and_left_out(chains):
 def test_the_limit_of_many_draws_has_no_term_in_one_over_their_number():
     row = pd.Series({"chains": 4, "nll": 0.2 + 3 / 50, "joint_nll": 0.2 + 3 / 200})
     assert figure.limit(row) == pytest.approx(0.2)
+
+
+def row(**values) -> pd.Series:
+    """A row of the table, of chains that agree."""
+    common = {"potential": 100.0, "potential_error": 1.0, "nll": 0.2, "nll_error": 0.01}
+    return pd.Series(common | {"r_hat_max": 1.01, "r_hat_potential": 1.01} | values)
+
+
+@pytest.mark.parametrize(
+    "gap, exactly, uncorrected",
+    [(0, "agrees", "not resolved"), (-30, "differs", "differs"), (30, "differs", "agrees")],
+)
+def test_the_sign_of_a_bias_of_u_is_judged(gap, exactly, uncorrected):
+    other = row(potential=100.0 + gap)
+    assert figure.bias("GGMC, minibatches, corrected", row(), other)[3] == exactly
+    assert figure.bias("GGMC, uncorrected", row(), other)[3] == uncorrected
+    assert figure.bias("SGHMC", row(), other)[3] == uncorrected
+
+
+@pytest.mark.parametrize("column", ["r_hat_max", "r_hat_potential"])
+def test_chains_that_do_not_agree_are_compared_with_nothing(column):
+    mixed, not_yet, sgd = row(), row(**{column: 1.06}), row(nll=0.1, r_hat_max=np.nan, r_hat_potential=np.nan)
+    for judge in (
+        lambda one, other: figure.against("what", "the same", one, other, same=True),
+        lambda one, other: figure.against("what", "less", one, other),
+        lambda one, other: figure.bias("SGHMC", one, other),
+    ):
+        for pair in ((mixed, not_yet), (not_yet, mixed), (not_yet, sgd)):
+            assert judge(*pair)[3] == "not comparable: the chains do not agree yet"
+        assert not judge(mixed, mixed)[3].startswith("not comparable")
+    assert figure.against("what", "less", mixed, sgd)[3] == "agrees"
 
 
 @pytest.mark.parametrize("cold, mixes, told", [(0.10, 1.01, True), (0.20, 1.01, False), (0.10, 1.2, False)])

@@ -306,22 +306,27 @@ def reference(runs: list[Run], data: str) -> tuple[np.ndarray, float] | None:
     if run is None or run.status != "done":
         return None
     means = load_file(run.path / "moments.safetensors")["mean"].numpy()
-    return means.mean(0), float((means.var(0, ddof=1) / len(means)).mean())
+    return means.mean(0), mse_of_mean(means)
 
 
-def errors_of(means: np.ndarray, truth: np.ndarray) -> dict:
+def mse_of_mean(means: np.ndarray) -> float:
+    """Mean squared error (over coordinates) of the mean of independent estimates ``[chains, dim]``, by their spread."""
+    return float((means.var(0, ddof=1) / len(means)).mean())
+
+
+def errors_of(means: np.ndarray, truth: np.ndarray, truth_mse: float = 0.0) -> dict:
     """Mean squared error (over coordinates) of estimates ``[chains, dim]`` of the mean ``truth`` ``[dim]``.
 
     ``mse`` is the mean over chains, with its error; ``low`` and ``high`` their range. ``bias2`` is the square of the
-    bias that all chains share, |their mean − truth|²/dim less what their scatter adds to it: what stays however long
-    a chain is; NaN of fewer than two chains.
+    bias that all chains share, |their mean − truth|²/dim less what their scatter adds to it and ``truth_mse``, the mean
+    squared error of ``truth`` itself: what stays however long a chain is. Nothing but ``mse`` of fewer than two chains.
     """
     if len(means) < 2:
         return {"mse": float(((means - truth) ** 2).mean())}
     each = ((means - truth) ** 2).mean(1)
 
     def bias2(part):
-        return float(((part.mean(0) - truth) ** 2).mean() - (part.var(0, ddof=1) / len(part)).mean())
+        return float(((part.mean(0) - truth) ** 2).mean()) - mse_of_mean(part) - truth_mse
 
     chains = len(means)
     return {
@@ -337,10 +342,10 @@ def errors_of(means: np.ndarray, truth: np.ndarray) -> dict:
 def passes_a_cycle(config: dict, size: int) -> float:
     """What a cycle's algorithm needs, in passes over ``size`` data: gradients, and U at the end where it is corrected.
 
-    The start's gradient and U are kept from the cycle before.
+    The start's gradient and U are kept from the cycle before. HMC's last gradient is at the end: U comes in its pass.
     """
     share = config["batch_size"] / size if config["sampler"]["gradient"] == "minibatch" else 1.0
-    return config["steps_per_cycle"] * share + (config["sampler"]["name"] != "sghmc")
+    return config["steps_per_cycle"] * share + (config["sampler"]["name"] not in ("sghmc", "hmc"))
 
 
 def _on(run: Run) -> dict:
@@ -348,8 +353,8 @@ def _on(run: Run) -> dict:
     return {"data": run.config["data"]["name"], "sampler": run.sampler, "status": run.status}
 
 
-def _main_rows(runs: list[Run], rows: Callable[[Run, np.ndarray], Iterator[dict]]) -> list[dict]:
-    """The ``rows`` (of a run and the true mean) of Figure 4's runs; one row, which says so, of a run without any."""
+def _main_rows(runs: list[Run], rows: Callable[[Run, tuple[np.ndarray, float]], Iterator[dict]]) -> list[dict]:
+    """The ``rows`` (of a run and the reference) of Figure 4's runs; one row, which says so, of a run without any."""
     sizes, table = {"australian": 690, "heart": 270}, []
     for (data, _), run in of_purpose(runs, "figure 4").items():
         truth = reference(runs, data)
@@ -358,7 +363,7 @@ def _main_rows(runs: list[Run], rows: Callable[[Run, np.ndarray], Iterator[dict]
             table.append({**_on(run), "status": "failed" if run.status == "done" else run.status, "why": why})
             continue
         common = {"passes_a_cycle": passes_a_cycle(run.config, sizes[data]), "reference_mse": truth[1]}
-        table += [{**_on(run), **common, **row} for row in rows(run, truth[0])]
+        table += [{**_on(run), **common, **row} for row in rows(run, truth)]
     return table
 
 
@@ -369,7 +374,7 @@ def _logistic(runs: list[Run]) -> list[dict]:
     x = thin/τ: 1.008 for 20 and a τ of 130, the shortest at paper scale.
     """
 
-    def rows(run: Run, truth: np.ndarray) -> Iterator[dict]:
+    def rows(run: Run, truth: tuple[np.ndarray, float]) -> Iterator[dict]:
         draws, thin = run.draws.double(), run.config["thin"]
         for size, chains, numbers in groups(run):
             place = {"step_size": size, **numbers, "seconds": run.facts["seconds"]}
@@ -380,7 +385,7 @@ def _logistic(runs: list[Run]) -> list[dict]:
             yield {
                 **place,
                 "cycles": len(draws) * thin,
-                **errors_of(draws[:, chains].mean(0).numpy(), truth),
+                **errors_of(draws[:, chains].mean(0).numpy(), *truth),
                 "autocorrelation_time": tau * thin,
                 "autocorrelation_time_error": tau_error * thin,
             }
@@ -393,7 +398,7 @@ def _logistic_growth(runs: list[Run]) -> list[dict]:
     have one)."""
     timed = {key: seconds_a_cycle(run) for key, run in of_purpose(runs, "seconds").items() if run.status == "done"}
 
-    def rows(run: Run, truth: np.ndarray) -> Iterator[dict]:
+    def rows(run: Run, truth: tuple[np.ndarray, float]) -> Iterator[dict]:
         running, thin = run.draws.double().cumsum(0), run.config["thin"]
         seconds = timed.get((run.config["data"]["name"], run.sampler), float("nan"))
         for size, chains, numbers in groups(run):
@@ -402,7 +407,7 @@ def _logistic_growth(runs: list[Run]) -> list[dict]:
                 yield place
             for number in checkpoints(len(running)) if size in CURVES and chains else ():
                 means = (running[number - 1, chains] / number).numpy()
-                yield {**place, "cycles": number * thin, **errors_of(means, truth)}
+                yield {**place, "cycles": number * thin, **errors_of(means, *truth)}
 
     return _main_rows(runs, rows)
 

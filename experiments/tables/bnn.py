@@ -2,8 +2,9 @@
 
 A row is one setting, over its chains (the seeds). Its predictions are those of one chain's draws after the burn-in,
 their mean, and errors are over chains; what is called ``passes`` is what a chain cost, burn-in and rejections with
-it: gradients, in passes over the training data. Of SGD (SGHMC at T = 0) a run's chains are the members of an ensemble,
-which costs what a chain costs, and their last positions are the draws.
+it: gradients, in passes over the training data, and of corrected chains U where no gradient brings it. Of SGD (SGHMC at
+T = 0) a run's chains are the members of an ensemble, which costs what a chain costs, and their last positions are the
+draws.
 """
 
 from __future__ import annotations
@@ -65,9 +66,11 @@ def _row(runs: list[Run]) -> dict:
     draws = torch.cat([run.draws.transpose(0, 1)[:, -1:] if descends else run.draws for run in done], 1)
     found, letters = evaluate(potential, draws, test), evaluate(potential, draws, some_letters(pieces), labelled=False)
     share = config["batch_size"] / potential.data_size if pieces.kernel.gradient == "minibatch" else 1.0
+    gradients, energies = pieces.kernel.work(share, potential)
+    work = gradients + (energies if config["sampler"]["acceptance"] != "monitor" else 0)
     row |= {
         "draws_a_chain": len(draws),
-        "passes": done[0].facts["cycles"] * pieces.kernel.points * share * (config["chains"] if descends else 1),
+        "passes": done[0].facts["cycles"] * work * (config["chains"] if descends else 1),
         "step_size": float(np.mean([run.metrics["step_size"][-1] for run in done])),
     }
     for name in QUALITIES:

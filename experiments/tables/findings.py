@@ -1,8 +1,8 @@
 """Tables of what this project found: questions that no paper asks, put to the same program.
 
 ``excess`` is 2(mean U of the draws − its exact mean)/dim: by how much the positions are too warm, in units of T (of a
-Gaussian the mean of U is dim T/2 and a constant). ESS is per 1,000 gradients, of the slowest coordinate where nothing
-else is said. Errors are over chains.
+Gaussian the mean of U is dim T/2 and a constant). ESS is per 1,000 gradients (what U takes is left out), of the slowest
+coordinate where nothing else is said. Errors are over chains.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from experiments.tables.amagold import (
     errors_of,
     groups,
     jackknife,
+    mse_of_mean,
     plane_masses,
     shared_bias,
     well_masses,
@@ -84,20 +85,23 @@ def efficiency(draws: Tensor, gradients: float, together: bool = False) -> dict:
 
 
 def gradients_of(run: Run) -> int:
-    """Gradients of a trajectory."""
-    return Word(run.config["sampler"]["word"]).gradient_points(run.config["steps_per_cycle"])
+    """Gradients that a trajectory evaluates; a full one at its start is known from the one before (``Kernel.work``)."""
+    word, full = Word(run.config["sampler"]["word"]), run.config["sampler"]["gradient"] == "full"
+    return word.gradient_points(run.config["steps_per_cycle"]) - (full and word.kicks_at_both_ends)
 
 
 # ------------------------------------------------------------------------------------ efficiency and bias over steps
 
 
 class Posterior(NamedTuple):
-    """A regression's posterior by a reference run: means and standard deviations ``[dim]``, mean U and its error."""
+    """A regression's posterior by a reference run: means and standard deviations ``[dim]``, mean U and its error, and
+    the mean squared error of the means, in posterior variances."""
 
     mean: np.ndarray
     deviation: np.ndarray
     potential: float
     potential_error: float
+    mean_mse: float
 
 
 EVERY = 5  # draws of a regression, of which U is evaluated
@@ -114,7 +118,9 @@ def posterior(run: Run) -> Posterior:
     draws = run.draws.double()
     energies = potentials(run, draws).mean(0).numpy()
     flat = draws.flatten(0, 1)
-    return Posterior(flat.mean(0).numpy(), flat.std(0).numpy(), float(energies.mean()), standard_error(energies))
+    mean, deviation = flat.mean(0).numpy(), flat.std(0).numpy()
+    own = mse_of_mean(draws.mean(0).numpy() / deviation)
+    return Posterior(mean, deviation, float(energies.mean()), standard_error(energies), own)
 
 
 def excess(energies: Tensor, truth: float, dim: int) -> dict:
@@ -140,7 +146,7 @@ def bias_of_regression(run: Run, part: Tensor, truth: Posterior | None) -> dict:
     if truth is None:
         return {}
     means = part.double().mean(0).numpy() / truth.deviation
-    errors = errors_of(means, truth.mean / truth.deviation)
+    errors = errors_of(means, truth.mean / truth.deviation, truth.mean_mse)
     return {
         **excess(potentials(run, part), truth.potential, part.shape[-1]),
         "reference_error": 2 * truth.potential_error / part.shape[-1],
@@ -217,6 +223,17 @@ def _schedule(run: Run) -> dict:
     }
 
 
+def probabilities(log_accept: np.ndarray) -> np.ndarray:
+    """min(1, MH)."""
+    return np.exp(np.minimum(log_accept, 0))
+
+
+def past_burn_in(run: Run) -> np.ndarray:
+    """log MH of the trajectories after the burn-in."""
+    rows = run.metrics
+    return rows["log_accept"][rows["cycle"] > run.config["burn_in"]]
+
+
 def _network(run: Run) -> Iterator[dict]:
     """What a correction of an uncorrected network's chain would accept, over the cycles after the burn-in.
 
@@ -224,8 +241,8 @@ def _network(run: Run) -> Iterator[dict]:
     """
     rows, gradients, steps = run.metrics, gradients_of(run), run.config["steps_per_cycle"]
     past = rows["cycle"] > run.config["burn_in"]
-    log_accept, size = rows["log_accept"][past], float(rows["step_size"][-1])
-    probability = np.minimum(np.exp(np.minimum(log_accept, 0)), 1)
+    log_accept, size = past_burn_in(run), float(rows["step_size"][-1])
+    probability = probabilities(log_accept)
     yield {
         "step_size": size,
         "time": size * steps / gradients,
@@ -238,6 +255,30 @@ def _network(run: Run) -> Iterator[dict]:
         "log_accept_sd": float(log_accept.std(ddof=1)) if len(log_accept) > 1 else None,
         "potential_per_datum": float(rows["potential_per_datum"][past].mean()),
     }
+
+
+def apart(each: np.ndarray) -> list[dict]:
+    """Of acceptance probabilities ``[words, trajectories]``, those of words that saw the same minibatches: by how much
+    each word's mean is above the mean of the words, with the error of the difference, trajectory by trajectory."""
+    away = each - each.mean(0)
+    return [{"apart": float(row.mean()), "apart_error": standard_error(row)} for row in away]
+
+
+def networks(runs: list[Run]) -> list[dict]:
+    """``_network``'s rows, and how far apart (``apart``) the words are, of those that keep their momentum or draw it
+    afresh, that go as far with a gradient: the first step sizes of each, the second, and so on."""
+    table, groups = of_each(_network, _word)(runs), {}
+    for run, row in sorted(zip(runs, table, strict=True), key=lambda pair: pair[0].config["lr"]):
+        words = groups.setdefault(row["refresh"], {})
+        words.setdefault(row["word"], []).append((run, row))
+    for words in groups.values():
+        for level in zip(*words.values(), strict=False):
+            done = [(run, row) for run, row in level if row["status"] == "done"]
+            if len(done) > 1:
+                found = apart(np.array([probabilities(past_burn_in(run)) for run, _ in done]))
+                for (_, row), numbers in zip(done, found, strict=True):
+                    row |= numbers
+    return table
 
 
 # ------------------------------------------------------------------------- the persistent uniform with noisy gradients
@@ -284,7 +325,7 @@ TABLES = {
     "finding_words": ("finding_words", over_steps(_word)),
     "finding_words_logistic": ("finding_words_logistic", over_steps(_word)),
     "finding_words_australian": ("finding_words_australian", over_steps(_word)),
-    "finding_words_network": ("finding_words_network", of_each(_network, _word)),
+    "finding_words_network": ("finding_words_network", networks),
     "finding_clustering": ("finding_clustering", of_each(_clustering, _decision)),
     "finding_schedules": ("finding_schedules", over_steps(_schedule)),
 }

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from experiments.build import build
-from experiments.tables.amagold import accepted, errors_of, groups
+from experiments.tables.amagold import accepted, errors_of, groups, mse_of_mean
 from experiments.tables.common import Run, of_each, standard_error
 from experiments.tables.findings import gradients_of, jackknifed_time
 from sgmcmc.trajectory import run_trajectory, start
@@ -22,11 +22,13 @@ LOOKS = 4  # draws of each chain, equally far apart, from which one more traject
 
 
 class Truth(NamedTuple):
-    """Means and standard deviations of the coordinates ``[dim]``, and the error of ``spread`` that is theirs."""
+    """Means and standard deviations of the coordinates ``[dim]``, the error of ``spread`` that is theirs, and the mean
+    squared error of the means, in true variances."""
 
     mean: np.ndarray
     deviation: np.ndarray
-    error: float
+    error: float = 0.0
+    mean_mse: float = 0.0
 
 
 def spread(draws: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
@@ -38,7 +40,9 @@ def truth_of_run(run: Run) -> Truth:
     """By the draws of a reference run."""
     draws = run.draws.double().numpy()
     mean, deviation = draws.mean((0, 1)), draws.std((0, 1))
-    return Truth(mean, deviation, standard_error(spread(draws, mean, deviation)))
+    return Truth(
+        mean, deviation, standard_error(spread(draws, mean, deviation)), mse_of_mean(draws.mean(0) / deviation)
+    )
 
 
 def truth_of_plane(target, temperature: float = 1.0) -> Truth:
@@ -48,7 +52,7 @@ def truth_of_plane(target, temperature: float = 1.0) -> Truth:
     energy = torch.cat([target.potential(part) for part in points.split(1 << 14)]) / temperature
     weight = (energy.min() - energy).exp()[:, None] / (energy.min() - energy).exp().sum()
     mean = (weight * points).sum(0)
-    return Truth(mean.numpy(), (weight * (points - mean) ** 2).sum(0).sqrt().numpy(), 0.0)
+    return Truth(mean.numpy(), (weight * (points - mean) ** 2).sum(0).sqrt().numpy())
 
 
 def looks(run: Run) -> dict[str, np.ndarray]:
@@ -130,7 +134,7 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
             if truth is not None:
                 values = part.double().numpy()
                 each = spread(values, truth.mean, truth.deviation)
-                bias = errors_of(values.mean(0) / truth.deviation, truth.mean / truth.deviation)
+                bias = errors_of(values.mean(0) / truth.deviation, truth.mean / truth.deviation, truth.mean_mse)
                 row |= {"spread": float(each.mean()), "spread_error": standard_error(each), "truth_error": truth.error}
                 row |= {"mean_bias2": bias.get("bias2"), "mean_bias2_error": bias.get("bias2_error")}
             yield row

@@ -140,11 +140,16 @@ def section(name: str, module, shown, results: Path) -> tuple[str, str]:
     if rows:
         said = "expected" if name.startswith("finding") else "paper"
         lines += [f"| | {said} | here | verdict |", "|---|---|---|---|"]
-        lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
+        lines += [f"| {' | '.join(map(cell, row))} |" for row in rows]
         lines.append("")
     lines += [f"*{made(name, scale, results / scale / 'tables')}*\n" for name in module.TABLES]
     counts = pd.Series([short(row[3]) for row in rows]).value_counts()
     return "\n".join(lines), ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+
+
+def cell(value) -> str:
+    """A cell of the table, whose own bars do not end it."""
+    return str(value).replace("|", "\\|")
 
 
 def short(verdict: str) -> str:

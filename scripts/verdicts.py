@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from scipy.stats import t as student
 from style import NAMES
 
 
@@ -54,12 +56,27 @@ def apart(one, other, column: str) -> float:
     return (getattr(one, column) - getattr(other, column)) / (errors[0] ** 2 + errors[1] ** 2) ** 0.5
 
 
+def welch(one, other, column: str) -> float:
+    """Standard errors that ``apart`` exceeds by chance once in a hundred: Welch's t of the rows' few chains."""
+    squares = [(getattr(row, f"{column}_error") ** 2, row.chains - 1) for row in (one, other)]
+    freedom = sum(square for square, _ in squares) ** 2 / sum(square**2 / max(less, 1) for square, less in squares)
+    return float(student.isf(0.005, freedom))
+
+
 def decided(away: float, least: float = 3.0, sides: tuple[str, str] = ("agrees", "differs")) -> str:
     """The verdict on a difference of ``away`` standard errors: which side it is on, where it is on one."""
     word = sides[0] if away > least else sides[1] if away < -least else "not resolved"
     return f"{word}: {away:.1f} standard errors apart" if word != "agrees" else word
 
 
+def chance(away, chains) -> float:
+    """How probable it is that the farthest of numbers, so many of their errors over so many chains ``away`` from what
+    they should be, is as far by chance: Student's t and Bonferroni."""
+    return float(min(1, (2 * student.sf(np.abs(away), np.asarray(chains) - 1)).min() * len(away)))
+
+
 def timed(ratio: float, sides: tuple[str, str]) -> str:
     """The verdict on a ratio of seconds: below 1/1.5, above 1.5; between, a machine's load may have made it."""
+    if np.isnan(ratio):
+        return "not comparable: no run was timed"
     return sides[0] if ratio < 1 / 1.5 else sides[1] if ratio > 1.5 else "not decided: within the spread of timings"

@@ -1,5 +1,6 @@
 """AMAGOLD, Figure 1: densities of the double well at step size .25 and tuned, and J over step sizes."""
 
+import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.axes import Axes
@@ -24,6 +25,7 @@ from .01, each chain its own; SGHMC moves momentum first, as in the authors' cod
 1 as printed, position first (AE).
 """
 STEPS = (0.05, 0.1, 0.15, 0.2, 0.25)  # at which moments are compared
+ROUNDED = 0.005 / 3**0.5  # the standard deviation of what rounding to a per cent takes off
 MEAN, VARIANCE = -2.14796, 2.86177  # exact, of the target
 
 
@@ -139,14 +141,17 @@ def compare(table: pd.DataFrame, densities: pd.DataFrame):
         here = f"J of all chains {row.J:.3g} ± {row.J_error:.1g} at ε = {row.step_size:.3f}, "
         here += f"{best.J:.3g} ± {best.J_error:.1g} at the best fixed one, {best.step_size:g}"
         away = apart(row, best, "J")
-        return here, "agrees" if away < 3 else f"differs: {away:.1f} standard errors above"
+        if not away < 3:
+            return here, f"differs: {away:.1f} standard errors above"
+        sghmc = plain.at.get(("sghmc", "EA", 0.25))
+        below = sghmc is None or row.J + 3 * row.J_error < sghmc.J
+        return here, "agrees" if below else "not resolved: its error reaches to SGHMC's J at .25"
 
     def reached(row):
         error = getattr(row, "accepted_error", float("nan"))
-        return f"{row.accepted:.3f} ± {error:.3f} (over chains)", close(
-            row.accepted, 0.85, error
-        ) if error > 0 else "not decided: no error"
+        here = f"{row.accepted:.3f} ± {error:.3f} (over chains)"
+        return here, close(row.accepted, 0.85, np.hypot(error, ROUNDED)) if error > 0 else "not decided: no error"
 
     found = Rows(table[table.tuned_to.notna()], "sampler")
     yield found.judge("tuned from ε = .01", "estimates the density accurately", [("amagold",)], tuned)
-    yield found.judge("acceptance after the tuning", "85 %", [("amagold",)], reached)
+    yield found.judge("acceptance after the tuning", "85 % (rounded)", [("amagold",)], reached)

@@ -64,7 +64,8 @@ def compare(table: pd.DataFrame):
             lost = lost or gone.get(("sghmc", 0.01, 0.0005))
         below = other - mean_of(entropies, b, lr)
         if lost or np.isnan(below):
-            yield what, claim, "", f"differs: {lost}" if "diverged" in str(lost) else "not comparable: no finished run"
+            why = lost if "diverged" in str(lost) else "no finished run"
+            yield what, claim, "", f"not comparable: {why}"
             continue
         seen = "overconfident" if below > spread else "near AMAGOLD's"
         here = f"{abs(below):.3f} nats {'below' if below > 0 else 'above'} {against}, AMAGOLD's spread is {spread:.3f}"

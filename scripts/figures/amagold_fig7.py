@@ -24,7 +24,7 @@ PARTS = (("banana", "(a) Dist1"), ("mixture", "(b) Dist2"))
 def draw(table: pd.DataFrame, many: pd.DataFrame) -> Figure:
     """J over seconds, a panel a distribution."""
     figure, panels = pyplot.subplots(1, 2, figsize=(8.4, 3.6), sharey=True, layout="constrained")
-    for panel, (model, title) in zip(panels, PARTS, strict=True):
+    for panel, (model, words) in zip(panels, PARTS, strict=True):
         for name, shift in (("sghmc", 1 / 1.35), ("amagold", 1.35)):
             colour = COLOURS[name]
             one = table[(table.model == model) & (table.sampler == name) & table.J.notna()]
@@ -50,12 +50,22 @@ def draw(table: pd.DataFrame, many: pd.DataFrame) -> Figure:
             )
         panel.set(xscale="log", yscale="log", xlabel="seconds")
         panel.set_xlim(right=panel.get_xlim()[1] * 4)
-        panel.set_title(title, fontsize=10)
+        panel.set_title(words, fontsize=10)
     clean(*panels)
     panels[0].set_ylabel("J")
     panels[1].text(0.6, 0.85, "solid: one chain\ndashed: 50 chains", fontsize=8, transform=panels[1].transAxes)
-    figure.suptitle("SGHMC's J falls faster, but only to its bias", fontsize=11)
+    figure.suptitle(title(table, many), fontsize=11)
     return figure
+
+
+def title(table: pd.DataFrame, many: pd.DataFrame) -> str:
+    """What the verdicts bear: whether SGHMC's draws are quicker, and its bias."""
+    rows = list(compare(table, many))
+    if not all(row[3].startswith("agrees") for row in rows[1::2]):
+        return "J over seconds, SGHMC beside AMAGOLD"
+    if all(row[3].startswith("differs") and row[2] for row in rows[::2]):
+        return "SGHMC's J falls faster, but only to its bias"
+    return "SGHMC's J levels off at its bias, AMAGOLD's need not"
 
 
 def compare(table: pd.DataFrame, many: pd.DataFrame):

@@ -8,11 +8,11 @@ from style import GREEN, RED, clean
 SOURCE = "What does the correction change of a network's ensemble?"
 CAPTION = """
 Four seeds of GGMC, exactly corrected and not, with the same random numbers, starts and minibatches; the trajectories of
-Figure 1, ends exact. Each chain's ensemble is the mean prediction of its draws after the burn-in (half of the cycles);
-bars are standard errors over the four. R-hat and ESS are of U and of the test set's negative log likelihood at a draw,
-over the four chains; above 1.01 they are not mixed. Paper scale: ResNet-20 on CIFAR-10, ℓ = 1e-6, 300 cycles of 10
-epochs from He's start; configured, and not run here. Quick scale: a perceptron with 1,510 weights on the handwritten
-digits, ℓ = .001, 400 cycles of an epoch, 150 of them burn-in, from SGD.
+Figure 1, ends exact. Each chain's ensemble is the mean prediction of its draws after the burn-in (paper scale: half of
+the cycles); bars are standard errors over the four. R-hat and ESS are of U and of the test set's negative log
+likelihood at a draw, over the four chains; above 1.01 they are not mixed. Paper scale: ResNet-20 on CIFAR-10, ℓ = 1e-6,
+300 cycles of 10 epochs from He's start; configured, and not run here. Quick scale: a perceptron with 1,510 weights on
+the handwritten digits, ℓ = .001, 400 cycles of an epoch, 150 of them burn-in, from SGD.
 """
 LOOK = {"metropolis": (GREEN, "corrected"), "monitor": (RED, "not corrected")}
 PANELS = (("accuracy", "accuracy"), ("nll", "NLL"), ("ece", "calibration error"), ("r_hat_potential", "R-hat of U"))

@@ -16,10 +16,10 @@ Uncorrected (dashed): constant, and the cosine as it is. Bottom: by how much the
 − its exact value)/dim, in units of T. ESS is of the slowest coordinate. All six step sizes are one tensor: at paper
 scale 100 chains of each on the toys, from exact draws, 1,000 trajectories after 300 left out, and 20 on Heart, from
 standard normals, as long; quick scale 20 of 180 after 150. The reference on Heart is HMC with full gradients, 60 chains
-of 3,200 (quick 120 of 180). τ is in the table; chains are 15 to 600 of it long where it is known. Errors are over
-chains (of ESS the jackknife's over ten groups). The corrected ones are exact by the certificate's rows ggmc metropolis,
-palindromic cosine and two-way cosine. One friction, one length, draws at the ends of trajectories alone: not shown is
-what a schedule with many cycles does for a network, where it is used.
+of 3,200 (quick 120 of 180). τ is in the table; chains are from five, below which it is not given, to hundreds of it
+long. Errors are over chains (of ESS the jackknife's over ten groups). The corrected ones are exact by the certificate's
+rows ggmc metropolis, palindromic cosine and two-way cosine. One friction, one length, draws at the ends of trajectories
+alone: not shown is what a schedule with many cycles does for a network, where it is used.
 """
 LOOK = {
     ("constant", "forward", "metropolis"): (BLUE, "o", "-", "constant"),
@@ -116,7 +116,7 @@ def acceptance(title: str, parts: dict) -> tuple:
 
 def bests(what: str, parts: dict, column: str) -> tuple:
     """The best of each corrected schedule over its step sizes."""
-    known = {key: parts[key][parts[key][column].notna()] for key in EXACT}
+    known = {key: parts[key][parts[key][f"{column}_error"].notna()] for key in EXACT}
     if any(part.empty for part in known.values()):
         return what, "not known", "τ not known", "not comparable: too few draws"
     rows = {key: part.loc[part[column].idxmax()] for key, part in known.items()}

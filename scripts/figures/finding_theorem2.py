@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from scipy.stats import t as student
 from style import BLUE, GREEN, GREY, RED, clean
 
 SOURCE = "How much slower is AMAGOLD than L2MC?"
@@ -12,9 +13,9 @@ AMAGOLD's Theorem 2 bounds what gradient noise of standard deviation V takes fro
 trajectory takes off the slowest function's correlation): γ/γ̄ ≥ exp(−a − 2√a), a = ε T V²/(4 σ² β), against L2MC with
 full gradients, each with the theorem's parameters (σ = 1 and β = .25 for L2MC). Measured here on two targets in one
 dimension, at four step sizes and four V: the least Rayleigh quotient, in a span of 24 smooth functions, of the
-Dirichlet form of one trajectory from exact draws, its acceptance probability in it; bars are one standard error. All
-are within the theorem's condition, ε V² ≤ 4 σ² β. One dimension says nothing about many. The bound at other settings:
-`python scripts/theorem2.py --help`.
+Dirichlet form of one trajectory from exact draws, its acceptance probability in it; bars are one standard error, the
+jackknife's of the ratio: both samplers have the same draws and random numbers. All are within the theorem's condition,
+ε V² ≤ 4 σ² β. One dimension says nothing about many. The bound at other settings: `python scripts/theorem2.py --help`.
 """
 LOOK = {1: (BLUE, "o"), 3: (GREEN, "s"), 10: (RED, "^")}
 TITLES = {"double_well": "double well", "quartic": "one well, unsymmetric"}
@@ -47,9 +48,10 @@ def compare(table: pd.DataFrame):
     """The bound at every setting, and how far from it the gaps stay."""
     valid = table[table.valid.astype(bool)]
     over = (valid.ratio - valid.bound) / valid.ratio_error
+    limit = student.isf(0.01 / len(valid), 9)  # by chance once in a hundred tables, of ten parts of the draws
     worst = valid.loc[(valid.ratio / valid.bound).idxmin()]
     here = f"nearest: {worst.ratio:.3f} ± {worst.ratio_error:.3f} over a bound of {worst.bound:.3f}"
-    yield "γ/γ̄ at least the bound", "proved", here, "agrees" if (over > -4).all() else "differs"
+    yield "γ/γ̄ at least the bound", "proved", here, "agrees" if (over > -limit).all() else "differs"
     loss = (1 - valid.ratio) / (1 - valid.bound)
     here = f"median {100 * loss.median():.0f} % of the loss that the bound allows, at most {100 * loss.max():.0f} %"
     yield "what is lost of the gap", "no numbers", here, "not claimed"

@@ -69,7 +69,11 @@ def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
         worth.errorbar(part.steps, part.ess, part.ess_error, color=colour, marker="o", ms=4, lw=1.2, label=name)
         for row in chosen(lengths, target).itertuples():
             worth.errorbar(row.steps, row.ess, row.ess_error, color=colour, marker="*", ms=13, mec="black", ls="none")
-    worth.set(xscale="log", yscale="log", xlabel="steps a trajectory, L", ylabel="ESS / 1,000 gradients, best h")
+    known = lengths.ess_error.notna().any()
+    if not known:
+        worth.text(0.5, 0.5, "too few draws for an ESS", transform=worth.transAxes, ha="center", color=GREY)
+    scale = "log" if known else "linear"
+    worth.set(xscale=scale, yscale=scale, xlabel="steps a trajectory, L", ylabel="ESS / 1,000 gradients, best h")
     worth.set_xticks(sorted(lengths.steps.dropna().unique()))
     worth.xaxis.set_major_formatter("{x:g}")
     worth.yaxis.set_major_formatter("{x:g}")
@@ -82,13 +86,13 @@ def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
 
 
 def best(lengths: pd.DataFrame, target: str) -> pd.DataFrame:
-    """The row of the largest ESS of each length of the grid."""
-    part = lengths[(lengths.target == target) & (lengths.auto == 0) & lengths.ess.notna()]
+    """The row of the largest ESS of each length of the grid, of those whose error is known."""
+    part = lengths[(lengths.target == target) & (lengths.auto == 0) & lengths.ess_error.notna()]
     return part.loc[part.groupby("steps").ess.idxmax()] if len(part) else part
 
 
 def chosen(lengths: pd.DataFrame, target: str) -> pd.DataFrame:
-    return lengths[(lengths.target == target) & (lengths.auto == 1) & lengths.ess.notna()]
+    return lengths[(lengths.target == target) & (lengths.auto == 1) & lengths.ess_error.notna()]
 
 
 def compare(table: pd.DataFrame, lengths: pd.DataFrame):
@@ -118,5 +122,6 @@ def compare(table: pd.DataFrame, lengths: pd.DataFrame):
         error = ratio * np.hypot(row.ess_error / row.ess, top.ess_error / top.ess)
         mine, its = (f"L = {one.steps}, h = {one.step_size:.3g}" for one in (row, top))
         here = f"{mine}: {ratio:.2f} ± {error:.2f} of that of {its}"
-        verdict = "agrees" if ratio + 2 * error > 0.5 else "differs"
+        low, high = ratio - 2 * error, ratio + 2 * error
+        verdict = "agrees" if low > 0.5 else "differs" if high < 0.5 else "not resolved"
         yield f"{name}: ESS of what tune.trajectory chose", "at least half of the grid's best", here, verdict

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from scipy.stats import t as student
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
+from verdicts import chance
 
 SOURCE = "Which word, with noisy gradients?"
 CAPTION = """
@@ -22,13 +22,12 @@ that is where noise heats most, and where corrected chains are fastest but for t
 Toys: six step sizes in one tensor, 200 chains of each at paper scale (quick 40) from exact draws, 200 trajectories left
 out (50), 1,000 draws each (200). Heart: five step sizes, 20 chains of 2,000 draws (quick 8 of 500) after 500 (300) from
 standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 40 of 500). τ and chain lengths
-are in the table: at paper scale corrected chains are 6 to 360 τ long, which is enough for τ from all of them together,
-not for one chain's mean; where it is not enough, τ is not given. The largest steps are the grid's edge: ESS may rise
-beyond. Errors are over chains (of ESS the jackknife's over ten groups). Every corrected chain is exact: the certificate
-has rows of ggmc, ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and of ggmc with full refresh;
-`python -m sgmcmc.certify --word BABOBAB --output results/words/BABOBAB` made [that
-word's](words/BABOBAB/certificate.md). One friction and one length of trajectory: this does not show how the words
-compare at others, nor on networks.
+are in the table: corrected chains are from five τ, below which it is not given, to some hundreds long, enough for τ
+from all of them together, not for one chain's mean. The largest steps are the grid's edge: ESS may rise beyond. Errors
+are over chains (of ESS the jackknife's over ten groups). Every corrected chain is exact: the certificate has rows of
+ggmc, ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and of ggmc with full refresh; `python -m
+sgmcmc.certify --word BABOBAB --output results/words/BABOBAB` made [that word's](words/BABOBAB/certificate.md). One
+friction and one length of trajectory: this does not show how the words compare at others, nor on networks.
 """
 TABLES = ("finding_words", "finding_words_logistic")
 LOOK = {
@@ -110,15 +109,18 @@ def compare(toys: pd.DataFrame, *regressions: pd.DataFrame):
 def no_bias(table: pd.DataFrame) -> tuple:
     """The mean U of all corrected settings against its exact value."""
     corrected = table[(table.acceptance == "metropolis") & table.excess.notna() & (table.excess_error > 0)]
+    if corrected.empty:
+        return "corrected draws", "no bias, for any word", "", "not comparable: no run, or no reference"
     of_reference = corrected.reindex(columns=["reference_error"]).fillna(0).reference_error
     errors = np.hypot(corrected.excess_error, of_reference)
     away = (corrected.excess / errors).abs()
-    chance = (2 * student.sf(away, corrected.chains - 1)).min() * len(away)
+    probability = chance(away, corrected.chains)
     here = (
-        f"largest |excess| {away.max():.1f} of its errors; of {len(away)} corrected settings the most unlikely has p "
+        f"largest |excess| {away.max():.1f} of its errors, {corrected.excess.abs().median():.2g} in the median, errors "
     )
-    here += f"= {min(chance, 1):.2g}, by Student's t and Bonferroni"
-    return "corrected draws", "no bias, for any word", here, "agrees" if chance > 0.01 else "differs"
+    here += f"{errors.median():.2g}; of {len(away)} corrected settings the most unlikely has p = {probability:.2g}, by "
+    here += "Student's t and Bonferroni"
+    return "corrected draws", "no bias, for any word", here, "agrees" if probability > 0.01 else "differs"
 
 
 def of_targets(table: pd.DataFrame, targets):
@@ -169,7 +171,7 @@ def exact_and_noisy(toys: pd.DataFrame):
 def of_orders(title: str, part: pd.DataFrame) -> tuple:
     """The best ESS over steps of each word that keeps its momentum: what the order of the letters is worth."""
     what, claim = f"{title}: best corrected ESS, momentum kept, by the order of letters", "not known"
-    kept = part[(part.refresh == "keep") & (part.word != "OVRVO") & part.ess.notna()]
+    kept = part[(part.refresh == "keep") & (part.word != "OVRVO") & part.ess_error.notna()]
     if kept.word.nunique() < 2:
         return what, claim, "τ not known", "not comparable: too few draws"
     rows = kept.loc[kept.groupby("word").ess.idxmax()].sort_values("ess")
@@ -181,7 +183,7 @@ def of_orders(title: str, part: pd.DataFrame) -> tuple:
 def of_memory(title: str, part: pd.DataFrame) -> tuple:
     """The best ESS over steps of BAB, whose momentum is fresh and without friction, against that of OBABO kept."""
     what, claim = f"{title}: best corrected ESS, BAB with fresh momentum and OBABO with kept", "not known"
-    part = part[part.ess.notna() & part.ess_error.notna()]
+    part = part[part.ess_error.notna()]
     ours, others = part[part.word == "BAB"], part[(part.word == "OBABO") & (part.refresh == "keep")]
     if ours.empty or others.empty:
         return what, claim, "τ not known", "not comparable: too few draws"
@@ -198,7 +200,8 @@ TOLERATED = 0.1  # excess of U, in units of T
 def price(title: str, corrected: pd.DataFrame, bare: pd.DataFrame) -> tuple:
     """The best ESS of corrected chains, against the best of uncorrected ones whose excess is at most .1."""
     what = f"{title}: ESS corrected, and uncorrected with an excess up to {TOLERATED:g}"
-    bare, corrected = bare[(bare.excess < TOLERATED) & bare.ess.notna()], corrected[corrected.ess.notna()]
+    bare, corrected = (rows[rows.ess_error.notna()] for rows in (bare, corrected))
+    bare = bare[bare.excess.abs() < TOLERATED]
     if bare.empty or corrected.empty:
         return what, "correction costs", "τ not known, or no such step", "not comparable"
     one, other = (rows.loc[rows.ess.idxmax()] for rows in (corrected, bare))

@@ -17,7 +17,7 @@ draws' error that is judged: it agrees within three of these and the paper's err
 between, nothing is decided. A hollow marker: the run diverged, and the error is of the draws that it had kept until
 then, or of its last finite row of metrics. Its start is the first row of metrics. U contains the prior, which the
 authors' acceptance leaves out. At quick scale 12,000 of the images, batches of 600, 15 epochs of SGD (as many steps),
-and 10 draws of the second half of 100 trajectories of 10 steps of either sampler: too short for SGHMC to heat up as
+and 10 draws of the second half of 60 trajectories of 10 steps of either sampler: too short for SGHMC to heat up as
 in the paper. AMAGOLD rejects most of its trajectories at these step sizes (the shares are below), and so stays near
 where SGD left it; that its error does not depend on b is partly that.
 """

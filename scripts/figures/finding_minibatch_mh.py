@@ -20,7 +20,7 @@ the posterior's second moments about its true mean, in true variances, a mean ov
 of the slowest coordinate a million evaluations of a datum; gradients count as one each, an exact decision N, one on n
 data 2n, because U at the start is not known. Truth is by HMC with full gradients (logistic) and quadrature (mixture);
 its error is in the table. At paper scale 10 chains a step size of 2,000 draws on Heart and the mixture, 6 of 500 on the
-generated data, after 300 left out (150 at T = 100); quick scale 20 of 150 after 50, and 4 of 80 after 40. Chains start
+generated data, after 300 left out (150 at T = 100); quick scale 10 of 300 after 100, and 4 of 80 after 40. Chains start
 from normals: on Heart of standard deviation 1 and on the generated data of .1, wider than the posterior but narrower
 than it at T = 100; on the mixture of 1, between its modes. Where chains are too short to know τ, which is in the table,
 a bias may be the start's, and there is no point in the middle or at the bottom. Errors are over chains (of ESS the

@@ -78,7 +78,8 @@ def _measured(target, sampler, kernel, potential, sizes, cycles) -> list[dict]:
     seconds = (time.process_time() - clocks[0]) / len(sizes)
     share = 32 / potential.data_size if kernel.batches is not None and potential.data_size else 1
     gradients, energies = kernel.work(share, potential)
-    passes = (gradients + energies * (potential.data_size > 0)) * (cycles - burn_in) * CHAINS
+    energies *= potential.data_size > 0 and kernel.acceptance != "monitor"  # a U that decides nothing is no cost
+    passes = (gradients + energies) * (cycles - burn_in) * CHAINS
     found = []
     for number, size in enumerate(sizes):
         draws = result.draws[:, number * CHAINS : (number + 1) * CHAINS].double()

@@ -84,13 +84,14 @@ def save(figure, out: Path) -> None:
 
 
 def main() -> int:
-    """Draw what can be drawn, write the page, tell what is missing."""
-    missing, sections, summary, part = [], [], [], None
+    """Draw what can be drawn, write the page, tell what is missing. Exit status 1 where a table could not be drawn."""
+    missing, broken, sections, summary, part = [], [], [], [], None
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for script, drawn in zip(scripts(), pool.map(figure, scripts()), strict=True):
             for line in drawn["said"]:
                 print(line)
             missing += drawn["missing"]
+            broken += drawn["broken"]
             if script.stem.partition("_")[0] != part:
                 part = script.stem.partition("_")[0]
                 sections.append(f"## {PARTS[part]}\n")
@@ -101,12 +102,15 @@ def main() -> int:
         experiments = ",".join(dict.fromkeys(map(experiment_of, names)))
         command = f"jug execute jugfile.py experiment={experiments} scale={scale}"
         print(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it")
-    return 0
+    for line in broken:
+        print(line)
+    return int(bool(broken))
 
 
 def figure(script: Path) -> dict:
-    """Draw one at every scale that is there: what was said, its section of the page, its line, what is missing."""
-    results, said, missing, shown = ROOT / "results", [], [], None
+    """Draw one at every scale that is there: what was said, its section of the page, its line, what is missing, and
+    what could not be drawn, which is no reason to go without the other figures."""
+    results, said, missing, broken, shown = ROOT / "results", [], [], [], None
     module = load(script)
     for scale in SCALES:
         tables = read(module.TABLES, results / scale / "tables")
@@ -114,13 +118,19 @@ def figure(script: Path) -> dict:
             missing.append((module.TABLES, scale))
             continue
         out = results / scale / "figures" / script.stem
-        save(module.draw(*tables), out)
+        try:
+            save(module.draw(*tables), out)
+            section(script.stem, module, (scale, tables), results)
+        except Exception as error:
+            names = " and ".join(module.TABLES)
+            broken.append(f"could not draw {script.stem} of {names} at {scale} scale: {type(error).__name__}: {error}")
+            continue
         said.append(f"drew {out.relative_to(ROOT)}.png and .pdf")
         shown = shown or (scale, tables)
     text, verdicts = section(script.stem, module, shown, results)
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
     line = f"| [{module.SOURCE}](#{anchor}) | {shown[0] if shown else 'not run'} | {verdicts} |"
-    return {"said": said, "missing": missing, "section": text, "summary": line}
+    return {"said": said, "missing": missing, "broken": broken, "section": text, "summary": line}
 
 
 def experiment_of(table: str) -> str:

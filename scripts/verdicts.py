@@ -71,7 +71,9 @@ def decided(away: float, least: float = 3.0, sides: tuple[str, str] = ("agrees",
 
 def chance(away, chains) -> float:
     """How probable it is that the farthest of numbers, so many of their errors over so many chains ``away`` from what
-    they should be, is as far by chance: Student's t and Bonferroni."""
+    they should be, is as far by chance: Student's t and Bonferroni. NaN where one of them is, or none is there."""
+    if not len(away) or np.isnan(away).any():
+        return float("nan")
     return float(min(1, (2 * student.sf(np.abs(away), np.asarray(chains) - 1)).min() * len(away)))
 
 

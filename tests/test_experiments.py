@@ -72,3 +72,17 @@ def test_a_bar_in_a_cell_does_not_end_it():
 def test_every_table_is_drawn_by_a_figure():
     drawn = {table for script in draw.scripts() for table in draw.load(script).TABLES}
     assert drawn == {table for experiment in EXPERIMENTS for table in tables_of(experiment)}
+
+
+def test_a_table_that_cannot_be_drawn_does_not_stop_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(draw, "ROOT", tmp_path)
+    script = tmp_path / "scripts" / "figures" / "neal_some.py"
+    script.parent.mkdir(parents=True)
+    script.write_text('SOURCE, CAPTION = "Some", "Of some."\ndef draw(table):\n    return table.nothing\n')
+    tables = tmp_path / "results" / "quick" / "tables"
+    tables.mkdir(parents=True)
+    (tables / "neal_some.csv").write_text("a\n1\n")
+    drawn = draw.figure(script)
+    (told,) = drawn["broken"]
+    assert told.startswith("could not draw neal_some of neal_some at quick scale: AttributeError")
+    assert "Not run yet" in drawn["section"] and not drawn["said"]

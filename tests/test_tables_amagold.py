@@ -105,9 +105,21 @@ def test_verdicts_of_few_chains_are_by_welch_s_t():
     assert verdicts.welch(one, other, "mse") == pytest.approx(4.604, abs=1e-3)
     assert verdicts.welch(one, SimpleNamespace(mse_error=1e-6, chains=3), "mse") == pytest.approx(9.925, abs=1e-3)
     fig4 = draw.load(ROOT / "scripts" / "figures" / "amagold_fig4.py")
+    for row in (one, other):
+        row.log_mse, row.log_mse_error = row.mse, 0.1
     assert fig4.farther(one, other).startswith("not resolved: 3.5")
-    one.mse = 1.2
+    one.log_mse = 1.2
     assert fig4.farther(one, other) == "agrees"
+
+
+def test_of_two_errors_that_are_scatter_the_larger_is_told():
+    """A hundred times the other, of three chains each: by its own standard error it would not be told from zero."""
+    rng, told = np.random.default_rng(3), 0
+    fig4 = draw.load(ROOT / "scripts" / "figures" / "amagold_fig4.py")
+    for _ in range(200):
+        rows = [amagold.errors_of(scale * rng.normal(size=(3, 15)), np.zeros(15)) for scale in (1.0, 0.1)]
+        told += fig4.farther(*(SimpleNamespace(**row, chains=3) for row in rows)) == "agrees"
+    assert told > 180
 
 
 def test_seconds_that_nobody_took_decide_nothing():
@@ -241,6 +253,7 @@ def table2(error: float, quoted: float, status: str = "done", seeds: int = 1) ->
         (table2(math.nan, 3.7, "diverged"), "differs: diverged at 9"),
         (table2(89.7, 89.7, seeds=3), "agrees"),
         (table2(80.0, 89.7, seeds=3), "differs by -9.6"),
+        (table2(80.0, 89.7, seeds=3).assign(single_error=[89.7, 89.8, 89.9]), "agrees"),  # single draws are judged
     ],
 )
 def test_one_seed_decides_what_is_near_and_what_is_far(table, verdict):

@@ -19,9 +19,11 @@ from sgmcmc.random import Random
 from sgmcmc.trajectory import run_trajectory, start
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+import verdicts  # noqa: E402
 from figures import finding_clustering as clustering  # noqa: E402
 from figures import finding_minibatch_mh as on_a_part  # noqa: E402
 from figures import finding_schedules as schedules  # noqa: E402
+from figures import finding_theorem2 as theorem2  # noqa: E402
 from figures import finding_trajectory as lengths  # noqa: E402
 from figures import finding_words as words  # noqa: E402
 from figures import finding_words_network as network  # noqa: E402
@@ -117,6 +119,11 @@ def test_words_that_saw_the_same_minibatches_are_compared_trajectory_by_trajecto
     assert rows[0]["apart_error"] == pytest.approx(half.std(ddof=1) / 40**0.5) == rows[3]["apart_error"]
     assert abs(rows[1]["apart"]) < 0.003 and rows[1]["apart_error"] < rows[1]["accept_prob_error"] / 20
     assert "apart" not in rows[4] and rows[5]["why"] == "it failed"
+    assert [row["level"] for row in rows] == [1, 0, 0, 1, 0, 0]
+    assert [list(part.step_size) for part in network.levels(pd.DataFrame(rows).drop(index=1), "keep")] == [
+        [rows[2]["step_size"]],
+        [rows[0]["step_size"], rows[3]["step_size"]],
+    ]  # a missing run moves no other to another level
     table = pd.DataFrame(rows)
     assert [row[3].split(":")[0] for row in network.orders(table)] == ["agrees", f"differs by {half.mean():.2f}"]
     assert "as much" not in network.title(table)
@@ -247,7 +254,8 @@ def test_the_best_is_of_settings_whose_error_is_known():
     part = pd.DataFrame({"refresh": "keep", "word": ["OBABO", "OBABO", "BAOAB"], "ess": [1.0, 9.0, 2.0]})
     part = part.assign(ess_error=[0.1, np.nan, 0.1], accepted=0.8, excess=[0.01, 0.01, -0.5])
     assert words.of_orders("what", part)[2] == "OBABO 1 ± 0.1, BAOAB 2 ± 0.1"
-    here = words.price("what", part, part)[2]
+    part["gradients"] = 11
+    here = words.price("what", part, part, 0)[2]
     assert here == "2 ± 0.1 (BAOAB, accepts 0.80), 1 ± 0.1 (OBABO, excess 0.01)"  # too cold is biased, too
     common = {"target": "heart", "word": "OBABO", "steps": 1, "status": "done", "decay": 0.9, "accepted": 0.8}
     common |= {"accepted_error": 0.01, "clustering": 1.0}
@@ -262,3 +270,28 @@ def test_the_best_is_of_settings_whose_error_is_known():
     ]
     one, other = clustering.best(pd.DataFrame(rows), ("heart", None, "OBABO", 1))
     assert (one.ess, other.ess_fresh) == (5.0, 2.0)
+
+
+def test_the_price_of_a_correction_counts_its_energies():
+    part = pd.DataFrame({"word": ["OBABO"], "refresh": "keep", "ess": 16.0, "ess_error": 1.0, "gradients": 11})
+    part = part.assign(accepted=0.8, excess=0.01)
+    assert "11 ± 0.7 (OBABO, accepts 0.80), 16 ± 1 " in words.price("what", part, part, 5)[2]
+
+
+def test_a_probability_of_unknown_numbers_is_unknown():
+    assert verdicts.chance(np.array([1.0, 2.0]), np.array([20, 20])) > 0.05
+    assert np.isnan(verdicts.chance(np.array([1.0, np.nan]), np.array([20, 20])))
+    assert np.isnan(verdicts.chance(np.array([]), np.array([])))
+
+
+def test_corrected_draws_of_no_run_are_not_judged():
+    table = pd.DataFrame({"acceptance": [], "excess": [], "excess_error": [], "chains": [], "status": [], "target": []})
+    assert next(schedules.compare(table))[3].startswith("not comparable")
+
+
+def test_a_bound_is_judged_where_runs_finished():
+    row = {"ratio": 0.9, "bound": 0.8, "ratio_error": 0.01, "a": 0.1, "valid": True}
+    table = pd.DataFrame([row, dict.fromkeys(row)])
+    assert next(theorem2.compare(table))[3] == "agrees"
+    assert next(theorem2.compare(table[1:]))[3] == "not comparable: no run"
+    assert next(theorem2.compare(pd.DataFrame([row | {"ratio": 0.7}])))[3] == "differs"

@@ -1,8 +1,12 @@
 """The tables of the GGMC paper and of the note of 2020: closed forms, and what makers compute beyond averages."""
 
 import math
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -13,6 +17,10 @@ from experiments.tables import ggmc, note
 from experiments.tables.common import Run
 from sgmcmc.potentials.analytic import Quartic
 from sgmcmc.random import Random
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+import draw  # noqa: E402
 
 
 def run_of(*words: str) -> Run:
@@ -142,3 +150,34 @@ def test_a_run_that_diverged_keeps_its_rows(tmp_path):
 def test_augmentation_makes_u_random_and_its_absence_does_not(experiment, noisy):
     config = compose([f"experiment={experiment}", "scale=smoke", "sampler=ggmc", "lr=1e-4"])
     assert (ggmc.potential_noise(config, 3) > 0) == noisy
+
+
+def test_the_momentum_decay_is_that_of_the_data_of_the_run():
+    """β = exp(−γ √(ℓ/N)) of all 1,500 digits is not that of CIFAR-10's 50,000."""
+    config = {"data": {"name": "digits", "train_size": None}, "lr": 0.01, "friction": 14.2854713425451}
+    metrics = {"cycle": [1], "epoch": [1], "step": [16], "log_accept": [0.0]}
+    (row,) = ggmc._cycles(SimpleNamespace(config=config, metrics=metrics))
+    assert row["momentum_decay"] == pytest.approx(math.exp(-14.2854713425451 * (0.01 / 1500) ** 0.5))
+    config["data"] |= {"name": "cifar10"}
+    (row,) = ggmc._cycles(SimpleNamespace(config=config, metrics=metrics))
+    assert row["momentum_decay"] == pytest.approx(0.993632, abs=1e-6)  # the authors'
+
+
+@pytest.mark.parametrize("name", ["ggmc_fig1", "ggmc_figd1"])
+def test_a_learning_rate_that_diverged_is_no_reason_to_draw_nothing(name):
+    """Of HMC at the largest; at paper scale, where all claims are judged."""
+    figure = draw.load(ROOT / "scripts" / "figures" / f"{name}.py")
+    rows = []
+    for sampler in ("ggmc", "hmc"):
+        for rate in (1e-6, 1e-4, 1e-3, 1e-2):
+            row = {"sampler": sampler, "lr": rate, "status": "done", "acceptance": "exact", "data": 50000}
+            row |= {"log_accept": -rate, "accept_prob": 0.5, "potential_per_datum": 2.0, "kinetic_temperature": 1.0}
+            row |= {"momentum_decay": math.exp(-14.2854713425451 * (rate / 50000) ** 0.5), "test_accuracy": 0.8}
+            lost = sampler == "hmc" and rate == 1e-2
+            for step in (0, 1, 2, 3):
+                row |= {"step": math.nan if lost else step, "cycle": step, "exact_point": int(step in (0, 3))}
+                rows.append(dict(row))
+    verdicts = [row[3] for row in figure.compare(pd.DataFrame(rows))]
+    assert verdicts and all(verdict.split()[0].strip(":") in ("agrees", "differs", "not") for verdict in verdicts)
+    if name == "ggmc_fig1":
+        assert "not comparable: no cycle at ℓ = 0.01" in verdicts

@@ -317,7 +317,8 @@ def mse_of_mean(means: np.ndarray) -> float:
 def errors_of(means: np.ndarray, truth: np.ndarray, truth_mse: float = 0.0) -> dict:
     """Mean squared error (over coordinates) of estimates ``[chains, dim]`` of the mean ``truth`` ``[dim]``.
 
-    ``mse`` is the mean over chains, with its error; ``low`` and ``high`` their range. ``bias2`` is the square of the
+    ``mse`` is the mean over chains, with its error; ``low`` and ``high`` their range; ``log_mse`` the mean of its
+    logarithm, which few chains know better. ``bias2`` is the square of the
     bias that all chains share, |their mean − truth|²/dim less what their scatter adds to it and ``truth_mse``, the mean
     squared error of ``truth`` itself: what stays however long a chain is. Nothing but ``mse`` of fewer than two chains.
     """
@@ -332,6 +333,8 @@ def errors_of(means: np.ndarray, truth: np.ndarray, truth_mse: float = 0.0) -> d
     return {
         "mse": float(each.mean()),
         "mse_error": standard_error(each),
+        "log_mse": float(np.log(each).mean()),
+        "log_mse_error": standard_error(np.log(each)),
         "low": float(each.min()),
         "high": float(each.max()),
         "bias2": bias2(means),

@@ -266,14 +266,17 @@ def apart(each: np.ndarray) -> list[dict]:
 
 def networks(runs: list[Run]) -> list[dict]:
     """``_network``'s rows, and how far apart (``apart``) the words are, of those that keep their momentum or draw it
-    afresh, that go as far with a gradient: the first step sizes of each, the second, and so on."""
+    afresh, that go as far with a gradient: the first step sizes of each, the second, and so on (``level``)."""
     table, groups = of_each(_network, _word)(runs), {}
     for run, row in sorted(zip(runs, table, strict=True), key=lambda pair: pair[0].config["lr"]):
         words = groups.setdefault(row["refresh"], {})
         words.setdefault(row["word"], []).append((run, row))
     for words in groups.values():
-        for level in zip(*words.values(), strict=False):
-            done = [(run, row) for run, row in level if row["status"] == "done"]
+        for each in words.values():
+            for level, (_, row) in enumerate(each):
+                row["level"] = level
+        for same in zip(*words.values(), strict=False):
+            done = [(run, row) for run, row in same if row["status"] == "done"]
             if len(done) > 1:
                 found = apart(np.array([probabilities(past_burn_in(run)) for run, _ in done]))
                 for (_, row), numbers in zip(done, found, strict=True):

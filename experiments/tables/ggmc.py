@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.common import Run, of_each, standard_error
+from experiments.tables.common import Run, data_size, of_each, standard_error
 from sgmcmc.certificate_columns import Scripted
 from sgmcmc.kernel import Friction, step_size_of
 from sgmcmc.trajectory import State, run_trajectory, start
@@ -32,7 +32,7 @@ def _trace(run: Run) -> Iterator[dict]:
     trace = run.trace if (run.path / "trace.csv").exists() else {"step": []}  # it may have diverged before
     for place in range(len(trace["step"])):
         yield {
-            "data": run.config["data"]["train_size"] or 50000,
+            "data": data_size(run.config),
             "cycle": int(trace["cycle"][place]),
             "step": int(trace["step"][place]),
             "exact_point": int(trace["exact"][place]),
@@ -46,7 +46,7 @@ def _cycles(run: Run) -> Iterator[dict]:
     """The whole run, a row a cycle, of all data: log MH and its min(1, MH), U a datum, temperatures, fit of the test
     set."""
     metrics, config = run.metrics, run.config
-    h = step_size_of(config["lr"], config["data"]["train_size"] or 50000)
+    h = step_size_of(config["lr"], data_size(config))
     friction = config["friction"]
     decay = math.nan if friction is None else float(Friction("gamma", friction).decay(h, False))
     for place in range(len(metrics["cycle"])):

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from experiments.tables.common import Joined, Run, of_each, standard_error
+from experiments.tables.common import Joined, Run, data_size, of_each, standard_error
 from sgmcmc.diagnostics import ess, r_hat
 from sgmcmc.words import Word
 
-FULL = {"cifar10": 50_000, "digits": 1_500}  # training data of a whole set
 PARTS = 10  # of a chain, that the error of a mean over it is taken from
 
 
@@ -26,7 +25,7 @@ def _cycle(run: Run) -> Iterator[dict]:
     """
     metrics, config = run.metrics, run.config
     kept = metrics["cycle"] > config["burn_in"]
-    size = config["data"]["train_size"] or FULL[config["data"]["name"]]
+    size = data_size(config)
     each, batch = int(metrics["step"][-1] / metrics["cycle"][-1]), config["batch_size"]
     passes = 1 + (Word(config["sampler"]["word"]).gradient_points(each) - 2) * batch / size
     h, probability = float(metrics["step_size"][-1]), metrics["accept_prob"][kept]

@@ -115,8 +115,9 @@ def too_short(*rows) -> str | None:
 
 
 def farther(one, other) -> str:
-    """The verdict on whether the first's error is the larger, of so few chains."""
-    return decided(apart(one, other, "mse"), welch(one, other, "mse"))
+    """The verdict on whether the first's error is the larger. Of so few chains it is their logarithms that tell: where
+    one error is scatter, its own standard error grows with it."""
+    return decided(apart(one, other, "log_mse"), welch(one, other, "log_mse"))
 
 
 def smaller(sghmc, amagold):

@@ -11,7 +11,7 @@ CAPTION = """
 Empirical distribution function of the predictive entropy on notMNIST's small set, of the same draws as Table 2: the
 further to the left and above, the more confident about letters that the network has never seen. Means over seeds
 where there are several; of a run that diverged, the draws that it had kept until then, if any. The networks are
-Table 2's: at quick scale of 12,000 images, 15 epochs of SGD and 60 trajectories, which is not the paper's experiment.
+Table 2's: at quick scale of 12,000 images, 15 epochs of SGD and 40 trajectories, which is not the paper's experiment.
 """
 DASHES = {(0.01, 0.0005): "-", (0.01, 0.001): "--", (5e-6, 0.0005): "-.", (5e-6, 0.001): ":"}
 

@@ -17,33 +17,29 @@ draws' error that is judged: it agrees within three of these and the paper's err
 between, nothing is decided. A hollow marker: the run diverged, and the error is of the draws that it had kept until
 then, or of its last finite row of metrics. Its start is the first row of metrics. U contains the prior, which the
 authors' acceptance leaves out. At quick scale 12,000 of the images, batches of 600, 15 epochs of SGD (as many steps),
-and 10 draws of the second half of 60 trajectories of 10 steps of either sampler: too short for SGHMC to heat up as
+and 10 draws of the second half of 40 trajectories of 10 steps of either sampler: too short for SGHMC to heat up as
 in the paper. AMAGOLD rejects most of its trajectories at these step sizes (the shares are below), and so stays near
 where SGD left it; that its error does not depend on b is partly that.
 """
 
 
 def settings(table: pd.DataFrame):
-    """(sampler, b, lr), and the mean error, its spread, the number of seeds, of each setting."""
+    """(sampler, b, lr), and the mean error of single draws (of a run that kept none, that of its last finite row), its
+    error over seeds or, of one, the spread of its draws, and the number of seeds, of each setting."""
     for key, part in table.groupby(["sampler", "b", "lr"], sort=False):
-        seeds = len(part)
-        single = part.single_error_sd.iloc[0] if "single_error_sd" in part else np.nan
-        yield key, part, part.error.mean(), part.error.std(ddof=1) / seeds**0.5 if seeds > 1 else single, seeds
-
-
-def single_error(part: pd.DataFrame) -> float:
-    """The error of single draws, a mean over seeds; of a run that kept none, that of its last finite row."""
-    return part.get("single_error", part.error).fillna(part.error).mean()
+        seeds, single = len(part), part.get("single_error", part.error).fillna(part.error)
+        spread = part.single_error_sd.iloc[0] if "single_error_sd" in part else np.nan
+        yield key, part, single.mean(), single.std(ddof=1) / seeds**0.5 if seeds > 1 else spread, seeds
 
 
 def draw(table: pd.DataFrame) -> Figure:
     """Measured errors as dots and squares, the paper's as crosses."""
     rows = list(settings(table))
     figure, panel = pyplot.subplots(figsize=(7, 3.4), layout="constrained")
-    for place, ((sampler, _, _), part, error, spread, _) in enumerate(rows):
+    for place, ((sampler, _, _), part, single, spread, _) in enumerate(rows):
         face = COLOURS[sampler] if (part.status == "done").all() else "white"
-        panel.plot(place - 0.2, error, "o", color=COLOURS[sampler], mfc=face)
-        panel.errorbar(place, single_error(part), spread, fmt="s", ms=4, color=COLOURS[sampler], mfc=face)
+        panel.plot(place - 0.2, part.error.mean(), "o", color=COLOURS[sampler], mfc=face)
+        panel.errorbar(place, single, spread, fmt="s", ms=4, color=COLOURS[sampler], mfc=face)
         panel.errorbar(place + 0.2, part.quoted.iloc[0], part.quoted_error.iloc[0], fmt="x", color=GREY, ms=7)
     ticks = [f"{NAMES[sampler]}\nb={b:g}\nlr={lr:g}" for (sampler, b, lr), *_ in rows]
     panel.set_xticks(np.arange(len(rows)), ticks, fontsize=8)
@@ -72,16 +68,16 @@ def title(table: pd.DataFrame) -> str:
 def compare(table: pd.DataFrame):
     """Each entry of the table."""
     quick = bool((table.train_size < 60000).any())
-    for key, part, error, spread, seeds in settings(table):
+    for key, part, single, spread, seeds in settings(table):
         of = "one seed; ± is the SD of single draws" if seeds == 1 else f"{seeds} seeds"
-        single = single_error(part)
+        error = part.error.mean()
         measured = f"single draws {single:.2f} ± {spread:.2f} ({of}), mean prediction {error:.2f}"
         if key[0] == "amagold":
             measured += f", accepts {part.accept_prob.mean():.2f}"
         quoted, quoted_error = part.quoted.iloc[0], part.quoted_error.iloc[0]
         lost = part[part.status != "done"]
         both = (spread**2 + quoted_error**2) ** 0.5
-        verdict = of_one_seed(single, quoted, both) if seeds == 1 else close(error, quoted, both)
+        verdict = of_one_seed(single, quoted, both) if seeds == 1 else close(single, quoted, both)
         if len(lost):
             why = lost.why.iloc[0] + (f" ({len(lost)} of {seeds} seeds)" if seeds > 1 else "")
             measured = f"{why}; {measured if error > 0 else 'no error'}"

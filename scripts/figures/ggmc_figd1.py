@@ -12,7 +12,7 @@ CAPTION = """
 The runs of Figure 1 from their start, a point a cycle, quantities of the whole training set, log MH and the
 acceptance probability min(1, MH) exact (one function U, no augmentation, mass 1). Which panels the paper's figure has
 is not recoverable; these are Figure 1's, and the acceptance probability, which its section 4 reads from it. At quick
-scale 3 cycles of an epoch of 5,000 images, from 3 epochs of SGD: all chains have one start and meet the same
+scale 3 cycles of an epoch of 5,000 images from He's initialisation: all chains have one start and meet the same
 minibatches, nothing is in equilibrium, and log MH grows with the number of data and of steps.
 """
 COLUMNS = (
@@ -74,7 +74,7 @@ def compare(table: pd.DataFrame):
         verdict = "agrees" if alone else "differs" if same else "not comparable: fewer data and steps, smaller log MH"
         yield f"{text}: acceptance close to 1 for ℓ = 1e-6 alone", "yes", here, verdict
     # min(1, MH) of each cycle; where no cycle of either is ever accepted, log MH below 0.
-    ggmc, hmc = means.loc["ggmc"], means.loc["hmc"]
+    ggmc, hmc = means.loc["ggmc"].align(means.loc["hmc"], join="inner", axis=0)
     never = (ggmc.accept_prob < 1e-3) & (hmc.accept_prob < 1e-3)
     better = (hmc.accept_prob > ggmc.accept_prob).where(~never, hmc.excess > ggmc.excess)
     probabilities = [", ".join(f"{value:.2g}" for value in part.accept_prob) for part in (hmc, ggmc)]

@@ -16,7 +16,7 @@ quarter of the width, 3 cycles of an epoch (15 minibatches) from 5 epochs of SGD
 def draw(table: pd.DataFrame) -> Figure:
     """As Figure D.1."""
     figure = ggmc_figd1.draw(table)
-    figure.suptitle("Eight frozen views of an image are one function U, and the acceptance is exact", fontsize=11)
+    figure.suptitle("Frozen views of an image are one function U, and the acceptance is exact", fontsize=11)
     return figure
 
 

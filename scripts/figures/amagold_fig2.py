@@ -10,7 +10,7 @@ SOURCE = "AMAGOLD, Figure 2"
 TABLES = ("amagold_2d", "amagold_2d_density")
 CAPTION = """
 Left, the exact densities. Right, J of all draws of a step size together: 50 chains of 100,000 draws each at paper
-scale (5,000,000, after 1,000 of burn-in), 50 of 4,500 (after 500) at quick scale, from independent N(0, 4); bars are
+scale (5,000,000, after 1,000 of burn-in), 50 of 3,000 (after 500) at quick scale, from independent N(0, 4); bars are
 standard errors (jackknife over chains), the dotted line is what as many independent exact draws give. Dashed, where
 it is three times its error: the bias, what would stay of J with any number of draws (to leading order, Σ (E q −
 p)²/p, estimated without bias from products of different chains). An exact sampler's J is above that of independent

@@ -14,7 +14,7 @@ other 1,297. The target at temperature T is exp(−U/T) with the prior in U. HMC
 He's starts, is exact by the certificate's row hmc, and GGMC with full gradients from SGD's ends by its row ggmc
 metropolis. Beside them, at T = 1 and prior variance 1, minibatches of 100: GGMC corrected, GGMC and SGHMC uncorrected
 (learning rate .01, friction 1.4), and SGD with momentum on the same U. Every chain costs 20,000 passes over the data
-(quick: 1,200), burn-in (a fifth; quick: a third) and rejections with it; a chain's draws, 160 (quick: 8), or 20 runs of
+(quick: 900), burn-in (a fifth; quick: a third) and rejections with it; a chain's draws, 160 (quick: 6), or 20 runs of
 SGD, predict together. Few draws have a larger NLL than many, and the more so the warmer: the hollow markers, and the
 comparisons of temperatures, are without what falls with the number of draws, (4 J − c)/3 of the NLL J of all four
 chains together and c of one. NLL, in nats, and expected calibration error (15 bins) are on the test set; letters are

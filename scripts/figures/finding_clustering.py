@@ -16,7 +16,7 @@ over that with a fresh uniform (Metropolis) at the same step size and the same d
 both by the mean τ of the coordinates. Where τ is longer than a fifth of the chains it is not known, and the point
 missing. At paper scale 30 chains of each setting on the pairs, from exact draws, 3,000 trajectories each (6,000 with
 one step and noise), and 15 on Heart, from 30 epochs of SGD, 7,000 after 1,000 left out (four steps: 4,000 after 500);
-quick scale 10 of 1,000 after 200. τ, mostly 50 to 500 trajectories, is in the table, with the acceptance and with the
+quick scale 10 of 700 after 200. τ, mostly 50 to 500 trajectories, is in the table, with the acceptance and with the
 clustering: the variance of the number of rejections in 20 successive decisions, over that of independent ones. Errors
 are the jackknife's over ten groups of chains. The best settings of both rules are compared below: that is the fair
 comparison at equal gradients, but both were chosen from the numbers that are compared, the persistent one from three

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 SOURCE = "Which word, on Australian?"
 CAPTION = """
 As the figure before, on the logistic regression of Australian, whose posterior standard deviations differ by a factor
-of six: minibatches of a fifth of the data, five step sizes, 20 chains of 6,000 draws after 1,000 (quick 4 of 600 after
+of six: minibatches of a fifth of the data, five step sizes, 20 chains of 6,000 draws after 1,000 (quick 4 of 400 after
 400) from standard normals; the reference is HMC with full gradients. Where chains are too short for τ there is no
 point. The certificate is that of the figure before.
 """

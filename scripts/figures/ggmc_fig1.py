@@ -16,7 +16,7 @@ Friction is one for all chains, as in their code (14.285: β = .98 at ℓ = .1),
 the cycle and its leapfrog steps take minibatches, the cycle's first and last gradients are of all data; mass 1
 (theirs was estimated anew every epoch). Paper scale: cycle 101 of 300, 4,001 steps, every 10th; configured, and not
 run here. Quick scale: 5,000 images, a quarter of the width (17,622 weights), the third of 3 cycles of an
-epoch (41 steps, every 2nd) from He's initialisation, far from equilibrium: the net has learnt nothing.
+epoch (41 steps, every 2nd) from 2 epochs of SGD, far from equilibrium: the net has learnt little.
 """
 ROWS = (("ggmc", "GGMC"), ("hmc", "HMC"))
 COLUMNS = (

@@ -12,7 +12,7 @@ CAPTION = """
 The runs of Figure 1 from their start, a point a cycle, quantities of the whole training set, log MH and the
 acceptance probability min(1, MH) exact (one function U, no augmentation, mass 1). Which panels the paper's figure has
 is not recoverable; these are Figure 1's, and the acceptance probability, which its section 4 reads from it. At quick
-scale 3 cycles of an epoch of 5,000 images from He's initialisation: all chains have one start and meet the same
+scale 3 cycles of an epoch of 5,000 images, from 2 epochs of SGD: all chains have one start and meet the same
 minibatches, nothing is in equilibrium, and log MH grows with the number of data and of steps.
 """
 COLUMNS = (

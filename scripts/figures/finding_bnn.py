@@ -92,10 +92,11 @@ def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
         panel.set_ylim(0)
     panels[0].plot([], [], "o", color=GREY, mfc="white", ms=4, label="of ever more draws")
     panels[0].legend(frameon=False, fontsize=7)
-    for place, (*key, colour, name) in enumerate(METHODS):
-        row = method(table, *key)
+    found = [(method(table, *key), colour, name) for *key, colour, name in METHODS]
+    found = [one for one in found if one[0] is not None]
+    for place, (row, colour, name) in enumerate(found):
         for (quantity, _), column in zip(COLUMNS, columns, strict=True):
-            if row is None or (name == SINGLE and f"single_{quantity}" not in row):
+            if name == SINGLE and f"single_{quantity}" not in row:
                 continue
             value = row[f"single_{quantity}" if name == SINGLE else quantity]
             error = np.nan if name == SINGLE else row.get(f"{quantity}_error", np.nan)
@@ -103,7 +104,7 @@ def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
     for (_, text), column in zip(COLUMNS, columns, strict=True):
         column.set_xlabel(text)
         column.grid(axis="y", lw=0.3)
-    columns[0].set_yticks([-place for place in range(len(METHODS))], [name for *_, name in METHODS], fontsize=8)
+    columns[0].set_yticks([-place for place in range(len(found))], [name for *_, name in found], fontsize=8)
     columns[-1].set_xscale("log")
     columns[-1].set_xlim(0.98)
     columns[-1].xaxis.set_major_formatter("{x:g}")

@@ -26,7 +26,9 @@ def draw(table: pd.DataFrame) -> Figure:
                 panel.plot(part.step, part[column], "o-", color=COLOURS[sampler], ms=3, lw=0.9, label=text)
         panel.set_title(name, fontsize=9)
         panel.set_xlabel("minibatch steps", fontsize=9)
-    panels[0].set_yscale("symlog", linthresh=1)
+    size = rows.log_accept.abs() if len(rows) else pd.Series([0.0])
+    if not size.max() < 100 * size.min():  # else the axis would have hardly a tick
+        panels[0].set_yscale("symlog", linthresh=1)
     if len(rows):
         panels[-1].legend(frameon=False, fontsize=8)
     clean(*panels)

@@ -61,10 +61,10 @@ gpu: ## advance the papers' networks on a GPU for BUDGET=9 minutes, without Hydr
 
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile
 
 test-quick: $(INSTALLED) ## run the tests but those that take more than a few seconds each
-	$(PYTHON) -m pytest -m "not slow"
+	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 clean: ## remove caches and build leftovers; .venv, data and results stay
 	rm -rf build dist outputs multirun .pytest_cache .hypothesis .ruff_cache

@@ -290,11 +290,14 @@ class Voice:
             self.header = True
             if self.acceptance != "acceptance":
                 meaning = self.acceptance
-                if meaning.startswith("accept_prob"):
+                if self.pieces.kernel.impossible:
+                    meaning = "0, for log MH is -inf"
+                elif meaning.startswith("accept_prob"):
                     meaning = "that of proposals from where the uncorrected chain is, not from the target"
                 self.tell(f"acceptance: {meaning}")
             self.tell(" ".join(f"{head:>11}" for head in heads))
-        self.tell(" ".join(f"{shape.format(row[name]):>11}" for name, _, shape in columns))
+        cells = [(shape.format(row[name]), row[name]) for name, _, shape in columns]
+        self.tell(" ".join(f"{cell if len(cell) < 12 else f'{number:.4g}':>11}" for cell, number in cells))
 
     def tell(self, line: str) -> None:
         try:

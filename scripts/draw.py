@@ -47,6 +47,10 @@ each at paper scale (a finding: in full) where that has been run, else at quick 
 written by `make figures` from the summary tables in `paper/tables/` and `quick/tables/`; the numbers under "here" are
 read from them.
 
+Verdicts: *agrees* and *differs* are of what the source says, beyond the errors of what was measured here; *not decided*
+and *not resolved*: these errors, or one seed, cannot tell; *not comparable*: this is another experiment than the
+source's (fewer data, shorter chains), or a run is missing; *not claimed*: the source says nothing of it.
+
 | figure | scale | verdicts |
 |---|---|---|
 """

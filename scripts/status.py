@@ -38,7 +38,8 @@ COLUMNS = (
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the table; 0 where all is done, 1 where not."""
+    """Print the table; exit status 0, and 2 for a mistake in the words (`jug check` says by its own whether all is
+    done)."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jugdir", default="jugfile.jugdata")
     options, words = parser.parse_known_args(argv)
@@ -47,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     widths = [max(len(line[place]) for line in lines) for place in range(len(COLUMNS))]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-    return int(any(row["done"] + row["diverged"] + row["failed"] < row["chains"] for row in rows))
+    return 0
 
 
 def chains(store: str, words: list[str]) -> list[tuple]:

@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     workers: dict[int, subprocess.Popen] = {}
     restarts = dict.fromkeys(range(len(devices)), 0)
     waiting = list(restarts)
-    print(f"{len(devices)} workers: jug execute {' '.join(common)}", flush=True)
+    print(f"{len(devices)} worker{'s' * (len(devices) > 1)}: jug execute {' '.join(common)}", flush=True)
     while True:
         for place in waiting:
             workers[place] = subprocess.Popen(command, cwd=options.folder, env=environment(devices[place]))
@@ -116,9 +116,33 @@ def arguments(argv):
         parser.error(f"--cpus {options.cpus}: must be at least 1")
     if options.gpus and not re.fullmatch(r"\d+(,\d+)*", options.gpus):
         parser.error(f"--gpus {options.gpus}: must be numbers, such as 0,1,2")
+    if options.gpus and (found := cuda_devices(options.gpus)) < len(options.gpus.split(",")):
+        parser.error(f"--gpus {options.gpus}: torch finds {found} of these CUDA devices here; or take --cpus")
     if "://" not in options.jugdir:
         options.jugdir = os.path.abspath(options.folder / options.jugdir)
+    elif why := no_answer(options.jugdir):
+        parser.error(f"--jugdir {options.jugdir}: no Redis server answers there ({why})")
     return options, words
+
+
+def cuda_devices(gpus: str) -> int:
+    """How many of the GPUs a worker would find."""
+    command = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
+    asked = subprocess.run(command, env=environment(gpus), capture_output=True, text=True)
+    return int(asked.stdout or 0)
+
+
+def no_answer(address: str) -> str | None:
+    """Why a Redis server cannot be used; None where it answers."""
+    try:
+        import redis
+
+        redis.Redis.from_url(address, socket_connect_timeout=10).ping()
+    except ImportError:
+        return "install it with pip install -e '.[redis]'"
+    except (redis.RedisError, ValueError, OSError) as error:
+        return str(error).splitlines()[0]
+    return None
 
 
 def environment(gpu: str | None) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -41,6 +42,10 @@ def sample(
 ) -> Result:
     """Run a sampler on a target of one's own; ``result.draws`` is ``[draws, chains, dim]``.
 
+    Of samplers that are monitored where nothing is said, GGMC among them, ``acceptance="metropolis"`` corrects the
+    chain: without it a UserWarning tells that it is not corrected. Every proposal that is finite then counts as
+    accepted.
+
     ``potential`` is a class with three methods (see ``sgmcmc.potentials``) or just U as a function of one θ
     ``[dim]`` (then give ``dim``; its gradient is made by ``torch.func``). ``steps`` is the length of a
     trajectory (10, or 1 where the sampler has just one). Friction is γ (``friction``, 1 by default), e^{−γh}
@@ -65,6 +70,8 @@ def sample(
         dtype=dtype,
         **policies,
     )
+    if kernel.acceptance == "monitor" and not policies.get("acceptance") and not kernel.impossible:
+        warnings.warn("the chain is not corrected; acceptance='metropolis' corrects it", stacklevel=2)
     random = Random(seed, device)
     plan = Plan(
         cycles=cycles, burn_in=burn_in, thin=thin, tune=tune, trajectory=trajectory, log_every=max(1, cycles // 100)

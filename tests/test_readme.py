@@ -1,6 +1,7 @@
 """What the README shows works as it stands there."""
 
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,16 @@ def test_the_notebook_example_samples_its_ring(capsys):
     by_chain = radius.mean(0)
     assert abs(by_chain.mean() - mean) < 6 * by_chain.std() / 10
     assert "torch.Size([1000, 100, 2])" in capsys.readouterr().out
+
+
+def test_a_chain_that_is_not_corrected_says_so():
+    function = {"potential": lambda theta: (theta**2).sum() / 2, "dim": 3, "step_size": 0.5, "cycles": 3}
+    with pytest.warns(UserWarning, match="not corrected"):
+        sgmcmc.sample(**function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for more in ({"acceptance": "metropolis"}, {"acceptance": "monitor"}, {"sampler": "amagold"}):
+            sgmcmc.sample(**function, **more)
 
 
 def test_a_function_is_a_target():

@@ -113,6 +113,26 @@ def test_a_mistake_is_said_and_ends_with_status_2(words, capsys):
     assert left.value.code == 2 and "error:" in capsys.readouterr().err
 
 
+def test_gpus_that_are_not_there_are_no_cpus(monkeypatch, capsys):
+    monkeypatch.setattr(workers, "cuda_devices", lambda gpus: 1)
+    with pytest.raises(SystemExit) as left:
+        workers.main(["--gpus", "0,1"])
+    assert left.value.code == 2 and "torch finds 1 of these CUDA devices here" in capsys.readouterr().err
+    assert workers.arguments(["--gpus", "3"])[0].gpus == "3"
+    monkeypatch.undo()
+    assert workers.cuda_devices("0") == min(torch.cuda.device_count(), 1)
+
+
+def test_a_redis_server_that_does_not_answer_is_one_sentence(capsys):
+    pytest.importorskip("redis")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(SystemExit) as left:
+        workers.main(["--cpus", "1", "--jugdir", f"redis://127.0.0.1:{port}"])
+    assert left.value.code == 2 and "no Redis server answers there" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_each_worker_has_one_thread_and_its_gpu(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert workers.environment("3") | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "3"} == workers.environment("3")

@@ -83,7 +83,7 @@ class LogisticRegression(_Regression):
         self.test_inputs = None if test is None else test.inputs.to(torch.float64)
         labels = torch.unique(torch.cat([part.targets.cpu() for part in (train, test) if part is not None])).tolist()
         if not set(labels) <= {0, 1} and len(labels) != 2:
-            raise SettingError("data", labels, "logistic regression needs data of two classes")
+            raise SettingError("data", f"{len(labels)} classes", "logistic regression needs data of two classes")
         one = 1 if set(labels) <= {0, 1} else max(labels)
         self.targets = (train.targets == one).to(torch.int64)
         self.test_targets = None if test is None else (test.targets == one).to(torch.int64)

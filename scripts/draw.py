@@ -124,16 +124,16 @@ def figure(script: Path) -> dict:
         out = results / scale / "figures" / script.stem
         try:
             save(module.draw(*tables), out)
-            section(script.stem, module, (scale, tables), results)
+            found = section(script.stem, module, (scale, tables), results)
         except Exception as error:
             names = " and ".join(module.TABLES)
             broken.append(f"could not draw {script.stem} of {names} at {scale} scale: {type(error).__name__}: {error}")
             continue
         said.append(f"drew {out.relative_to(ROOT)}.png and .pdf")
-        shown = shown or (scale, tables)
-    text, verdicts = section(script.stem, module, shown, results)
+        shown = shown or (scale, found)
+    scale, (text, verdicts) = shown or ("not run", section(script.stem, module, None, results))
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
-    line = f"| [{module.SOURCE}](#{anchor}) | {shown[0] if shown else 'not run'} | {verdicts} |"
+    line = f"| [{module.SOURCE}](#{anchor}) | {scale} | {verdicts} |"
     return {"said": said, "missing": missing, "broken": broken, "section": text, "summary": line}
 
 

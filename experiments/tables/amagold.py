@@ -318,9 +318,9 @@ def errors_of(means: np.ndarray, truth: np.ndarray, truth_mse: float = 0.0) -> d
     """Mean squared error (over coordinates) of estimates ``[chains, dim]`` of the mean ``truth`` ``[dim]``.
 
     ``mse`` is the mean over chains, with its error; ``low`` and ``high`` their range; ``log_mse`` the mean of its
-    logarithm, which few chains know better. ``bias2`` is the square of the
-    bias that all chains share, |their mean − truth|²/dim less what their scatter adds to it and ``truth_mse``, the mean
-    squared error of ``truth`` itself: what stays however long a chain is. Nothing but ``mse`` of fewer than two chains.
+    logarithm, which few chains know better. ``bias2`` is the square of the bias that all chains share,
+    |their mean − truth|²/dim less what their scatter adds to it and ``truth_mse``, the mean squared error of ``truth``
+    itself: what stays however long a chain is. Nothing but ``mse`` of fewer than two chains.
     """
     if len(means) < 2:
         return {"mse": float(((means - truth) ** 2).mean())}

@@ -241,7 +241,7 @@ def _network(run: Run) -> Iterator[dict]:
     """
     rows, gradients, steps = run.metrics, gradients_of(run), run.config["steps_per_cycle"]
     past = rows["cycle"] > run.config["burn_in"]
-    log_accept, size = past_burn_in(run), float(rows["step_size"][-1])
+    log_accept, size = rows["log_accept"][past], float(rows["step_size"][-1])
     probability = probabilities(log_accept)
     yield {
         "step_size": size,

@@ -243,6 +243,8 @@ class Chain:
             raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
         self.groups = [range(chains)] if together else [range(i, i + 1) for i in range(chains)]
         self.predictions = predictions or {}
+        if kernel.impossible and together and plan.log_every > 1:
+            kernel = self.kernel = replace(kernel, measured=False)  # U serves the rows alone
         self.initial = initial
         self.chains = chains
         self.base = kernel
@@ -551,7 +553,7 @@ class Chain:
     def _observer(self, state: State, index: int, group: range, trace: list[dict]):
         """Record a traced cycle: log MH with a minibatch U in place of the exact one, U a datum, temperature."""
         kernel, potential = self.kernel, self.potential
-        begun = potential.potential(state.theta) if kernel.partial else state.potential
+        begun = state.potential if kernel.evaluates else potential.potential(state.theta)
         inverse_mass, size = kernel.inverse_mass, max(potential.data_size, 1)
         estimate = getattr(potential, "estimate", None)
 
@@ -590,8 +592,10 @@ class Chain:
         sums, size = dict(zip(SUMS, self.sums.tolist(), strict=True)), max(potential.data_size, 1)
         number = sums["number"] or math.nan
         finite = sums["finite"]
-        if kernel.partial:  # whose decisions know no U: that of the states at the row's end
+        if not kernel.evaluates:  # U of the states at the row's end
             sums["potential"] = number * self._potential_now()
+        if not (kernel.evaluates or kernel.partial):
+            sums["delta_potential"] = math.nan
         row = {
             "cycle": self.cycle,
             "epoch": (self.steps / self.base.steps if self.ladder else self.cycle) * plan.epochs_per_cycle,
@@ -836,7 +840,8 @@ def traced(rows: list[dict]) -> list[dict]:
 def summed(record: Record, alive: Tensor) -> Tensor:
     """``SUMS`` of one trajectory over the chains that are alive after it, float64."""
     use = alive | record.accepted
-    whole = torch.isfinite(record.delta_potential) & torch.isfinite(record.delta_kinetic)
+    # What is accepted is finite, though its U may not have been evaluated.
+    whole = record.accepted | torch.isfinite(record.delta_potential) & torch.isfinite(record.delta_kinetic)
     finite = use & whole
     changes = (record.delta_potential, record.delta_kinetic, record.log_accept)
     numbers = [torch.where(finite, value, 0.0).nan_to_num(neginf=0.0) for value in changes]

@@ -84,6 +84,7 @@ class Kernel:
     batches: Minibatches | GradientNoise | None = None
     schedule: Schedule = field(default_factory=Schedule)
     rescaled: bool = False
+    measured: bool = True  # whether trajectories evaluate U even where nothing is decided by it
     impossible: str | None = None  # why log MH cannot be had: it is −∞
     inexact: str | None = None  # why log MH, though finite, is not exact
 
@@ -91,6 +92,11 @@ class Kernel:
     def partial(self) -> bool:
         """Whether decisions are made on a part of the data, and so are not exact (``sgmcmc.part``)."""
         return self.acceptance in PARTIAL
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether trajectories evaluate U of all data."""
+        return not self.partial and (self.measured or not self.impossible)
 
     @property
     def points(self) -> int:
@@ -112,7 +118,7 @@ class Kernel:
         """
         points, gibbs = self.points, hasattr(potential, "gibbs")
         full = points if self.gradient == "full" else 2 * self.full_ends
-        gradients, energies = full + (points - full) * share, float(not self.partial)
+        gradients, energies = full + (points - full) * share, float(self.evaluates)
         if self.full_ends:
             gradients -= not gibbs
             energies = float(not hasattr(potential, "potential_and_gradient"))
@@ -347,7 +353,7 @@ def _check_refresh(kernel: Kernel) -> None:
         raise SettingError(
             "friction",
             _show(kernel.friction.value),
-            "together with this step size gives a momentum decay outside [-1, 1]; make it smaller, but not negative",
+            "together with this step size gives a momentum decay outside [-1, 1]; make either smaller, not negative",
         )
     if kernel.refresh == "keep":
         if not set(letters) & set("OE"):

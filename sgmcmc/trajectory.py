@@ -40,9 +40,10 @@ class State:
     """What a chain is between trajectories; every row is a chain.
 
     ``potential`` (float64) and ``gradient`` (the full one, where the kernel uses it at the start) belong to
-    ``theta``: after an acceptance they are the end's, after a rejection the start's. Decisions on a part of the data
-    need no U: it is NaN where no gradient brought it. ``sign`` and ``log_abs`` are the persistent uniform v. A chain
-    that is not ``alive`` has diverged under ``monitor``: θ stays where it was, and its momentum counts nowhere.
+    ``theta``: after an acceptance they are the end's, after a rejection the start's. Where a kernel evaluates no U
+    (``Kernel.evaluates``) it is NaN, unless a gradient brought it. ``sign`` and ``log_abs`` are the persistent
+    uniform v. A chain that is not ``alive`` has diverged under ``monitor``: θ stays where it was, and its momentum
+    counts nowhere.
     """
 
     theta: Tensor  # [chains, dim]
@@ -316,7 +317,7 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
 
 def _exact(kernel: Kernel, potential: Potential, theta: Tensor) -> Tensor:
     """U, or NaN where it is not needed."""
-    if kernel.partial:
+    if not kernel.evaluates:
         return torch.full((len(theta),), torch.nan, dtype=torch.float64, device=theta.device)
     return potential.potential(theta)
 
@@ -329,7 +330,11 @@ def _decide(kernel, potential, state, begun, end, energy, random, index, chains)
     else:
         delta_potential = end.potential - state.potential
         data = torch.full_like(delta_potential, potential.data_size)
-    finite = torch.isfinite(delta_potential if kernel.partial else end.potential) & torch.isfinite(energy)
+    if kernel.partial:
+        finite = torch.isfinite(delta_potential)
+    else:
+        finite = torch.isfinite(end.potential) if kernel.evaluates else torch.isfinite(end.theta).all(-1)
+    finite = finite & torch.isfinite(energy)
     if kernel.impossible:
         log_mh = torch.full_like(delta_potential, -torch.inf)
     else:

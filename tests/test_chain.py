@@ -467,6 +467,34 @@ def test_rows_are_means_over_cycles_and_chains():
         assert row["log_accept"] == pytest.approx(-(row["delta_potential"] + row["delta_kinetic"]))
 
 
+def test_where_nothing_is_decided_by_it_u_is_that_of_the_rows_ends():
+    """The chain is the same; a row of one cycle has U of every end, a row of several that of the last."""
+    kind, *arguments = LOGISTIC
+    target = kind(*arguments)
+    kernel = make_kernel("sghmc", target, 0.02, steps=4, batch_size=20, dtype=F64)
+
+    def rows_and_draws(log_every):
+        plan = Plan(9, log_every=log_every)
+        result = run(kernel, target, plan, Random(2), CHAINS, lambda: target.initial(CHAINS, Random(2)))
+        return result.rows, result.draws
+
+    (every, draws), (third, same_draws) = rows_and_draws(1), rows_and_draws(3)
+    assert torch.equal(draws, same_draws)
+    for row, ends in zip(third, draws[2::3], strict=True):
+        assert row["potential"] == pytest.approx(float(target.potential(ends).mean()), rel=1e-12)
+        alone = every[row["cycle"] - 1]
+        assert alone["potential"] == pytest.approx(row["potential"], rel=1e-12)
+        assert math.isfinite(alone["delta_potential"]) and math.isnan(row["delta_potential"])
+        assert row["not_finite"] == 0 and row["accepted"] == 1 and row["log_accept"] == -math.inf
+
+
+def test_where_nothing_is_decided_a_chain_still_diverges():
+    target = Quartic(1)
+    kernel = make_kernel("sghmc", target, 1.0, friction=Friction("gamma", 0.1), gradient="full", dtype=F64)
+    result = run(kernel, target, Plan(100, log_every=10), Random(1), 3, lambda: torch.ones(3, 1, dtype=F64))
+    assert result.status == DIVERGED and result.draws.isfinite().all()
+
+
 def test_the_draw_is_the_state_after_the_decision():
     """A rejection counts again; draws, U and acceptance are those of the trajectories, one by one."""
     target = Quartic(2, noise=1.0)
@@ -765,7 +793,8 @@ EVALUATED = {  # target, sampler, settings, gradients and U of a trajectory (Non
     "exact ends, 1 step": (LOGISTIC, "ggmc", {"ends": "exact", "batch_size": 20}, (1, 0)),
     "exact ends, 4 steps": (LOGISTIC, "ggmc", {"ends": "exact", "steps": 4, "batch_size": 20}, (1.6, 0)),
     "kept momentum": (LOGISTIC, "ggmc", {"steps": 4, "batch_size": 20, "acceptance": "metropolis"}, (1, 1)),
-    "monitored": (LOGISTIC, "sghmc", {"steps": 4, "batch_size": 20}, (0.8, 1)),
+    "nothing is decided": (LOGISTIC, "sghmc", {"steps": 4, "batch_size": 20}, (0.8, 0)),
+    "monitored": (LOGISTIC, "ggmc", {"steps": 4, "batch_size": 20}, (1, 1)),
     "amagold": (LOGISTIC, "amagold", {"steps": 10, "batch_size": 5}, (0.5, 1)),
     "full gradients within": (LOGISTIC, "l2mc", {"steps": 4}, (4, 1)),
     "artificial noise": ((Gaussian, 2, 1.0, 0.0, 1.0), "amagold", {"steps": 4}, (4, 1)),

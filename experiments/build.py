@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -234,17 +234,10 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
         beta=each(sampler["beta"]),
         b=each(sampler["b"]),
     )
+    if friction and friction.said[0] in sampler:  # the command line calls them sampler.…
+        friction = replace(friction, said=(f"sampler.{friction.said[0]}", sampler[friction.said[0]]))
     if friction is None and not getattr(potential, "together", True) and set(word.letters) & set("OE"):
         friction = None if sampler_row(sampler).friction == "infinite" else Friction("gamma", PAPER_FRICTION)
-    mass = config["mass"]
-    if mass in (None, "estimate"):
-        mass = 1.0
-    elif isinstance(mass, list):
-        if len(mass) != potential.dim:
-            raise SettingError(
-                "mass", f"[{len(mass)} numbers]", f"must be a number or {potential.dim}, one a coordinate"
-            )
-        mass = torch.tensor(mass, dtype=torch.float64)
     return make_kernel(
         sampler_row(sampler),
         potential,
@@ -253,7 +246,7 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
         friction=friction,
         word=word.letters,
         temperature=config["temperature"],
-        mass=mass,
+        mass=1.0 if config["mass"] in (None, "estimate") else config["mass"],
         refresh=sampler["refresh"],
         alpha=sampler["alpha"],
         acceptance=sampler["acceptance"],

@@ -578,7 +578,7 @@ def _keep(setting, value):
 
 
 def _cycle_list(setting, value):
-    return [count(setting, one, 0) for one in (value if isinstance(value, list) else [value])]
+    return [count(setting, one) for one in (value if isinstance(value, list) else [value])]
 
 
 def _mass(setting, value):

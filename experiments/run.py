@@ -226,7 +226,7 @@ class Voice:
         """How long the run will take, from the time of one gradient: for networks, whose first cycle may take long."""
         pieces = self.pieces
         kernel, potential, size = pieces.kernel, pieces.potential, pieces.potential.data_size
-        if getattr(potential, "together", True) or kernel.gradient == "none":
+        if getattr(potential, "together", True) or kernel.gradient == "none" or not size:
             return []
         number = min(self.config["batch_size"] or 125, size)
         theta = potential.initial(range(1), pieces.random).to(pieces.random.device)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from sgmcmc import momentum
 from sgmcmc.captured import Captured
 from sgmcmc.compiled import CannotCompile, Compiled, Normals, Segments
 from sgmcmc.diagnostics import (
@@ -187,7 +186,6 @@ class Unfinished:
         states = [State(*map(here, state)) for state in values["states"]]
         places = [Place(**{name: here(value) for name, value in place.items()}) for place in values["places"]]
         probabilities, sums = list(map(here, values["probabilities"])), here(values["sums"])
-        sums = torch.cat((sums, sums.new_zeros(len(SUMS) - len(sums))))  # of before a sum was added
         return cls(states, values["fits"], probabilities, sums, values["trace"], UnderWay(places))
 
 
@@ -257,6 +255,7 @@ class Chain:
             check(kernel, plan.estimate_mass)
             self.ladder = Ladder(kernel, potential, plan.burn_in, plan.tune, self.share)
             self.kernel = self._tuned()
+        self.work = self.kernel.work(self.share, potential)
         self.steps = self.steps_before = 0  # steps so far, and before this row's cycles
         self.gradients = self.energies = 0.0  # of a chain so far, in passes: see ``Kernel.work``
         self.accepted_before = self.proposed = 0  # accepted before this row's cycles
@@ -324,20 +323,17 @@ class Chain:
         self.tuning, self.mass = saved["tuning"], saved["mass"]
         if self.ladder:
             self.ladder.resume(saved["ladder"])
-        sums = [saved["sums"].get(name, 0.0) for name in SUMS]
+        sums = [saved["sums"][name] for name in SUMS]
         self.sums, self.row_start = torch.tensor(sums, dtype=torch.float64, device=device), tuple(saved["row_start"])
-        steps, points = self.kernel.steps, max(self.kernel.points, 1)
-        work = saved.get("work") or [self.cycle * steps, self.row_start[0] * steps, self.cycle * points]
-        self.steps, self.steps_before, *points = work
-        looked = saved["sums"].get("data", 0.0)
-        # Checkpoints of before U was counted have the number of gradients.
-        evaluated = saved.get("evaluated") or [points[0] * self.share, 0.0, looked]
-        self.gradients, self.energies, self.looked_before = *evaluated[:2], evaluated[2] - looked
-        self.accepted_before = saved["accepted"] - int(saved["sums"].get("accepted", 0))
-        self.compiled = saved.get("compiled", False)
-        if saved.get("unfinished"):
+        self.steps, self.steps_before = saved["work"]
+        self.gradients, self.energies, looked = saved["evaluated"]
+        self.looked_before = looked - saved["sums"]["data"]
+        self.accepted_before = saved["accepted"] - int(saved["sums"]["accepted"])
+        self.compiled = saved["compiled"]
+        if saved["unfinished"]:
             self.unfinished = Unfinished.of(saved["unfinished"], device)
         self.kernel = replace(self._tuned(), mass=self.mass)
+        self.work = self.kernel.work(self.share, self.potential)
 
     def compile(self, tell: Callable[[str], object]) -> None:
         """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly.
@@ -439,8 +435,7 @@ class Chain:
         self.proposed += self.chains
         self.cycle += 1
         self.steps += self.kernel.steps
-        gradients, energies = self.kernel.work(self.share, self.potential)
-        self.gradients, self.energies = self.gradients + gradients, self.energies + energies
+        self.gradients, self.energies = self.gradients + self.work[0], self.energies + self.work[1]
         if self.cycle <= self.plan.burn_in:
             self._adapt(probabilities, before)
         self.seconds, self.clock = self.spent, None
@@ -491,6 +486,7 @@ class Chain:
             move = move if moves is None else move[:, moves]
             self.ladder.saw(self.cycle - 1, probability, float(move.sum(-1).mean()))
             self.kernel = replace(self._tuned(), mass=self.mass)
+            self.work = self.kernel.work(self.share, self.potential)
         elif self.plan.tune is not None:
             miss = probability.cpu().nan_to_num() - self.plan.tune
             gain = self.cycle**-0.6
@@ -509,8 +505,7 @@ class Chain:
         return replace(self.base, step_size=step_size)
 
     def _set_mass(self, mass: Tensor) -> None:
-        # T does not change, and may be 0: the scales' ratio is that of √M.
-        ratio = momentum.rescale(torch.ones((), dtype=torch.float64), self.kernel.mass**0.5, mass**0.5)
+        ratio = mass**0.5 / self.kernel.mass**0.5  # of the momentum's scales: T does not change, and may be 0
         self.mass = mass
         self.kernel = replace(self._tuned(), mass=mass)
         for state in self.states:

@@ -29,6 +29,11 @@ class Friction:
 
     kind: str  # gamma or beta
     value: float | Tensor
+    said: tuple[str, object] | None = field(default=None, compare=False)  # the setting and the value given, for errors
+
+    def refusal(self, mend: str) -> SettingError:
+        """The error that names what was said."""
+        return SettingError(*(self.said or ("friction", _show(self.value))), mend)
 
     @classmethod
     def of(cls, step_size, euler: bool = False, **given) -> Friction | None:
@@ -41,13 +46,14 @@ class Friction:
             (first, value), second, *_ = given.items()
             raise SettingError(first, value, f"give one way of saying friction, not {second[0]} as well")
         ((name, value),) = given.items()
+        said = name, value
         h, value = (torch.as_tensor(number, dtype=torch.float64) for number in (step_size, value))
         kind = {"friction": "gamma", "momentum_decay": "gamma", "beta": "beta", "b": "beta"}[name]
         if name == "momentum_decay":
             value = (1 - value) / h if euler else -value.log() / h
         elif name == "b":
             value = value / h
-        return cls(kind, float(value) if value.ndim == 0 else value.reshape(-1, 1))
+        return cls(kind, float(value) if value.ndim == 0 else value.reshape(-1, 1), said)
 
     def decay(self, h, euler: bool):
         """Momentum decay of one whole step of size h."""
@@ -61,9 +67,8 @@ class Friction:
 class Kernel:
     """One trajectory's law: word, length, step size, friction, temperature, mass and policies.
 
-    ``step_size`` h, ``friction`` and ``step_scale`` (what tuning has found) are floats or float64 tensors
-    ``[chains, 1]``; ``mass`` is 1.0 or float64 ``[dim]``.
-    Build it with ``make_kernel``, which refuses what cannot be exact.
+    ``step_size`` h and ``friction`` are floats or float64 tensors ``[chains, 1]``, ``mass`` is 1.0 or float64
+    ``[dim]``. Build it with ``make_kernel``, which refuses what cannot be exact.
     """
 
     word: Word
@@ -261,14 +266,17 @@ def make_kernel(
     if row.friction == "infinite" and friction is None:
         friction = Friction("gamma", math.inf)
     if row.friction == "infinite" and not bool(torch.isinf(torch.as_tensor(friction.value)).all()):
-        raise SettingError("friction", _show(friction.value), "is infinite in sgld; with less it is sampler=ggmc")
+        raise friction.refusal(
+            f"is infinite in {'this sampler' if sampler is row else sampler}; with less it is sampler=ggmc"
+        )
     friction = friction or Friction("gamma", 1.0)
     step_size = _per_chain("step_size", step_size, positive=True)
-    friction = Friction(friction.kind, _per_chain("friction", friction.value))
+    friction = replace(friction, value=_per_chain("friction", friction.value))
     if row.steps is not None and steps != row.steps:
         raise SettingError("steps_per_cycle", steps, f"the sampler's trajectories have {row.steps} step")
     if steps < 1:
         raise SettingError("steps_per_cycle", steps, "must be at least 1")
+    mass = _mass(mass, potential.dim)
     if not (temperature >= 0 and math.isfinite(temperature)):
         raise SettingError("temperature", temperature, "must be a number that is not negative")
     kicks = set(word.letters) & set("BE")
@@ -350,34 +358,26 @@ def _check_refresh(kernel: Kernel) -> None:
     letters, euler = kernel.word.letters, "E" in kernel.word.letters
     decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, euler), dtype=torch.float64)
     if not bool(torch.isfinite(decay).all()) or bool((decay.abs() > 1).any()):
-        raise SettingError(
-            "friction",
-            _show(kernel.friction.value),
-            "together with this step size gives a momentum decay outside [-1, 1]; make either smaller, not negative",
+        raise kernel.friction.refusal(
+            "together with this step size gives a momentum decay outside [-1, 1]; make either smaller, not negative"
         )
     if kernel.refresh == "keep":
         if not set(letters) & set("OE"):
             raise SettingError("sampler.refresh", "keep", f"the word {letters} would never refresh its momentum")
         if kernel.temperature > 0 and bool((decay.abs() == 1).any()):
-            raise SettingError(
-                "friction",
-                _show(kernel.friction.value),
-                "never refreshes the momentum: give some friction, or use sampler.refresh=full",
+            raise kernel.friction.refusal(
+                "never refreshes the momentum: give some friction, or use sampler.refresh=full"
             )
     if kernel.refresh == "partial" and not 0 <= abs(kernel.alpha) < 1:
         raise SettingError("sampler.alpha", kernel.alpha, "must be above -1 and below 1")
     if kernel.acceptance == "persistent_uniform" and not abs(kernel.delta) < 1:
         raise SettingError("sampler.delta", kernel.delta, "must be above -1 and below 1")
     if letters.count("O") > 1 and bool((decay < 0).any()):
-        raise SettingError(
-            "friction",
-            _show(kernel.friction.value),
-            f"gives a negative momentum decay, which cannot be split over the O's of {letters}; use less",
+        raise kernel.friction.refusal(
+            f"gives a negative momentum decay, which cannot be split over the O's of {letters}; use less"
         )
     if kernel.rescaled and bool((decay <= 0).any()):
-        raise SettingError(
-            "friction", _show(kernel.friction.value), "must be finite for a rescaled word: it never moves"
-        )
+        raise kernel.friction.refusal("is infinite friction, with which a rescaled word never moves; give less")
     if kernel.schedule.name == "stairs" and kernel.schedule.factor > 1:
         check_growth(kernel, "the schedule")
 
@@ -386,11 +386,9 @@ def check_growth(kernel: Kernel, what: str) -> None:
     """Refuse AMAGOLD's β where ``what`` may make h larger than 1/β, in words that cannot have (1 − hβ)/(1 + hβ) < 0."""
     letters = kernel.word.letters
     if kernel.friction.kind == "beta" and (letters.count("O") > 1 or kernel.rescaled):
-        raise SettingError(
-            "beta",
-            _show(kernel.friction.value),
-            f"(or b) gives a negative momentum decay where {what} makes h larger than 1/beta, "
-            f"which the word {letters} cannot have; give friction (gamma)",
+        raise kernel.friction.refusal(
+            f"gives a negative momentum decay where {what} makes h larger than 1/beta, "
+            f"which the word {letters} cannot have; give friction (gamma)"
         )
 
 
@@ -401,6 +399,16 @@ def _one_of(setting: str, value: str, known) -> None:
 
 def _show(value) -> object:
     return value.flatten().tolist() if isinstance(value, Tensor) else value
+
+
+def _mass(value, dim: int):
+    """A float, or a float64 tensor ``[dim]`` of a sequence; checked to be positive."""
+    mass = torch.as_tensor(value, dtype=torch.float64).cpu()
+    if mass.ndim and tuple(mass.shape) != (dim,):
+        raise SettingError("mass", f"[{mass.numel()} numbers]", f"must be a number or {dim}, one a coordinate")
+    if not bool((mass > 0).all() and torch.isfinite(mass).all()):
+        raise SettingError("mass", mass.tolist(), "must be positive")
+    return mass if mass.ndim else float(mass)
 
 
 def _per_chain(setting: str, value, positive: bool = False):

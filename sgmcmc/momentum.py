@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 REFRESHES = ("full", "keep", "partial")
 
 
@@ -17,8 +15,3 @@ def begin(policy: str, alpha: float, scale) -> tuple[float, object] | None:
         return None
     keep = 0.0 if policy == "full" else alpha
     return keep, (1 - keep**2) ** 0.5 * scale
-
-
-def rescale(momentum: Tensor, old_scale, new_scale) -> Tensor:
-    """Kept momentum after T or M changed between trajectories: m √(T₂/T₁) M₂^½ M₁^{−½} has the new law."""
-    return momentum * (new_scale / old_scale)

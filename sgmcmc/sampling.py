@@ -47,17 +47,31 @@ def sample(
     accepted.
 
     ``potential`` is a class with three methods (see ``sgmcmc.potentials``) or just U as a function of one θ
-    ``[dim]`` (then give ``dim``; its gradient is made by ``torch.func``). ``steps`` is the length of a
-    trajectory (10, or 1 where the sampler has just one). Friction is γ (``friction``, 1 by default), e^{−γh}
-    (``momentum_decay``), or AMAGOLD's ``beta`` or ``b``. ``initial`` is ``[chains, dim]``. ``tune`` and
-    ``trajectory`` are those of ``Plan``, ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``,
-    ``refresh``, ``gradient``, ``batch_size``, ``temperature``, ….
+    ``[dim]`` (then give ``dim``; its gradient is made by ``torch.func``). ``steps`` is the length of a trajectory
+    (10, or 1 where the sampler has just one). Friction is γ (``friction``, 1 by default), e^{−γh}
+    (``momentum_decay``), or AMAGOLD's ``beta`` or ``b``. A sequence of step sizes or of frictions is one a chain.
+    ``initial`` is ``[chains, dim]``. ``tune`` and ``trajectory`` are those of ``Plan``, ``policies`` those of
+    ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``, ``batch_size``, ``temperature``, ….
     Raises SettingError, one sentence, for what cannot work.
     """
     if not hasattr(potential, "potential"):
         if dim is None:
             raise SettingError("dim", dim, "a function as the target needs its number of coordinates")
         potential = FunctionPotential(potential, dim)
+    for name, count, least in (
+        ("cycles", cycles, 1),
+        ("chains", chains, 1),
+        ("thin", thin, 1),
+        ("burn_in", burn_in, 0),
+    ):
+        if count < least:
+            raise SettingError(name, count, f"must be at least {least}")
+    if burn_in >= cycles:
+        raise SettingError("burn_in", burn_in, f"leaves no draws of cycles={cycles}: make it less")
+    if tune is not None and not 0 < tune < 1:
+        raise SettingError("tune", tune, "is the acceptance to tune to, between 0 and 1")
+    if initial is not None and initial.numel() != chains * potential.dim:
+        raise SettingError("initial", list(initial.shape), f"must be [{chains}, {potential.dim}]: [chains, dim]")
     row = lookup(sampler) if isinstance(sampler, str) else sampler
     euler = "E" in (policies.get("word") or row.word)
     ways = {"friction": friction, "momentum_decay": momentum_decay, "beta": beta, "b": b}
@@ -70,6 +84,9 @@ def sample(
         dtype=dtype,
         **policies,
     )
+    for name, value in {"step_size": kernel.step_size, "friction": kernel.friction.value}.items():
+        if isinstance(value, Tensor) and len(value) not in (1, chains):
+            raise SettingError(name, f"[{len(value)} numbers]", f"must be a number or {chains}, one a chain")
     if kernel.acceptance == "monitor" and not policies.get("acceptance") and not kernel.impossible:
         warnings.warn("the chain is not corrected; acceptance='metropolis' corrects it", stacklevel=2)
     random = Random(seed, device)

@@ -548,8 +548,7 @@ def read_status(folder: str | os.PathLike) -> dict:
             content = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
             content = None
-    # Runs of before there was a checksum have none.
-    if not isinstance(content, dict) or content.pop("sha256", None) not in (None, _signature(content)):
+    if not isinstance(content, dict) or content.pop("sha256", None) != _signature(content):
         raise StoreError(f"{path} is damaged")
     return content
 

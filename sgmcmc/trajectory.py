@@ -70,7 +70,7 @@ class Record:
     decision on a part of the data ``delta_potential`` and ``log_accept`` are its estimates, ``accept_prob`` is 0 or 1.
     """
 
-    potential: Tensor  # exact U of the state after the decision
+    potential: Tensor  # exact U of the state after the decision; NaN where it was not evaluated
     delta_potential: Tensor  # U(θ_L) − U(θ_0) of the proposal
     delta_kinetic: Tensor  # Σ ΔK of the proposal
     log_accept: Tensor
@@ -332,8 +332,10 @@ def _decide(kernel, potential, state, begun, end, energy, random, index, chains)
         data = torch.full_like(delta_potential, potential.data_size)
     if kernel.partial:
         finite = torch.isfinite(delta_potential)
+    elif kernel.impossible:  # nothing is decided by U, and whether it is looked at changes no chain
+        finite = torch.isfinite(end.theta).all(-1)
     else:
-        finite = torch.isfinite(end.potential) if kernel.evaluates else torch.isfinite(end.theta).all(-1)
+        finite = torch.isfinite(end.potential)
     finite = finite & torch.isfinite(energy)
     if kernel.impossible:
         log_mh = torch.full_like(delta_potential, -torch.inf)

@@ -489,10 +489,19 @@ def test_where_nothing_is_decided_by_it_u_is_that_of_the_rows_ends():
 
 
 def test_where_nothing_is_decided_a_chain_still_diverges():
-    target = Quartic(1)
+    class Walls(Quartic):
+        def potential(self, theta):
+            return super().potential(theta).where(theta[:, 0].abs() < 0.5, math.inf)
+
+    target = Walls(1)
     kernel = make_kernel("sghmc", target, 1.0, friction=Friction("gamma", 0.1), gradient="full", dtype=F64)
-    result = run(kernel, target, Plan(100, log_every=10), Random(1), 3, lambda: torch.ones(3, 1, dtype=F64))
-    assert result.status == DIVERGED and result.draws.isfinite().all()
+    results = [
+        run(kernel, target, Plan(100, log_every=every), Random(1), 3, lambda: torch.ones(3, 1, dtype=F64))
+        for every in (1, 10)
+    ]
+    assert all(result.status == DIVERGED and result.draws.isfinite().all() for result in results)
+    # U is infinite now and then before θ is: whether it is looked at changes no chain.
+    assert torch.equal(results[0].draws, results[1].draws[: len(results[0].draws)])
 
 
 def test_the_draw_is_the_state_after_the_decision():
@@ -661,7 +670,7 @@ def test_a_friction_that_a_tuned_step_turns_negative_is_refused_where_it_would_b
     for way in ({"beta": 5.0}, {"b": 0.5}):
         with pytest.raises(SettingError, match="give friction") as error:
             sample(target, "ggmc", burn_in=80, **settings, **tuning, **way)
-        assert error.value.setting == "beta"
+        assert error.value.setting in way
     result = sample(target, "amagold", beta=5.0, burn_in=80, **settings, **tuning)
     assert bool((torch.as_tensor(result.kernel.step_size) * 5 > 1).all())  # b past 1, and it goes on
     assert result.status == DONE and len(result.draws[:, 0].unique()) > 3
@@ -828,7 +837,7 @@ def test_what_a_chain_evaluated_is_what_its_target_was_asked_for(name):
     assert result.energies == pytest.approx(7 * expected[1] if expected[1] is not None else seen[-1][3])
 
 
-def test_what_was_evaluated_goes_on_from_checkpoints_new_and_of_before_u_was_counted():
+def test_what_was_evaluated_goes_on_from_a_checkpoint():
     target, random = GeneratedLogistic(100, 2), Random(2)
     settings = {"gradient": "minibatch", "steps": 4, "batch_size": 5, "dtype": F64, **PARTLY}
     kernel = make_kernel("hmc", target, 0.02, **settings)
@@ -838,14 +847,8 @@ def test_what_was_evaluated_goes_on_from_checkpoints_new_and_of_before_u_was_cou
 
     whole, store = go_on(7), Memory()
     go_on(4, store)
-    old = copied(store.state)
     again = go_on(7, store)
     assert (again.gradients, again.energies) == (whole.gradients, whole.energies)
-    old["work"].append(4 * 5)  # gradients
-    del old["evaluated"]
-    store.state = old
-    again = go_on(7, store)
-    assert again.gradients == pytest.approx(whole.gradients) and 0 < again.energies < whole.energies
 
 
 # ---- networks

@@ -206,7 +206,7 @@ def test_the_papers_command(composing):
         ("model=resnet20 views=9", {"views": None}),
         ("model=resnet20 init=sgd", {"warm_start.epochs": 3}),
         ("model=resnet20 warm_start.epochs=5", {"warm_start.epochs": None}),
-        ("model=banana trace=true trace_cycles=[0,9]", {"trace": 1, "trace_cycles": [0, 9]}),
+        ("model=banana trace=true trace_cycles=[1,9]", {"trace": 1, "trace_cycles": [1, 9]}),
         ("model=banana seed=null ~temperature", {"seed": 0, "temperature": 1}),
         ("schedule=stairs model=banana", {"schedule.every": 15, "schedule.factor": 0.1}),
     ],

@@ -60,6 +60,26 @@ def test_a_function_needs_its_dimension():
         sgmcmc.sample(lambda theta: theta.sum(), step_size=0.1)
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"mass": -1.0}, "mass=-1.0: must be positive"),
+        ({"mass": [1.0, 2.0, 3.0]}, "mass=[3 numbers]: must be a number or 2"),
+        ({"thin": 0}, "thin=0: must be at least 1"),
+        ({"chains": 0}, "chains=0: must be at least 1"),
+        ({"burn_in": 9, "cycles": 5}, "burn_in=9: leaves no draws of cycles=5"),
+        ({"tune": 1.5}, "tune=1.5: is the acceptance"),
+        ({"initial": torch.zeros(4, 2)}, "initial=[4, 2]: must be [1, 2]"),
+        ({"step_size": [0.1, 0.2], "chains": 3}, "step_size=[2 numbers]: must be a number or 3"),
+    ],
+)
+def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
+    settings = {"step_size": 0.1, "cycles": 20, **settings}
+    with pytest.raises(SettingError) as error:
+        sgmcmc.sample(lambda theta: (theta**2).sum() / 2, dim=2, acceptance="metropolis", **settings)
+    assert str(error.value).startswith(said)
+
+
 def test_the_samplers_table_is_the_program_s():
     rows = dict(re.findall(r"^\| `(\w+)` \| ([A-Z]+)", README, re.MULTILINE))
     for name, sampler in SAMPLERS.items():

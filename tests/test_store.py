@@ -437,9 +437,10 @@ def test_a_damaged_status_is_told_and_written_anew(tmp_path, whole, how):
     assert content(tmp_path / "run") == whole
 
 
-def test_a_status_without_a_checksum_is_one_of_before_there_was_one(tmp_path):
+def test_a_status_without_a_checksum_is_damaged(tmp_path):
     (tmp_path / "status.json").write_text('{"state": "done", "cycles": 3}')
-    assert read_status(tmp_path) == {"state": "done", "cycles": 3}
+    with pytest.raises(StoreError, match="damaged"):
+        read_status(tmp_path)
 
 
 def test_damage_of_a_finished_run_is_found_without_touching_it(tmp_path):

@@ -25,14 +25,20 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
+import threading
 import time
+import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from sgmcmc.errors import DataError, SettingError, StoreError  # noqa: E402
 
 RATES = ("1e-4", "1e-3", "1e-6", "1e-2")
 FIGURE = [(f"sampler={sampler}", f"lr={rate}") for sampler in ("ggmc", "hmc") for rate in RATES]
@@ -106,6 +112,22 @@ def plan() -> int:
 # -- one call
 
 
+def finished(command: list[str], seconds: float) -> tuple[int | None, str]:
+    """Exit status and output of a command; None, and what it said so far, where it was not done after the seconds."""
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"}
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        ran = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+        try:
+            code = ran.wait(max(seconds, 1))
+        except subprocess.TimeoutExpired:
+            os.killpg(ran.pid, signal.SIGKILL)  # with what it started: the chains shall have the device to themselves
+            ran.wait()
+            code = None
+        output.seek(0)
+        return code, output.read()
+
+
 class Session:
     """One call of `make gpu`: what is done already, what time is left."""
 
@@ -120,6 +142,10 @@ class Session:
         """Seconds until packing must begin."""
         return self.ended - PACKING - time.monotonic()
 
+    def stop(self, *_) -> None:
+        """SIGTERM, the machine's or our own at the end of the minutes: pack what there is."""
+        self.ended = min(self.ended, time.monotonic())
+
     def run(self) -> int:
         self.check()
         self.jobs = self.read_plan()
@@ -128,15 +154,19 @@ class Session:
             self.measure_once()
         done = sum(self.is_done(job) for job in self.jobs)
         print(f"{done} of {len(self.jobs)} chains are done; {self.left() / 60:.1f} minutes to go on with", flush=True)
-        current = None
-        for job in self.jobs:
-            if self.left() < LEAST:
-                break
-            if not self.is_done(job) and not self.advance(job):
-                current = job  # one chain at a time is in progress: its state is what travels
-                break
-        self.write_tables()
-        self.pack(current)
+        # A chain that is compiling, or within a long cycle, is left by the signal; between cycles it is left before.
+        before = signal.signal(signal.SIGTERM, self.stop)
+        timer = threading.Timer(max(self.left(), 0), os.kill, (os.getpid(), signal.SIGTERM))
+        timer.start()
+        try:
+            current = self.advance_all()
+        finally:
+            timer.cancel()
+            signal.signal(signal.SIGTERM, before)
+        try:
+            self.write_tables()
+        finally:
+            self.pack(current)
         done = sum(self.is_done(job) for job in self.jobs)
         print(
             f"{done} of {len(self.jobs)} chains are done" + ("" if done < len(self.jobs) else ": the plan is complete")
@@ -191,7 +221,7 @@ class Session:
         accuracy.parent.mkdir(parents=True, exist_ok=True)
         found = {}
         commands = {
-            "tests": ["-m", "pytest", "-q", "-m", "gpu", "tests"],
+            "tests": ["-m", "pytest", "-v", "--tb=short", "-m", "gpu", *self.tests()],
             "accuracy": ["benchmarks/gpu_accuracy.py", "--device", self.device, "--write", str(accuracy)],
             "benchmarks": ["benchmarks/gpu.py", "--device", self.device],
         }
@@ -199,22 +229,17 @@ class Session:
             if name == "tests" and importlib.util.find_spec("pytest") is None:
                 found[name] = "not run: no pytest"
                 continue
-            try:
-                ran = subprocess.run(
-                    [sys.executable, *command],
-                    capture_output=True,
-                    text=True,
-                    timeout=max(began + SHARES[name] * seconds - time.monotonic(), 1),
-                    env=os.environ | {"PYTHONPATH": str(ROOT)},
-                )
-                found[name] = f"exit status {ran.returncode}\n{ran.stdout[-20000:]}{ran.stderr[-2000:]}"
-                self.failed |= ran.returncode not in (0, 5)  # 5: no test was chosen
-            except subprocess.TimeoutExpired as error:
-                said = error.stdout or b""
-                said = said.decode(errors="replace") if isinstance(said, bytes) else said
-                found[name] = f"not finished in the time there was\n{said[-20000:]}"
+            code, said = finished([sys.executable, *command], began + SHARES[name] * seconds - time.monotonic())
+            ended = "not finished in the time there was" if code is None else f"exit status {code}"
+            found[name] = f"{ended}\n{said[-20000:]}"
+            self.failed |= code not in (None, 0, 5)  # 5: no test was chosen
             print(f"{name}: {found[name]}", flush=True)
         path.write_text(json.dumps({**checked, self.kind: found}, indent=1) + "\n")
+
+    @staticmethod
+    def tests() -> list[str]:
+        """The files that have tests for a GPU: others may need what this machine lacks."""
+        return [str(path) for path in sorted((ROOT / "tests").glob("test_*.py")) if "mark.gpu" in path.read_text()]
 
     # chains
 
@@ -222,6 +247,25 @@ class Session:
         from experiments.resolved import identity
 
         return self.home / "rows" / f"{job['experiment']}-{identity(job['config'])}.json"
+
+    def advance_all(self) -> dict | None:
+        """One chain after the other; the one in progress when the time is over, whose state is what travels."""
+        absent: set[str] = set()  # data sets that this machine does not have
+        for job in self.jobs:
+            if self.is_done(job) or job["config"]["data"]["name"] in absent:
+                continue
+            if self.left() < LEAST:
+                return job  # a call before may have begun it
+            try:
+                if not self.advance(job):
+                    return job
+            except (DataError, StoreError) as error:  # what another machine may have
+                absent |= {job["config"]["data"]["name"]} if isinstance(error, DataError) else set()
+                print(f"left out: {error}", file=sys.stderr)
+            except Exception:  # the others may do
+                self.failed = True
+                traceback.print_exc()
+        return None
 
     def is_done(self, job: dict) -> bool:
         return self.rows_path(job).exists()
@@ -231,15 +275,11 @@ class Session:
         from experiments import tables
         from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder
         from experiments.run import run, status_of
-        from sgmcmc.errors import DataError, SettingError, StoreError
 
         config = {**job["config"], "device": self.device, "progress": False}
         end = {"folder": str(folder(config))}
         try:
             code = run(config, until=self.ended - PACKING)
-        except (DataError, StoreError) as error:  # what another machine may have
-            print(f"left out: {error}", file=sys.stderr)
-            return True
         except SettingError as error:
             code, end = None, {**end, "status": "failed", "why": str(error)}
             self.failed = True
@@ -266,7 +306,6 @@ class Session:
 
         from experiments.resolved import identity
         from sgmcmc import load_metrics
-        from sgmcmc.errors import StoreError
         from sgmcmc.store import read_status
 
         config = job["config"]
@@ -351,7 +390,8 @@ class Session:
         size = sum(file.stat().st_size for file in files)
         if not checkpoints or size > STATE_LIMIT:
             packed.unlink(missing_ok=True)
-            print(f"{path} has {size >> 20} MiB, more than a call's state may: on another machine it begins again")
+            if checkpoints:
+                print(f"{path} has {size >> 20} MiB, more than a call's state may: on another machine it begins again")
             return
         part = packed.with_suffix(".part")
         with tarfile.open(part, "w") as archive:

@@ -9,7 +9,9 @@ tuned step size captures nothing anew. Random numbers are made outside, by count
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 
 import torch
@@ -130,6 +132,22 @@ def cuda_graph(function: Callable, inputs: list[Tensor]) -> tuple[Callable[[], N
             function(*inputs)
     here.wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        outputs = function(*inputs)
+    torch.cuda.synchronize()
+    # Not torch.cuda.graph, which puts an error of its own in the place of what the function raised. Collecting garbage
+    # meanwhile could free another graph, which a capture does not allow.
+    gc.collect()
+    gc.disable()
+    try:
+        with torch.cuda.stream(side):
+            graph.capture_begin()
+            try:
+                outputs = function(*inputs)
+            except BaseException:
+                with suppress(RuntimeError):
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+    finally:
+        gc.enable()
+    here.wait_stream(side)
     return graph.replay, outputs

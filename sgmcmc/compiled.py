@@ -489,6 +489,8 @@ def graph_of(function: Callable, inputs: list[Tensor], settings: dict = INLINED)
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+    if any(tensor.is_cuda for tensor in inputs):
+        settings = settings | {"deterministic": True}  # else it takes the kernel that was fastest at that moment
     mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True)
     try:
         shapes = [mode.from_tensor(tensor, static_shapes=True) for tensor in inputs]

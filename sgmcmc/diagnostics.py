@@ -196,7 +196,9 @@ def r_hat(draws: Tensor | ArrayLike) -> np.ndarray:
 def ess(draws: Tensor | ArrayLike) -> Estimate:
     """Bulk effective sample size ``[dim]`` of draws ``[draws, chains, dim]``, all chains together, and its error.
 
-    Source: Vehtari et al. 2021, computed by ArviZ (arviz-stats 0.8). NaN where no chain moves. The error is an
+    Source: Vehtari et al. 2021, computed by ArviZ (arviz-stats 0.8). NaN where no chain moves, and where ArviZ's upper
+    bound is reached, n log₁₀ n of all n draws: then they are too few (less than ten a chain always are), or so
+    antithetic that it cannot tell. Where R-hat says that chains do not agree, it means nothing. The error is an
     estimate for chains that have converged, with tau = all draws/ESS, n draws in half a chain, C chains: a
     relative variance of 2(4 tau + 1)/(all draws) from a window of 2 tau (Madras and Sokal 1988) and of
     (2 min(3 tau, n)/n)^2/C from the variance between the half-chains; right to some 40 % on autoregressions.
@@ -205,6 +207,8 @@ def ess(draws: Tensor | ArrayLike) -> Estimate:
     draws = _draws(draws)
     n, chains, _ = draws.shape
     value = _arviz("ess", draws)
+    whole = max(n // 2 * 2 * chains, 1)  # in halves
+    value[value >= 0.999 * whole * np.log10(whole)] = np.nan
     tau = n * chains / value
     half = max(n // 2, 1)
     variance = 2 * (4 * tau + 1) / (n * chains) + (2 * np.minimum(3 * tau, half) / half) ** 2 / chains

@@ -10,13 +10,12 @@ from dataclasses import replace
 import pytest
 import torch
 from test_chain import Memory, leave, same_rows, same_state
-from test_compiled import F64, NETWORKS, same, small
+from test_compiled import F64, NETWORKS, compose, same, small
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from experiments.build import build
-from experiments.config import compose
 from experiments.run import run as execute
 from sgmcmc import captured, certificate_networks
 from sgmcmc.captured import Captured

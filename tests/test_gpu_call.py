@@ -3,9 +3,11 @@
 import csv
 import importlib.util
 import json
+import os
 import shutil
-import subprocess
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -124,13 +126,11 @@ def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsy
     root, _ = call("asked", 0.001)
     gpu, asked = sys.modules["gpu"], []
 
-    def ran(command, timeout, env, **options):
-        asked.append((command[1], timeout))
-        if "gpu.py" in command[1]:
-            raise subprocess.TimeoutExpired(command, timeout, output=b"a step: 1 ms\n")
-        return subprocess.CompletedProcess(command, 0, "all well\n", "")
+    def finished(command, seconds):
+        asked.append((command[1], seconds))
+        return (None, "a step: 1 ms\n") if "gpu.py" in command[1] else (0, "all well\n")
 
-    monkeypatch.setattr(gpu.subprocess, "run", ran)
+    monkeypatch.setattr(gpu, "finished", finished)
     options = type("Options", (), {"budget": 60, "device": "cuda", "out": None})
     session = gpu.Session(options)
     session.home.mkdir(parents=True)
@@ -144,6 +144,54 @@ def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsy
     session.kind = "Another"
     session.measure_once()
     assert len(asked) == 6
+
+
+def test_what_does_not_finish_ends_with_all_that_it_started_and_has_said_what_it_said(call):
+    call("finished", 0.001)
+    gpu = sys.modules["gpu"]
+    assert gpu.finished([sys.executable, "-c", "print(7); exit(3)"], 60) == (3, "7\n")
+    script = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid); time.sleep(60)"
+    code, said = gpu.finished([sys.executable, "-c", script], 5)
+    assert code is None
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):  # its parent is gone: whoever adopted it takes a moment
+            os.kill(int(said), 0)
+            time.sleep(0.1)
+
+
+def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, monkeypatch):
+    """The signal that ends it interrupts the chain, which goes on from there; what fails leaves the others alone."""
+    root, _ = call("left", 0.001)
+    gpu = sys.modules["gpu"]
+    session = gpu.Session(type("Options", (), {"budget": (gpu.PACKING + 2) / 60, "device": "cpu", "out": None}))
+    monkeypatch.setattr(gpu, "LEAST", 0.1)
+    jobs, packed = [{"config": {"data": {"name": name}}} for name in ("mnist", "mnist", "cifar10", "none")], []
+    seen = []
+
+    def advance(job):
+        seen.append(job)
+        if len(seen) == 1:
+            raise gpu.DataError("there is no mnist")
+        if len(seen) == 2:
+            raise RuntimeError("something else")
+        while session.left() > 0:
+            time.sleep(0.05)
+        return False
+
+    for name, made in {
+        "check": lambda: None,
+        "read_plan": lambda: jobs,
+        "unpack": lambda: None,
+        "is_done": lambda job: False,
+        "advance": advance,
+        "write_tables": lambda: None,
+        "pack": packed.append,
+    }.items():
+        monkeypatch.setattr(session, name, made)
+    began, before = time.monotonic(), signal.getsignal(signal.SIGTERM)
+    assert session.run() == 1 and session.failed
+    assert seen == [jobs[0], jobs[2], jobs[3]] and packed == [jobs[3]]
+    assert time.monotonic() - began < 30 and signal.getsignal(signal.SIGTERM) is before
 
 
 # ---- how right a GPU's numbers are, in miniature

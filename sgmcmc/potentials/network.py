@@ -409,7 +409,10 @@ class NetworkPotential:
         self._load(theta)
         torch.mul(self._position, self._precision_cast, out=self._slope)
         with torch.enable_grad():
-            (self._nll(batch[0]).sum() * (self.data_size / batch.shape[1])).backward()
+            loss = self._nll(batch[0]).sum() * (self.data_size / batch.shape[1])
+            slopes = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
+        # At once: backward() would add each parameter's by itself, which on a GPU is a tenth of a step.
+        torch._foreach_add_([parameter.grad for parameter in self._parameters], slopes)
         return self._slope[None].to(theta.dtype, copy=True)
 
     @torch.no_grad()

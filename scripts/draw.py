@@ -15,6 +15,7 @@ it.
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
@@ -47,9 +48,27 @@ each at paper scale (a finding: in full) where that has been run, else at quick 
 written by `make figures` from the summary tables in `paper/tables/` and `quick/tables/`; the numbers under "here" are
 read from them.
 
-Verdicts: *agrees* and *differs* are of what the source says, beyond the errors of what was measured here; *not decided*
-and *not resolved*: these errors, or one seed, cannot tell; *not comparable*: this is another experiment than the
-source's (fewer data, shorter chains), or a run is missing; *not claimed*: the source says nothing of it.
+Verdicts: *agrees* and *differs* are of what the source says, beyond the errors of what was measured here, or beyond the
+tolerance that the row names; *not decided* and *not resolved*: these errors, or one seed, cannot tell; *not
+comparable*: this is another experiment than the source's (fewer data, shorter chains), or a run is missing; *not
+claimed*: the source says nothing of it. ± is a standard error where nothing else is said. A difference is decided
+beyond three of them, or beyond more where chance would exceed three oftener than once in a hundred: of the largest of
+several differences (Bonferroni), or of few chains (Student's t).
+
+Symbols:
+
+- **U** is minus the log posterior density, of all data and with the prior in it; θ has density exp(−U/T), T = 1 where
+  nothing else is said. The kinetic and the configurational temperature, mᵀM⁻¹m/d and ⟨θ, ∇U⟩/d, are both T in
+  equilibrium.
+- **J** is the symmetric Kullback-Leibler divergence Σ (q − p) log(q/p) of a histogram's shares q and the exact masses p
+  of its bins.
+- **log MH** is the logarithm of a trajectory's Metropolis-Hastings ratio; it is accepted with probability min(1, MH).
+- **h**, or **ε** as AMAGOLD and Neal write it, is the step size; **ℓ** = N h² the learning rate, of N data.
+- **τ** is the integrated autocorrelation time (τ² and σ² of Neal's models are variances); **ESS**, the effective sample
+  size, is the number of draws over τ; **R-hat** compares chains with each other, and is 1 where they agree.
+- A **word** has the letters of a step in their order: A drift (of θ), B kick (of the momentum, by a gradient), O
+  refresh (of a part of the momentum), E Euler's kick and refresh in one.
+- **Dist1** and **Dist2** are AMAGOLD's distributions in the plane, a banana and a mixture of two correlated normals.
 
 | figure | scale | verdicts |
 |---|---|---|
@@ -87,13 +106,15 @@ def save(figure, out: Path) -> None:
     pyplot.close(figure)
 
 
-def main() -> int:
+def main(words: list[str] | None = None) -> int:
     """Draw what can be drawn, write the page, tell what is missing. Exit status 1 where a table could not be drawn."""
+    about = "Draw every figure whose tables are in results/<scale>/tables/, and write results/README.md."
+    argparse.ArgumentParser(description=about).parse_args(words)
     missing, broken, sections, summary, part = [], [], [], [], None
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for script, drawn in zip(scripts(), pool.map(figure, scripts()), strict=True):
             for line in drawn["said"]:
-                print(line)
+                say(line)
             missing += drawn["missing"]
             broken += drawn["broken"]
             if script.stem.partition("_")[0] != part:
@@ -105,10 +126,18 @@ def main() -> int:
     for names, scale in missing:
         experiments = ",".join(dict.fromkeys(map(experiment_of, names)))
         command = f"jug execute jugfile.py experiment={experiments} scale={scale}"
-        print(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it")
+        say(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it")
     for line in broken:
-        print(line)
+        say(line)
     return int(bool(broken))
+
+
+def say(line: str) -> None:
+    """Print a line; where whoever read them has gone, draw on in silence."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def figure(script: Path) -> dict:
@@ -196,7 +225,7 @@ def write(path: Path, text: str) -> None:
     """Write the page, where it is not there in the same words."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
-        print(f"wrote {path.relative_to(ROOT)}")
+        say(f"wrote {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -55,11 +55,3 @@ def clean(*panels: Axes) -> None:
 def label(panel: Axes, x, y, text: str, colour: str, **options) -> None:
     """A direct label beside the point (x, y), in the colour of its line."""
     panel.annotate(text, (x, y), (6, 0), textcoords="offset points", color=colour, va="center", **options)
-
-
-def close(here: float, paper: float, error: float, times: float = 3.0) -> str:
-    """The verdict on a number with an error: ``agrees`` within ``times`` errors, else by how much it differs."""
-    difference = here - paper
-    if abs(difference) <= times * error:
-        return "agrees"
-    return f"differs by {difference:+.2g}"

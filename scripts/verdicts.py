@@ -1,4 +1,9 @@
-"""Verdicts on rows of a table, where runs or some of their chains may have diverged."""
+"""Verdicts on rows of a table, where runs or some of their chains may have diverged.
+
+A difference is judged beyond ``limit`` of its standard errors: three, or more where chance alone would exceed three
+oftener than once in a hundred, be it that the largest of several differences is judged (Bonferroni) or that its error
+is of few chains (Student's t). A tolerance that is no standard error is named in the row that it decides.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.stats import t as student
 from style import NAMES
+
+LIMIT, CHANCE = 3.0, 0.01  # standard errors, and how often the largest may exceed its limit by chance
+MIXED = 1.05  # R-hat, the worst of all that is looked at, below which chains are taken to agree
+TIMING = 1.5  # a factor within which two timings are the same: each is taken once, on a machine with other work
+
+
+def limit(number: int = 1, chains: float = np.inf) -> float:
+    """Standard errors beyond which the largest of ``number`` differences, of so many ``chains`` each, is decided."""
+    return max(LIMIT, float(student.isf(CHANCE / 2 / number, chains - 1)))
 
 
 class Rows:
@@ -57,16 +71,22 @@ def apart(one, other, column: str) -> float:
 
 
 def welch(one, other, column: str) -> float:
-    """Standard errors that ``apart`` exceeds by chance once in a hundred: Welch's t of the rows' few chains."""
+    """``limit`` of ``apart``, by Welch's t of the rows' few chains."""
     squares = [(getattr(row, f"{column}_error") ** 2, row.chains - 1) for row in (one, other)]
     freedom = sum(square for square, _ in squares) ** 2 / sum(square**2 / max(less, 1) for square, less in squares)
-    return float(student.isf(0.005, freedom))
+    return max(LIMIT, float(student.isf(CHANCE / 2, freedom)))
 
 
-def decided(away: float, least: float = 3.0, sides: tuple[str, str] = ("agrees", "differs")) -> str:
+def decided(away: float, least: float = LIMIT, sides: tuple[str, str] = ("agrees", "differs")) -> str:
     """The verdict on a difference of ``away`` standard errors: which side it is on, where it is on one."""
     word = sides[0] if away > least else sides[1] if away < -least else "not resolved"
     return f"{word}: {away:.1f} standard errors apart" if word != "agrees" else word
+
+
+def close(here: float, paper: float, error: float, times: float = LIMIT) -> str:
+    """The verdict on a number with an error: ``agrees`` within ``times`` errors, else by how much it differs."""
+    difference = here - paper
+    return "agrees" if abs(difference) <= times * error else f"differs by {difference:+.2g}"
 
 
 def chance(away, chains) -> float:
@@ -81,4 +101,14 @@ def timed(ratio: float, sides: tuple[str, str]) -> str:
     """The verdict on a ratio of seconds: below 1/1.5, above 1.5; between, a machine's load may have made it."""
     if np.isnan(ratio):
         return "not comparable: no run was timed"
-    return sides[0] if ratio < 1 / 1.5 else sides[1] if ratio > 1.5 else "not decided: within the spread of timings"
+    return sides[0] if ratio < 1 / TIMING else sides[1] if ratio > TIMING else "not decided: within a factor of 1.5"
+
+
+def not_much_slower(ratio: float) -> str:
+    """The verdict on a ratio of seconds that is claimed to be not much above 1: less than 1.5 is not much, and more
+    than 1.5 times that is much, whatever else the machine did."""
+    if np.isnan(ratio):
+        return "not comparable: no run was timed"
+    if ratio < TIMING:
+        return "agrees: less than 1.5 times"
+    return f"differs: {ratio:.1f} times" if ratio > TIMING**2 else "not decided: between 1.5 and 2.25 times"

@@ -189,14 +189,24 @@ def test_stuck_chains_have_no_ess_and_no_warning():
     assert np.isnan(d.autocorrelation(x)[:, 0]).all()
 
 
-@pytest.mark.parametrize("draws", range(7))
+@pytest.mark.parametrize("draws", range(10))
 @pytest.mark.parametrize("chains", [1, 2])
-def test_few_draws_do_not_crash(draws, chains):
+def test_few_draws_do_not_crash_and_have_no_ess(draws, chains):
     x = np.random.default_rng(11).standard_normal((draws, chains, 2))
     size, r_hat = d.ess(x), d.r_hat(x)
     assert size.value.shape == size.error.shape == r_hat.shape == (2,)
-    assert np.isnan(size.value).all() == (draws < 4)
+    assert np.isnan(size.value).all() and np.isnan(size.error).all()
+    assert np.isnan(r_hat).all() == (draws < 8 / chains)
     assert d.integrated_autocorrelation_time(x).value.shape == (2,)
+
+
+@pytest.mark.parametrize("draws", [200, 201])
+def test_arviz_s_bound_is_no_ess(draws):
+    """What alternates has an autocorrelation of −1, and an ESS beyond any bound; what is independent has one."""
+    rng = np.random.default_rng(13)
+    x = rng.standard_normal((draws, 4, 2))
+    x[:, :, 1] = x[0, :, 1] * (-1) ** np.arange(draws)[:, None] + 0.1 * rng.standard_normal((draws, 4))
+    assert np.isnan(d.ess(x).value).tolist() == np.isnan(d.ess(x).error).tolist() == [False, True]
 
 
 def test_what_is_not_finite_has_no_ess():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -67,6 +68,21 @@ def test_a_bar_in_a_cell_does_not_end_it():
     (line,) = (line for line in text.splitlines() if line.startswith("| what"))
     assert line == "| what \\|x\\| | 0 | largest \\|z\\| 2 in 3 | agrees: \\|z\\| < 3 |"
     assert verdicts == "1 agrees"
+
+
+def test_help_draws_nothing(capsys):
+    with pytest.raises(SystemExit) as end:
+        draw.main(["--help"])
+    assert end.value.code == 0 and "results/README.md" in capsys.readouterr().out
+
+
+def test_a_closed_pipe_stops_no_drawing_and_leaves_no_traceback():
+    program = "import sys; import draw; [draw.say('x' * 9999) for _ in range(99)]; print('drawn', file=sys.stderr)"
+    command = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT / "scripts", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    command.stdout.close()
+    assert command.stderr.read() == "drawn\n" and command.wait() == 0
 
 
 def test_every_table_is_drawn_by_a_figure():

@@ -17,6 +17,7 @@ from sgmcmc.random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from figures import finding_bnn as figure  # noqa: E402
+from figures import finding_corrected as corrected  # noqa: E402
 
 HMC, GGMC, SGD = 3, (10, 11), 15  # points of the grid
 
@@ -59,7 +60,7 @@ def predicted(run, theta) -> torch.Tensor:
 
 
 def test_a_row_of_chains_is_their_own_predictions_and_their_mixing(chains):
-    runs = chains(HMC, 6)
+    runs = chains(HMC, 40)
     (row,) = bnn.predictions(runs)
     pieces = build(runs[0].config)
     targets = pieces.predictions["test"][1]
@@ -75,7 +76,7 @@ def test_a_row_of_chains_is_their_own_predictions_and_their_mixing(chains):
     assert row["r_hat_potential"] == pytest.approx(float(r_hat(energies[..., None])[0]))
     assert row["ess_potential"] == pytest.approx(float(ess(energies[..., None]).value[0]))
     assert row["passes"] == 5 * 3 and row["accepted"] == pytest.approx(0.5)  # 3 steps of BAB; the burn-in left out
-    assert (row["sampler"], row["temperature"], row["chains"], row["draws_a_chain"]) == ("hmc", 1, 2, 6)
+    assert (row["sampler"], row["temperature"], row["chains"], row["draws_a_chain"]) == ("hmc", 1, 2, 40)
 
 
 def test_the_runs_of_sgd_predict_together_and_are_counted_together(chains):
@@ -150,3 +151,19 @@ def test_the_title_claims_a_cold_posterior_effect_where_it_is_resolved(cold, mix
     assert (one.temperature, other.temperature) == (1, 0.1 if cold < 0.15 else 0.3)
     assert apart == pytest.approx((0.06 if cold < 0.15 else 0.01) / 0.002 / 2**0.5)
     assert ("colder" in figure.title(table)) == told
+
+
+@pytest.mark.parametrize(
+    "r_hat, ess, said", [(1.01, 300.0, "300"), (1.2, 300.0, "not known"), (1.01, 1796.5, "not known")]
+)
+def test_an_ess_is_told_of_chains_that_agree_and_below_its_bound(r_hat, ess, said):
+    rows = pd.DataFrame([{"sampler": "hmc", "nll": 0.1, "r_hat_max": r_hat, "r_hat_potential": 1.0, "ess_min": ess}])
+    assert figure.least_ess(rows.assign(chains=4, draws_a_chain=160)) == said
+
+
+def test_a_title_tells_a_difference_of_ensembles_whose_chains_agree():
+    common = {"status": "done", "chains": 4, "accept_prob": 0.5, "nll_error": 0.001, "r_hat_potential": 1.01}
+    one, other = common | {"nll": 0.1, "r_hat_nll": 1.0}, common | {"nll": 0.12, "r_hat_nll": 1.0}
+    assert "smaller by 0.02" in corrected.title(pd.DataFrame([one, other]))
+    assert "less than four seeds can tell" in corrected.title(pd.DataFrame([one, other | {"nll": 0.104}]))
+    assert "do not agree yet (R-hat 1.2)" in corrected.title(pd.DataFrame([one | {"r_hat_nll": 1.2}, other]))

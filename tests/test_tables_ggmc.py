@@ -1,5 +1,6 @@
 """The tables of the GGMC paper and of the note of 2020: closed forms, and what makers compute beyond averages."""
 
+import json
 import math
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from experiments.config import compose
 from experiments.resolved import folder
 from experiments.tables import ggmc, note
 from experiments.tables.common import Run
+from sgmcmc import store
 from sgmcmc.potentials.analytic import Quartic
 from sgmcmc.random import Random
 
@@ -138,7 +140,8 @@ def test_a_run_that_diverged_keeps_its_rows(tmp_path):
     (tmp_path / "trace.csv").write_text(
         "cycle,chain,step,exact,log_accept,potential_per_datum,kinetic_temperature\n2,0,5,1,-3.0,1.5,1.0\n"
     )
-    (tmp_path / "status.json").write_text('{"cycles": 3, "seconds": 1.5}')
+    says = {"cycles": 3, "seconds": 1.5}
+    (tmp_path / "status.json").write_text(json.dumps({**says, "sha256": store._signature(says)}))
     make = ggmc.TABLES["ggmc_fig1"][1]
     row, failed = make([Run(0, config, "diverged", tmp_path), Run(1, config, "failed", tmp_path, "no memory")])
     assert (row["status"], row["step"], row["exact_point"], row["acceptance"]) == ("diverged", 5, 1, "exact")

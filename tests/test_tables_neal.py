@@ -17,6 +17,7 @@ from experiments.tables import neal
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 from draw import load, read, scripts  # noqa: E402
+from figures import neal_clustering as clustering  # noqa: E402
 from figures import neal_hierarchical as hierarchical  # noqa: E402
 from figures import neal_trajectories as trajectories  # noqa: E402
 
@@ -124,6 +125,31 @@ def test_a_best_point_at_the_edge_of_the_grid_decides_nothing(hmc, verdict):
     row = hierarchical.against(part, "nonreversible_langevin", ["ess_x"], "x")
     assert row[1] == "more" and row[3].startswith(verdict)
     assert hierarchical.against(part, "persistent_langevin", ["ess_x"], "x")[1] == "no claim"
+
+
+def test_a_delta_that_is_itself_the_best_is_compared_with_the_others():
+    common = {"status": "done", "pairs": 10, "alpha": 0.98, "chains": 100, "rejected": 0.15, "rejected_error": 0.01}
+    common |= {"clustering": 5.0, "clustering_error": 0.1, "reach": 5.0, "reach_error": 0.1}
+    rows = [
+        common | {"delta": delta, "ess_x1": ess, "ess_U": ess, "ess_x1_error": 0.1 * ess, "ess_U_error": 0.1 * ess}
+        for delta, ess in ((math.nan, 5.0), (0.01, 10.0), (0.02, 20.0), (0.05, 8.0))
+    ]
+    patterns = pd.DataFrame(neal._patterns([]))
+    *_, (_, _, here, verdict) = clustering.compare(pd.DataFrame(rows), patterns)
+    assert "2.00 ± 0.28 times the best other's (δ = 0.01) for x1" in here and "4.0 (x1), 4.0 (U)" in here
+    assert verdict.startswith("agrees")
+
+
+@pytest.mark.parametrize(("tau", "word"), [(5.0, "not comparable: each update"), (50.0, "agrees")])
+def test_a_gradient_after_a_gibbs_update_may_count(tau, word):
+    """Whether a variance is renewed by each update does not depend on it."""
+    rows = [
+        {"sampler": sampler, "steps": steps, "alpha": alpha, "step_size": 0.1, "evaluations": 1 + 1 / steps}
+        | {"tau_tau2": steps * tau / 5.0, "ess_tau2": 1000 / (steps * tau / 5.0), "ess_tau2_error": 0.1}
+        for sampler, steps, alpha in ((hierarchical.MINE, 1, 0.9), ("hmc", 5, math.nan))
+    ]
+    row = hierarchical.against(hierarchical.counted(pd.DataFrame(rows)), hierarchical.MINE, ["ess_tau2"], "x")
+    assert row[2].startswith("3.00 ±") and row[3].startswith(word)  # 5 times, of 2 and 6/5 gradients a step
 
 
 def test_a_walk_that_turns_at_random_does_not_go_along_the_ridge():

@@ -81,8 +81,9 @@ def finite_draws(run: Run) -> list[Tensor]:
 def _errors(run: Run) -> Iterator[dict]:
     """Test error of the mean prediction of the draws and of a single draw, in per cent; accepted.
 
-    ``error_sd`` is the standard deviation over single draws. ``accepted`` counts from the first cycle. Where a run
-    diverged before the first draw, ``draws`` is 0 and the error is that of its last finite row of metrics.
+    ``single_error_sd`` is the standard deviation over single draws. ``accept_prob`` counts from the first cycle. Where
+    a run diverged before the first draw, ``draws`` is 0 and the error is that of its last finite row of metrics.
+    ``test_accuracy_at_start`` is that of the first finite row, some cycles after the start.
     """
     draws, metrics = finite_draws(run), run.metrics
     along = metrics["test_accuracy"][np.isfinite(metrics["test_accuracy"])]

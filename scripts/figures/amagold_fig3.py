@@ -81,7 +81,8 @@ def compare(table: pd.DataFrame):
             return f"{here}, L2MC {fast.J:.3g} after its last", "not resolved: L2MC never has AMAGOLD's last J"
         ratio, most = last / counts[0], last / counts[1]
         least = "at most" if np.isnan(counts[2]) else f"{last / counts[2]:.2f} to"
-        here += f", L2MC after {counts[0]:,.0f}: a factor of {ratio:.2f} ({least} {most:.2f} by J's errors)"
+        here += f", L2MC after {counts[0]:,.0f}: a factor of {ratio:.2f} ({least} {most:.2f} by J's errors; near 1: "
+        here += "below 2)"
         return here, "agrees" if ratio < 2 else f"differs: a factor of {ratio:.1f}"
 
     yield Rows(table.drop_duplicates("sampler", keep="last"), "sampler").judge(

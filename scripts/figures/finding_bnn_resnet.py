@@ -4,6 +4,7 @@ import pandas as pd
 from figures import finding_bnn
 from matplotlib.figure import Figure
 from style import BLUE, RED
+from verdicts import MIXED
 
 SOURCE = "An exact ResNet-20 on the digits"
 CAPTION = """
@@ -30,7 +31,7 @@ def draw(table: pd.DataFrame) -> Figure:
 def title(table: pd.DataFrame) -> str:
     """Whether the corrected chains agree in what they predict."""
     worst = table[table.sampler == "hmc"].r_hat_max.max()
-    if worst < 1.05:
+    if worst < MIXED:
         return f"Corrected chains of a ResNet-20 agree in function space (R-hat at most {worst:.3f})"
     return f"ResNet-20: corrected chains that do not agree yet (R-hat {worst:.2g})"
 

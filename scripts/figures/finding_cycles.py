@@ -18,6 +18,7 @@ burn-in; configured, and not run here. Quick scale: as many cycles of a perceptr
 digits (15 minibatches an epoch), prior variance .1. Chains stand where the burn-in brought them: the table's `drift` is
 how far U still went, its `configurational_temperature` 1 where the weights are in equilibrium.
 """
+NEAR_HALF, WARM, MORE = 0.15, 0.2, 2  # of an acceptance to a half, of a temperature to 1; times another ℓ
 MARKS = {"ggmc": "o", "hmc": "s"}
 
 
@@ -75,12 +76,12 @@ def compare(table: pd.DataFrame):
     """Whether the tuning did what it was to do, and what theory and the paper have to say."""
     table = table[table.status == "done"]
     worst = table.loc[(table.accept_prob - 0.5).abs().idxmax()]
-    here = f"{table.accept_prob.min():.2f} to {table.accept_prob.max():.2f}"
-    near = abs(worst.accept_prob - 0.5) < 0.15
+    here = f"{table.accept_prob.min():.2f} to {table.accept_prob.max():.2f} (agrees: within {NEAR_HALF})"
+    near = abs(worst.accept_prob - 0.5) < NEAR_HALF
     yield "acceptance after the tuning", ".5", here, "agrees" if near else f"differs: {worst.steps:.0f} steps"
     warm = table.configurational_temperature
-    here = f"{warm.min():.2f} to {warm.max():.2f}"
-    settled = bool((warm - 1).abs().max() < 0.2)
+    here = f"{warm.min():.2f} to {warm.max():.2f} (agrees: within {WARM})"
+    settled = bool((warm - 1).abs().max() < WARM)
     yield "configurational temperature", "1 in equilibrium", here, "agrees" if settled else "differs: still on the way"
     for sampler in MARKS:
         rows = of_sampler(table, sampler)
@@ -90,8 +91,8 @@ def compare(table: pd.DataFrame):
         yield what, "yes: the steps' energy errors add up", here, "agrees" if falling else "differs"
     longest = {sampler: of_sampler(table, sampler).iloc[-1] for sampler in MARKS}
     ratio = longest["hmc"].lr / longest["ggmc"].lr
-    here = f"HMC's ℓ is {ratio:.2g} times GGMC's at {longest['hmc'].steps:.0f} steps"
-    verdict = "agrees" if ratio > 2 else "differs" if ratio < 0.5 else "not resolved: one chain each"
+    here = f"HMC's ℓ is {ratio:.2g} times GGMC's at {longest['hmc'].steps:.0f} steps (more: above {MORE} times)"
+    verdict = "agrees" if ratio > MORE else "differs" if ratio < 1 / MORE else "not resolved: one chain each"
     yield "HMC accepts more than GGMC", "yes (GGMC paper, section 4)", here, verdict
     rate = longest["ggmc"].lr
     verdict = "agrees" if 1e-6 < rate < 1e-4 else "differs"

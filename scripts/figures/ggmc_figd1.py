@@ -66,11 +66,11 @@ def compare(table: pd.DataFrame):
     for name, text in ROWS:
         size, prob = means.loc[name]["size"], means.loc[name].accept_prob
         rising = size.clip(lower=NOTHING).is_monotonic_increasing
-        here = ", ".join(f"{value:.3g}" for value in size) + " (mean of abs)"
+        here = ", ".join(f"{value:.3g}" for value in size) + f" (mean of abs; below {NOTHING} counts as 0)"
         noise = ": the noise of U's two evaluations" if (table.acceptance == "not exact").all() else ""
         yield f"{text}: abs(log MH) grows with ℓ", "yes", here, "agrees" if rising else "differs" + noise
         alone = prob.iloc[0] > 0.5 and bool((prob.iloc[1:] < 0.5).all())
-        here = ", ".join(f"{value:.3f}" for value in prob)
+        here = ", ".join(f"{value:.3f}" for value in prob) + " (close: above .5, the others below)"
         verdict = "agrees" if alone else "differs" if same else "not comparable: fewer data and steps, smaller log MH"
         yield f"{text}: acceptance close to 1 for ℓ = 1e-6 alone", "yes", here, verdict
     # min(1, MH) of each cycle; where no cycle of either is ever accepted, log MH below 0.
@@ -90,13 +90,13 @@ def compare(table: pd.DataFrame):
     yield (
         "GGMC's potentials alike for all chains, HMC's not",
         "yes",
-        f"range {spread['ggmc']:.2f} (GGMC) and {spread['hmc']:.2f} (HMC) a datum",
+        f"range {spread['ggmc']:.2f} (GGMC) and {spread['hmc']:.2f} (HMC) a datum (alike: half of HMC's)",
         ("agrees" if spread["hmc"] > 2 * spread["ggmc"] else "differs") if same else FEW,
     )
     accuracy = late[late.sampler == "ggmc"].groupby("lr").test_accuracy.mean()
     yield (
         "GGMC: test accuracy",
         ".81 to .84 (their notebooks)",
-        ", ".join(f"{value:.2f}" for value in accuracy),
+        ", ".join(f"{value:.2f}" for value in accuracy) + " (agrees: the best above .78)",
         ("agrees" if accuracy.max() > 0.78 else "differs") if same else FEW,
     )

@@ -71,11 +71,11 @@ def compare(table: pd.DataFrame, step: pd.DataFrame):
         part = table[table.word == word]
         if word == "OBABO":
             most = part.off_formula.max()
-            here = f"at most {most:.0e} in {part.draws.sum():,} steps"
+            here = f"at most {most:.0e} away in {part.draws.sum():,} steps (realizable: 1e-12, rounding)"
             yield f"{text}: backward trajectory realizable", "yes", here, "agrees" if most < 1e-12 else "differs"
             continue
         never = bool((part.least > 1e-12).all())
-        here = f"least distance {part.least.min():.0e} in {part.draws.sum():,} steps, median "
+        here = f"least distance {part.least.min():.0e} (0: below 1e-12) in {part.draws.sum():,} steps, median "
         here += f"{part['median'].iloc[0]:.1e} … {part['median'].iloc[-1]:.1e} for "
         here += f"h = {part.step_size.iloc[0]:g} … {part.step_size.iloc[-1]:g}"
         yield f"{text}: backward density 0 with probability 1", "yes", here, "agrees" if never else "differs"
@@ -84,6 +84,6 @@ def compare(table: pd.DataFrame, step: pd.DataFrame):
         yield (
             f"{text}: nearest distance, each draw",
             form,
-            f"at most {off:.0e} off",
+            f"at most {off:.0e} off (agrees: 1e-12)",
             "agrees" if off < 1e-12 else "differs",
         )

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, RED, clean
+from verdicts import LIMIT, limit
 
 SOURCE = "Neal, clustering of rejections"
 CAPTION = """
@@ -14,7 +15,14 @@ rejections in 20 decisions, over that of independent decisions. ESS is per 1,000
 mark δ = 1 − α. The patterns of the talk (4 accepts, 1 reject; 16 accepts, 4 rejects) are in the comparison below;
 `reach` is their distance for the measured sequences of decisions, √(Σ r²/n) over the runs r of acceptances. τ is in
 gradients; a chain is many times as long.
+
+The highest peak of x1, at α = .98 and δ = .02, is more than slower turning: it looks antithetic. From one cluster of
+rejections to the next it is between 1/δ = 50 and 2/δ = 100 steps, a time of 4 to 8, and half a period of a pair's
+slowest direction is 4.4, after which it is mirrored, so that errors of the mean of x1 cancel from stretch to stretch
+(in 20 chains run for this caption its autocorrelation falls to −.25 at lag 90, at δ = .01 and .05 to −.08 and −.02). U,
+which is the same at a mirrored place, gains much less there. So this peak belongs to a linear function on a Gaussian.
 """
+ENOUGH = 0.75  # of the best ESS
 TABLES = ("neal_clustering", "neal_patterns")
 COLOURS = {(1, 0.92): ORANGE, (10, 0.88): BLUE, (10, 0.94): GREEN, (10, 0.98): RED}
 WHAT = (
@@ -65,7 +73,7 @@ def compare(table: pd.DataFrame, patterns: pd.DataFrame):
     for row, said in zip(patterns.itertuples(), (8, 16), strict=True):
         off = abs(row.simulated - said)
         here = f"{row.formula:.3g} d√K, simulated {row.simulated:.3g} ± {row.simulated_error:.1g}"
-        verdict = "agrees" if off < 4 * row.simulated_error and abs(row.formula - said) < 1e-6 else "differs"
+        verdict = "agrees" if off < limit(2) * row.simulated_error and abs(row.formula - said) < 1e-6 else "differs"
         yield f"20 K decisions of {row.accepts} accepts, {row.rejects} rejects", f"{said} d√K", here, verdict
     for (pairs, alpha), part in _settings(table):
         where = f"{2 * pairs:.0f}-D, α = {alpha:g}"
@@ -76,32 +84,39 @@ def compare(table: pd.DataFrame, patterns: pd.DataFrame):
         standard = standard.iloc[0]
         errors = (moved.rejected_error**2 + standard.rejected_error**2) ** 0.5
         off = ((moved.rejected - standard.rejected) / errors).abs().max()
-        rates = f"{moved.rejected.min():.4f} to {moved.rejected.max():.4f} (standard {standard.rejected:.4f})"
-        verdict = "agrees" if off < 3.5 else f"differs by {off:.1f} errors"
-        yield f"rejection rate, {where}", "same as standard", f"{rates}, largest difference {off:.1f} errors", verdict
+        most = limit(len(moved), moved.chains.min())
+        here = f"{moved.rejected.min():.4f} to {moved.rejected.max():.4f} (standard {standard.rejected:.4f}), "
+        here += f"largest difference {off:.1f} errors (limit {most:.1f})"
+        yield f"rejection rate, {where}", "same as standard", here, "agrees" if off < most else "differs"
         near = moved.loc[(moved.delta - (1 - alpha)).abs().idxmin()]
         here = f"{near.clustering:.2f} ± {near.clustering_error:.2f} at δ = {near.delta:g} "
         here += f"(standard {standard.clustering:.2f} ± {standard.clustering_error:.2f})"
         more = near.clustering - standard.clustering
-        sure = more > 3 * (near.clustering_error**2 + standard.clustering_error**2) ** 0.5
+        sure = more > LIMIT * (near.clustering_error**2 + standard.clustering_error**2) ** 0.5
         yield f"clustering, {where}", "clustered", here, "agrees" if sure else "differs"
         here = f"{near.reach:.2f} ± {near.reach_error:.2f} (standard {standard.reach:.2f} ± {standard.reach_error:.2f})"
-        sure = near.reach - standard.reach > 3 * (near.reach_error**2 + standard.reach_error**2) ** 0.5
+        sure = near.reach - standard.reach > LIMIT * (near.reach_error**2 + standard.reach_error**2) ** 0.5
         yield f"√(Σ r²/n), {where}", "larger: less random walk", here, "agrees" if sure else "differs"
         if near[["ess_x1", "ess_U"]].isna().any():  # a τ that is not known is longer than a fifth of the chain
             yield f"δ ≈ 1 − α, {where}", "seems about right", "τ not known", "not comparable: too few draws"
             continue
         shares, verdicts = [], []
+        others, gains = moved[moved.delta != near.delta], []
         for column, name in (("ess_x1", "x1"), ("ess_U", "U")):
-            best = moved.loc[moved[column].idxmax()]
+            if others[column].isna().all():
+                shares.append(f"no other δ's ESS of {name} is known")
+                verdicts.append(_ORDER[1])
+                continue
+            best = others.loc[others[column].idxmax()]
             share = near[column] / best[column]
-            error = 0.0
-            if best.delta != near.delta:
-                error = share * sum((row[f"{column}_error"] / row[column]) ** 2 for row in (near, best)) ** 0.5
-            shares.append(f"{share:.2f} ± {error:.2f} of the best for {name} (δ = {best.delta:g})")
-            verdicts.append(_verdict(share, error, best.delta in (moved.delta.min(), moved.delta.max())))
-        gain = "more than" if pd.isna(standard.ess_x1) else f"{near.ess_x1 / standard.ess_x1:.1f} times"
-        here = f"ESS at δ = {near.delta:g}: {', '.join(shares)}; x1's is {gain} standard acceptance's"
+            error = share * sum((row[f"{column}_error"] / row[column]) ** 2 for row in (near, best)) ** 0.5
+            shares.append(f"{share:.2f} ± {error:.2f} times the best other's (δ = {best.delta:g}) for {name}")
+            edge = share < 1 and best.delta in (moved.delta.min(), moved.delta.max())
+            verdicts.append(_verdict(share, error, edge))
+            if standard[column] > 0:
+                gains.append(f"{near[column] / standard[column]:.1f} ({name})")
+        here = f"ESS at δ = {near.delta:g}: {', '.join(shares)}"
+        here += f"; times standard acceptance's: {', '.join(gains) or 'τ not known'}"
         yield f"δ ≈ 1 − α, {where}", "seems about right", here, max(verdicts, key=_ORDER.index)
 
 
@@ -114,10 +129,10 @@ _ORDER = (
 
 
 def _verdict(share: float, error: float, edge: bool) -> str:
-    """Whether a δ has three quarters of the best ESS. A best δ at the grid's edge leaves only "differs" sure."""
+    """Whether a δ has three quarters of the best other's ESS. An edge that is better leaves only "differs" sure."""
     agrees, not_decided, at_edge, differs = _ORDER
-    if share + 2 * error < 0.75:
+    if share + LIMIT * error < ENOUGH:
         return differs
     if edge:
         return at_edge
-    return agrees if share - 2 * error > 0.75 else not_decided
+    return agrees if share - LIMIT * error > ENOUGH else not_decided

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, ORANGE, PURPLE, RED, clean
+from verdicts import LIMIT, limit
 
 SOURCE = "Note of 2020, temperatures of the integrators"
 CAPTION = """
@@ -62,8 +63,10 @@ def compare(table: pd.DataFrame):
         part = table[(table.sampler == name) & (table.stable == 1)]
         for key, what in (("variance", "position variance"), ("kinetic", "kinetic temperature")):
             off = (part[key] - part[f"{key}_formula"]) / part[f"{key}_error"]
-            fine = bool((off.abs() < 4).all())
-            here = f"{part[key].iloc[0]:.3f} … {part[key].iloc[-1]:.3f}, at most {off.abs().max():.1f} errors off"
+            most = limit(len(part))
+            fine = bool((off.abs() < most).all())
+            here = f"{part[key].iloc[0]:.3f} … {part[key].iloc[-1]:.3f}, "
+            here += f"at most {off.abs().max():.1f} errors off (limit {most:.1f})"
             formula = f"{part[f'{key}_formula'].iloc[0]:.3f} … {part[f'{key}_formula'].iloc[-1]:.3f} (closed form)"
             yield f"{text}: {what}, {len(part)} step sizes", formula, here, "agrees" if fine else "differs"
     part = table[(table.sampler == "ovrvo") & (table.step_size <= 1)]
@@ -73,5 +76,5 @@ def compare(table: pd.DataFrame):
         "OVRVO's velocity is more accurate at whole steps than its position, h ≤ 1",
         "T = 1 (equation 16)",
         f"kinetic {mean:.4f} ± {error:.4f}; position up to {part.variance.max():.3f}",
-        "agrees" if abs(mean - 1) < 4 * error else "differs",
+        "agrees" if abs(mean - 1) < LIMIT * error else "differs",
     )

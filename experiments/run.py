@@ -101,7 +101,8 @@ def run(config: dict, until: float = math.inf) -> int:
                     with suppress(StoreError):
                         store.status(state=engine.FAILED, why=f"{type(error).__name__}: {error}")
                 raise
-            mend = f"needs more memory than {say.device} has; take fewer, or a smaller batch_size"
+            fewer = "fewer, or " if pieces.chains > 1 else ""
+            mend = f"needs more memory than {say.device} has; take {fewer}a smaller batch_size"
             raise SettingError("chains", config["chains"], mend) from error
         say.end()
         lines = say.summary(result)

@@ -19,7 +19,8 @@ of HMC and of L2MC, whose gradients are of all data, after 1,000; at quick scale
 tell SGHMC's bias. A cross: chains of that step size diverged, and are left out. Thin dashed: the square of the bias
 that the 3 chains share, less the reference's own error, what would stay of a longer chain, where Student's t of the
 three chains gives it less than one chance in a hundred and the chains are long enough to know their autocorrelation
-time. Verdicts are by Welch's t of the errors' logarithms, at one in a hundred. Middle, along the chain over its seconds
+time. The start is part of it: on Australian at ε = .001 the autocorrelation time is some 30,000 trajectories, of which
+the burn-in is a thirtieth, so what is left of the start's distance is in the mean of exact samplers, too. Verdicts are by Welch's t of the errors' logarithms, at one in a hundred. Middle, along the chain over its seconds
 at ε = .0001, the paper's (thin, pale), and at .001 (thick): seconds are trajectories times the seconds a trajectory of
 one chain by itself, at the fastest tenth of its rows, compiled. Those of AMAGOLD contain ten minibatch gradients and U
 at the end, of HMC ten full gradients, whose last brings U, of L2MC ten and U; of SGHMC ten minibatch gradients, and U

@@ -43,14 +43,8 @@ def draw(table: pd.DataFrame, many: pd.DataFrame) -> Figure:
         level = biases.iloc[-1] if len(biases) else 0.0
         if level > 0:
             panel.axhline(level, color=COLOURS["sghmc"], ls=":", lw=1)
-            panel.annotate(
-                "bias of SGHMC",
-                (panel.get_xlim()[1], level),
-                (0, 2),
-                textcoords="offset points",
-                color=COLOURS["sghmc"],
-                fontsize=8,
-            )
+            left = panel.get_yaxis_transform()
+            panel.text(0.02, level, "bias of SGHMC", color=COLOURS["sghmc"], fontsize=8, va="bottom", transform=left)
         panel.set(xscale="log", yscale="log", xlabel="seconds")
         panel.set_xlim(right=panel.get_xlim()[1] * 4)
         panel.set_title(words, fontsize=10)

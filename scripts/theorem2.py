@@ -4,8 +4,8 @@
     python scripts/theorem2.py --steps 10 --noise 1 --at-least 0.5      # the largest step size that keeps a half
 
 With a = ε T V²/(4 σ² β) the gap of AMAGOLD, at the mass σ' and the friction β' printed, is at least exp(−a − 2 √a)
-times that of L2MC at σ and β, where ε V² ≤ 4 σ² β d (Zhang, Cooper and De Sa 2020, Theorem 2). A bound: gaps as
-measured are in results/README.md.
+times that of L2MC at σ and β, where ε V² ≤ 4 σ² β d (Zhang, Cooper and De Sa 2020, Theorem 2). A bound: what noise
+takes from smooth functions, as measured, is in results/README.md.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import t as student
 
 from experiments.tables import findings, minibatch_mh, trajectory
 from experiments.tables.common import Run
@@ -149,22 +150,51 @@ def test_gradients_of_a_trajectory_are_counted_at_each_position_once():
             assert kernel.work(1.0, Gaussian(1))[0] == 11
 
 
+def decisions(rows: list[tuple], **common) -> pd.DataFrame:
+    """Rows of one case: (step size, decay, δ, ESS of coordinates, of U, the error of both)."""
+    names = ["step_size", "decay", "delta", "ess", "ess_U", "ess_error"]
+    table = pd.DataFrame([dict(zip(names, row, strict=True)) for row in rows])
+    case = {"target": "heart", "noise": None, "word": "OBABO", "steps": 1, "refresh": "keep", "status": "done"}
+    case |= {"accepted": 0.8, "accepted_error": 0.01, "clustering": 1.0, "clustering_error": 0.1, "chains": 10}
+    return table.assign(ess_U_error=table.ess_error, **case | common)
+
+
 def test_a_gain_is_over_the_fresh_uniform_at_the_same_step_and_decay():
-    common = {"target": "heart", "noise": None, "word": "OBABO", "steps": 1, "status": "done"}
-    rows = [
-        common
-        | {"step_size": size, "decay": decay, "delta": delta, "accepted": 0.8, "accepted_error": 0.01}
-        | {"clustering": 1.0, "ess": ess, "ess_error": ess / 10}
-        for size, decay, delta, ess in (
-            (0.1, 0.9000001, None, 2.0),
-            (0.1, 0.9, 0.03, 5.0),
-            (0.2, 0.9, None, 1.0),
-            (0.1, 0.95, 0.03, 7.0),  # without its fresh one: left out
-        )
-    ]
-    table = clustering.of_case(pd.DataFrame(rows), "heart", None, "OBABO", 1)
-    assert table.gain.tolist() == [2.5]
-    assert table.gain_error.tolist() == pytest.approx([2.5 * 0.1 * 2**0.5])
+    table = decisions(
+        [
+            (0.1, 0.9000001, None, 2.0, 3.0, 0.2),
+            (0.1, 0.9, 0.03, 9.0, 5.0, 0.2),
+            (0.2, 0.9, None, 1.0, 1.0, 0.2),
+            (0.1, 0.995, 0.03, 7.0, 7.0, 0.2),  # without its fresh one: left out
+        ]
+    )
+    rows = clustering.of_case(clustering.prepared(table), ("heart", None, "OBABO", 1))
+    (found,) = clustering.paired(rows).itertuples()
+    assert (found.slower, found.slower_fresh) == (5.0, 2.0)  # the slower of coordinates and U
+    assert len(clustering.of_case(clustering.prepared(table), ("heart", None, "OBABO", 4))) == 0
+
+
+def test_the_largest_difference_is_judged_by_welch_s_t_of_all():
+    rows = pd.DataFrame({"accepted": [0.5, 0.53], "accepted_error": [0.01, 0.006], "accepted_fresh": 0.5})
+    rows["accepted_error_fresh"] = [0.01, 0.008]
+    away, probability = clustering.differences(rows, "accepted", 10, 30)
+    assert away.tolist() == pytest.approx([0, 3])
+    freedom = 1e-8 / (0.006**4 / 9 + 0.008**4 / 29)
+    assert probability == pytest.approx(2 * 2 * student.sf(3, freedom))
+
+
+def test_a_best_that_a_wider_grid_could_raise_decides_nothing():
+    rows = [(h, 0.9, delta, h * (2 if delta else 1), 9.0, 0.01) for h in (0.1, 0.2, 0.3) for delta in (None, 0.01, 0.1)]
+    case = ("heart", None, "OBABO", 1)
+    found = clustering.worth("Heart", clustering.of_case(clustering.prepared(decisions(rows)), case))
+    assert "0.6 ± 0.01 (δ = 0.01, h = 0.3, decay 0.9; edge: δ = 0.01, h = 0.3), fresh 0.3" in found[2]
+    assert "coordinates alone 2.0 times; U alone 1.0 times" in found[2]
+    assert found[3].startswith("not decided: 2.0 times, but the other's best is at the edge of its grid, h = 0.3")
+    rows += [(0.4, 0.9, None, 0.1, 9.0, 0.01)]  # now the fresh one has its best within its grid
+    found = clustering.worth("Heart", clustering.of_case(clustering.prepared(decisions(rows)), case))
+    assert found[3] == "agrees: 2.0 times"
+    one, other = (pd.Series({"slower": ess, "slower_error": 0.1, "chains": 10}) for ess in (1.0, 2.0))
+    assert clustering.more(one, other) == "differs: less" and clustering.more(one, one) == "not resolved"
 
 
 def test_the_noise_of_a_trajectory_is_that_of_its_kicks():
@@ -223,13 +253,53 @@ def exact_rules(spread: float, unknown: int = 0) -> pd.DataFrame:
         (0.01, 0, "agrees"),
         (0.1, 0, "agrees"),  # five errors of four chains: p = .015 for one, .12 for the farthest of eight
         (0.5, 0, "differs"),
-        (0.5, 6, "agrees"),
-        (0.5, 7, "not comparable: τ known in 1 of 8 settings"),
-        (0.5, 8, "not comparable: τ known in 0 of 8 settings"),
+        (0.5, 6, "differs"),  # in all settings, be τ known in them or not
+        (0.5, 7, "not comparable: τ is known in 1 of 8 settings"),
+        (0.5, 8, "not comparable: τ is known in 0 of 8 settings"),
     ],
 )
-def test_the_bias_of_exact_rules_is_judged_where_tau_is_known(spread, unknown, verdict):
+def test_the_bias_of_exact_rules_is_judged_in_all_settings_where_some_chains_are_long_enough(spread, unknown, verdict):
     assert on_a_part.no_bias(exact_rules(spread, unknown))[3] == verdict
+
+
+def test_the_bias_that_would_be_seen_is_said():
+    """Of four chains, in eight settings: t of three degrees of freedom at .005/8 is 11.9."""
+    assert f"above {11.9 * 0.02:.2g} (Heart" in on_a_part.no_bias(exact_rules(0.01))[2]
+
+
+def test_chains_are_compared_with_those_of_the_same_numbers():
+    found = minibatch_mh.difference({0: 1.0, 1: 2.0, 3: 7.0}, {0: 0.5, 1: 1.0, 2: 9.0})
+    assert found == {"away": 0.75, "away_error": 0.25}
+    assert math.isnan(minibatch_mh.difference({0: 1.0}, {})["away"])
+
+
+def on_heart(rows: list[tuple]) -> dict:
+    """Rules at two step sizes: (rule, ε, step size, ESS, bias, their errors)."""
+    names = ["acceptance", "epsilon", "step_size", "ess", "ess_error", "away", "away_error"]
+    table = pd.DataFrame([dict(zip(names, row, strict=True)) for row in rows])
+    table = table.assign(target="heart", status="done", chains=10, tau=table.ess, spread_error=0.1, truth_error=0.0)
+    return {key: on_a_part.of_rule(table, "heart", key) for key in on_a_part.LOOK}
+
+
+def test_speed_and_bias_of_a_decision_on_a_part_are_those_at_one_step_size():
+    rows = [
+        ("metropolis", np.nan, 0.1, 5.0, 0.1, 0.0, 0.0),
+        ("metropolis", np.nan, 0.2, 10.0, 0.1, 0.0, 0.0),
+        ("monitor", np.nan, 0.2, 40.0, 0.1, 0.3, 0.01),
+        ("austerity", 0.01, 0.1, 99.0, 0.1, 0.9, 0.01),
+        ("austerity", 0.01, 0.2, 15.0, 0.1, -0.1, 0.01),
+        ("austerity", 0.05, 0.2, 11.0, 2.0, 0.2, 0.05),
+        ("austerity", 0.2, 0.2, 12.0, 2.0, 0.4, 0.01),
+        ("barker_minibatch", np.nan, 0.2, 3.0, 0.1, 0.0, 0.01),
+    ]
+    speed, bias = on_a_part.worth("Heart", on_heart(rows))
+    assert speed[0].endswith("at h = 0.2, the largest") and "uncorrected 4.00 ± 0.04; " in speed[2]
+    assert "ε = .01 1.50 ± 0.02" in speed[2] and "ε = .01 -0.100 ± 0.010" in bias[2]
+    assert speed[3] == "agrees: t-test, ε = .01"
+    assert bias[3] == "agrees: Barker on a part and t-test, ε = .01"
+    speed, bias = on_a_part.worth("Heart", on_heart(rows[:3] + rows[5:7]))
+    assert speed[3] == bias[3] == "not decided: τ of Barker on a part and t-test, ε = .01 is not known"
+    assert [row[3] for row in on_a_part.worth("Heart", on_heart(rows[2:]))] == ["not comparable: too few draws"]
 
 
 @pytest.mark.parametrize(
@@ -238,44 +308,140 @@ def test_the_bias_of_exact_rules_is_judged_where_tau_is_known(spread, unknown, v
 )
 def test_a_large_error_of_what_was_chosen_decides_nothing(ess, error, verdict):
     none = pd.DataFrame(columns=["status", "sd", "predicted", "target", "mh", "mh_error"])
-    common = {"step_size": 0.1, "steps": 4}
     rows = [
-        common | {"target": target, "auto": auto, "ess": value, "ess_error": its}
+        {"step_size": 0.1, "target": target, "auto": auto, "steps": steps, "ess": value, "ess_error": its}
         for target in lengths.TARGETS
-        for auto, value, its in ((0, 10.0, 0.1), (0, 99.0, np.nan), (1, ess, error))
+        for auto, steps, value, its in ((0, 1, 5.0, 0.1), (0, 4, 10.0, 0.1), (0, 4, 99.0, np.nan), (1, 4, ess, error))
     ]
-    found = [row[3] for row in lengths.compare(none, pd.DataFrame(rows)) if "tune.trajectory" in row[0]]
-    assert found == [verdict] * 2
+
+    def found(rows):
+        return [row[3] for row in lengths.compare(none, pd.DataFrame(rows)) if "tune.trajectory" in row[0]]
+
+    assert found(rows) == [verdict] * 2
+    longest = [row for row in rows if row["steps"] == 4]
+    assert found(longest) == ["not decided: of the grid's lengths τ is known at L = 4 alone"] * 2
+
+
+def test_theory_is_judged_within_its_tolerance_and_by_its_errors():
+    root = np.array([0.6, 1.0, 1.4])
+    part = pd.DataFrame({"target": "double_well", "dim": 1, "predicted": root, "mean": -1.1 * root**2 / 2})
+    (_, _, theory, _) = lengths.QUANTITIES[1]
+    for size, last, verdict in ((0.01, 1.1, "agrees"), (0.4, 1.5, "not resolved"), (0.01, 1.5, "differs")):
+        some = part.assign(mean_error=size)
+        some.loc[2, "mean"] *= last / 1.1
+        assert lengths.judged(some, "mean", theory)[2] == verdict
+    assert lengths.judged(part[:0], "mean", theory)[2].startswith("not comparable")
+    (_, _, theory, _) = lengths.QUANTITIES[2]
+    assert theory(0.0) == 1 and theory(1.5204) == pytest.approx(0.447, abs=1e-3)
+
+
+def settings(rows: list[tuple], **others) -> pd.DataFrame:
+    """Rows of words at friction 1, none of whose chains diverged: (word, step size, ESS, excess)."""
+    table = pd.DataFrame(rows, columns=["word", "step_size", "ess", "excess"])
+    common = {"refresh": "keep", "friction": 1.0, "gradients": 11, "accepted": 0.8, "chains": 20, "frozen": 0}
+    return table.assign(ess_error=0.1, excess_error=0.001, **common | others)
 
 
 def test_the_best_is_of_settings_whose_error_is_known():
-    parts = {key: pd.DataFrame({"ess": [1.0, 9.0], "ess_error": [0.1, np.nan]}) for key in schedules.LOOK}
-    assert "9" not in schedules.bests("what", parts, "ess")[2]
-    part = pd.DataFrame({"refresh": "keep", "word": ["OBABO", "OBABO", "BAOAB"], "ess": [1.0, 9.0, 2.0]})
-    part = part.assign(ess_error=[0.1, np.nan, 0.1], accepted=0.8, excess=[0.01, 0.01, -0.5])
-    assert words.of_orders("what", part)[2] == "OBABO 1 ± 0.1, BAOAB 2 ± 0.1"
-    part["gradients"] = 11
-    here = words.price("what", part, part, 0)[2]
-    assert here == "2 ± 0.1 (BAOAB, accepts 0.80), 1 ± 0.1 (OBABO, excess 0.01)"  # too cold is biased, too
-    common = {"target": "heart", "word": "OBABO", "steps": 1, "status": "done", "decay": 0.9, "accepted": 0.8}
-    common |= {"accepted_error": 0.01, "clustering": 1.0}
-    rows = [
-        common | {"step_size": size, "delta": delta, "ess": ess, "ess_error": error}
-        for size, delta, ess, error in (
-            (0.1, None, 2.0, 0.1),
-            (0.2, None, 9.0, np.nan),
-            (0.1, 0.1, 8.0, np.nan),
-            (0.2, 0.1, 5.0, 0.1),
-        )
-    ]
-    one, other = clustering.best(pd.DataFrame(rows), ("heart", None, "OBABO", 1))
-    assert (one.ess, other.ess_fresh) == (5.0, 2.0)
+    part = pd.DataFrame({"step_size": [0.2, 0.4], "ess": [1.0, 9.0], "ess_error": [0.1, np.nan], "frozen": 0})
+    here = schedules.bests("what", dict.fromkeys(schedules.LOOK, part), "ess")[2]
+    assert here.startswith("constant 1 ± 0.1, palindromic cosine 1 ± 0.1: 1.00 ± 0.14 times")
+    part = settings([("OBABO", 0.2, 1.0, 0.1), ("OBABO", 0.4, 9.0, 0.1), ("BAOAB", 0.2, 2.0, 0.1)])
+    part.loc[1, "ess_error"] = np.nan
+    assert words.of_orders("what", part)[2] == "OBABO 1 ± 0.1, BAOAB 2 ± 0.1 (edge)"
+    rows = [(0.1, 0.9, None, 2.0, 9.0, 0.1), (0.2, 0.9, None, 9.0, 9.0, np.nan)]
+    rows = clustering.of_case(clustering.prepared(decisions(rows)), ("heart", None, "OBABO", 1))
+    assert clustering.best(rows, "slower").ess == 2.0 and clustering.best(rows, "ess_U").ess == 2.0
 
 
 def test_the_price_of_a_correction_counts_its_energies():
-    part = pd.DataFrame({"word": ["OBABO"], "refresh": "keep", "ess": 16.0, "ess_error": 1.0, "gradients": 11})
-    part = part.assign(accepted=0.8, excess=0.01)
-    assert "11 ± 0.7 (OBABO, accepts 0.80), 16 ± 1 " in words.price("what", part, part, 5)[2]
+    part = settings([("OBABO", 0.1, 16.0, 0.0)])
+    assert words.price_paid(part, "heart").ess.tolist() == [11.0]
+    assert words.price_paid(part, "banana").ess.tolist() == pytest.approx([16 * 11 / 12])
+
+
+def test_the_ess_at_a_tolerance_is_between_those_of_the_steps():
+    rows = settings([("OBABO", 0.1, 2.0, -0.1), ("OBABO", 0.2, 6.0, 0.3)])  # too cold is biased, too
+    for tolerance, ess, edge in ((0.05, 1.0, False), (0.1, 2.0, False), (0.2, 4.0, False), (0.4, 6.0, True)):
+        found = words.within(rows, tolerance)
+        assert (found[0], found[2]) == (pytest.approx(ess), edge)
+    assert words.within(rows.assign(excess_error=0.05), 0.1)[1] == pytest.approx(np.hypot(0.1, 2.0 * 0.5))
+
+
+def test_whether_a_correction_costs_is_said_of_each_tolerance():
+    corrected = settings([("OBABO", 0.1, 5.0, 0.0), ("OBABO", 0.2, 1.0, 0.0)])
+    bare = settings([("OBABO", 0.1, 4.0, 0.1), ("OBABO", 0.2, 20.0, 0.5)])
+    both = pd.concat([bare, bare.assign(friction=4.0)])
+    assert (
+        words.price("what", corrected, bare)[3]
+        == "not claimed, at one friction: gains at 0.05 and 0.1, costs at 0.2 and 0.3"
+    )
+    assert words.price("what", corrected, both)[3] == "not claimed: gains at 0.05 and 0.1, costs at 0.2 and 0.3"
+    assert words.price("what", corrected.assign(ess=99.0), both)[3] == "differs: it gains"
+    assert words.price("what", corrected[:1], both)[3].endswith("not resolved at 0.2 and 0.3")  # the best is an edge
+    assert words.price("what", corrected.assign(ess=0.1), both)[3] == "agrees"
+    short = pd.concat([both, settings([("BAOAB", 0.1, 1.0, 0.01)])])  # a word whose grid ends before any tolerance
+    assert words.price("what", corrected.assign(ess=99.0), short)[3] == "not resolved"
+    killed = both.assign(frozen=[0, 1, 0, 1])
+    assert "costs" not in words.price("what", corrected, killed)[3]
+
+
+def corrected_draws(**others) -> pd.DataFrame:
+    """Twenty corrected settings without bias on each of a toy and a regression."""
+    table = pd.DataFrame({"target": ["banana"] * 20 + ["heart"] * 20, "acceptance": "metropolis", "status": "done"})
+    table = table.assign(
+        chains=50, tau=9.0, excess=0.01, excess_error=0.01, reference_error=[np.nan] * 20 + [0.01] * 20
+    )
+    toy = table.target == "banana"
+    table = table.assign(bias=np.where(toy, -0.1, np.nan), bias_error=np.where(toy, 0.01, np.nan))
+    table = table.assign(mean_bias2=np.where(toy, np.nan, 0.0), mean_bias2_error=np.where(toy, np.nan, 0.01))
+    for column, value in others.items():
+        table.loc[39 if column != "bias" else 0, column] = value
+    return table
+
+
+@pytest.mark.parametrize(
+    "others, verdict",
+    [
+        ({}, "agrees"),  # a squared bias that is too small is none
+        ({"excess": -0.1}, "differs"),
+        ({"bias": 0.1}, "differs"),
+        ({"mean_bias2": 0.1}, "differs"),
+        ({"mean_bias2": 0.1, "tau": np.nan}, "agrees"),  # a chain that may not have left its start
+    ],
+)
+def test_the_bias_of_corrected_draws_is_judged_by_all_that_is_known_of_it(others, verdict):
+    row = words.no_bias(corrected_draws(**others))
+    assert row[3] == verdict and "over all" in row[2]
+
+
+def test_chains_that_diverged_are_told():
+    rows = settings([("OBABO", 0.1, 1.0, 0.1), ("OBABO", 0.2, 1.0, 0.1)], target="banana", status="done")
+    rows = rows.assign(acceptance="monitor", frozen=[0, 5])
+    row = words.diverged(rows.assign(time=rows.step_size), words.name_of)
+    here = (
+        "some in 1 of 2 uncorrected settings (all chains in 0), at the smallest mean step 5 of 25 of OBABO at h = 0.2"
+    )
+    assert row[2:] == (f"banana: {here}", "agrees: up to 20% of uncorrected ones")
+    whole = pd.concat([rows[:1], rows[1:].assign(status="diverged", frozen=np.nan, chains=np.nan)])
+    assert words.diverged(whole, words.name_of)[3] == "agrees: up to 100% of uncorrected ones"
+    assert words.diverged(rows[:1], words.name_of)[2:] == ("none", "agrees")
+
+
+def test_what_noise_adds_to_the_temperature_is_turned_into_an_excess():
+    draws = DoubleWell().exact(400_000, Random(11))
+    energy = DoubleWell().potential(draws).double()
+    slope = 2 * float(energy.var())  # d E U/dT at T = 1, twice: 2 var U
+    assert words.warmer(1.01) / 0.01 == pytest.approx(slope, rel=0.03)
+    assert words.warmer(1.2) == pytest.approx(0.412, abs=5e-4)
+
+
+def test_words_whose_letters_do_nothing_are_not_compared():
+    part = pd.DataFrame({"word": ["OBABO", "BAB"], "refresh": "full", "status": "done", "level": 0, "time": 1e-4})
+    part = part.assign(gradients=11, accept_prob=0.8, apart=[0.001, -0.001], apart_error=1e-4, trajectories=40)
+    part["friction"] = [2.5, np.nan]
+    assert [row[3].split(":")[0] for row in network.orders(part)] == ["not comparable"]
+    assert [row[3].split(":")[0] for row in network.orders(part.assign(friction=[700, np.nan]))] == ["agrees"]
 
 
 def test_a_probability_of_unknown_numbers_is_unknown():
@@ -290,8 +456,12 @@ def test_corrected_draws_of_no_run_are_not_judged():
 
 
 def test_a_bound_is_judged_where_runs_finished():
-    row = {"ratio": 0.9, "bound": 0.8, "ratio_error": 0.01, "a": 0.1, "valid": True}
+    row = {"target": "quartic", "steps": 1, "bound": 0.8, "a": 0.1, "valid": True, "half": 1.02}
+    row |= {"ratio": 1.01, "ratio_error": 0.01, "least": 0.9, "least_error": 0.01}
     table = pd.DataFrame([row, dict.fromkeys(row)])
-    assert next(theorem2.compare(table))[3] == "agrees"
-    assert next(theorem2.compare(table[1:]))[3] == "not comparable: no run"
-    assert next(theorem2.compare(pd.DataFrame([row | {"ratio": 0.7}])))[3] == "differs"
+    rows = list(theorem2.compare(table))
+    assert [found[3] for found in rows] == ["agrees", "agrees", "not claimed", "not claimed", "not claimed"]
+    assert "from -5 to -5 %: in 1 of 1 settings (T = 1)" in rows[2][2]
+    assert [found[3] for found in theorem2.compare(table[1:])] == ["not comparable: no run"] * 2
+    assert next(theorem2.compare(pd.DataFrame([row | {"least": 0.7}])))[3] == "differs"
+    assert next(theorem2.compare(pd.DataFrame([row | {"least": 0.78}])))[3] == "agrees"  # two errors below

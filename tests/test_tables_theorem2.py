@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments.tables.amagold import jackknife
-from experiments.tables.theorem2 import gap, step_size_for, theorem2
+from experiments.tables.theorem2 import Hyperbola, estimate, forms, gap, least_left, step_size_for, theorem2
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.potentials.analytic import Quartic
 from sgmcmc.random import Random
+from sgmcmc.trajectory import run_trajectory, start
 
 
 class Normal(Quartic):
@@ -38,7 +38,9 @@ def test_the_gap_of_a_rotation_is_known():
     """
     target = Normal(1)
     for steps in (10, 20):
-        found, error, _ = gap(kernel("l2mc", target, 0.05, steps, 0.0), target, Random(steps), range(40_000))
+        found, error = estimate(
+            gap, forms(kernel("l2mc", target, 0.05, steps, 0.0), target, Random(steps), range(40_000))
+        )
         exact = 1 - math.cos(0.05 * steps)
         assert error < 0.02 * exact
         assert abs(found - exact) < 6 * error + 0.002 * exact
@@ -46,13 +48,30 @@ def test_the_gap_of_a_rotation_is_known():
 
 def test_an_untouched_chain_has_no_gap_and_noise_costs_some():
     target, noisy = Quartic(1), Quartic(1, noise=3.0)
-    small, *_ = gap(kernel("l2mc", target, 1e-4, 1, 0.25), target, Random(1), range(2000))
-    assert 0 <= small < 1e-5
-    whole, error, all_without = gap(kernel("l2mc", target, 0.25, 3, 0.25), target, Random(2), range(20_000))
-    part, other, without = gap(kernel("amagold", noisy, 0.25, 3, 0.25), noisy, Random(2), range(20_000))
-    assert part < whole - 5 * math.hypot(error, other)
+    assert 0 <= estimate(gap, forms(kernel("l2mc", target, 1e-4, 1, 0.25), target, Random(1), range(2000)))[0] < 1e-5
+    whole = forms(kernel("l2mc", target, 0.25, 3, 0.25), target, Random(2), range(20_000))
+    part = forms(kernel("amagold", noisy, 0.25, 3, 0.25), noisy, Random(2), range(20_000))
+    (all_of_it, error), (some, other) = estimate(gap, whole), estimate(gap, part)
+    assert some < all_of_it - 5 * math.hypot(error, other)
     # Of the same draws, so that their ratio is known better than both.
-    assert jackknife(without / all_without) < 0.7 * part / whole * math.hypot(error / whole, other / part)
+    ratio, its = estimate(lambda one, two: gap(one) / gap(two), part, whole)
+    assert ratio == some / all_of_it and its < 0.7 * ratio * math.hypot(error / all_of_it, other / some)
+    # The slowest function of L2MC loses no more than the one that loses most, and AMAGOLD has no slower one.
+    assert estimate(least_left, part, whole)[0] < ratio < 1
+    assert estimate(least_left, whole, whole) == pytest.approx((1, 0), abs=1e-9)
+
+
+def test_far_out_trajectories_are_accepted_only_where_the_slope_is_bounded():
+    """Why no gap is known of targets whose slope grows without bound."""
+    for target, low, high in ((Hyperbola(), 0.99, 1), (Normal(1), 0, 1e-6), (Quartic(1), 0, 1e-6)):
+        for steps in (1, 10):
+            trajectory = kernel("l2mc", target, 0.25, steps, 0.25)
+            state = start(trajectory, target, torch.full((100, 1), 300.0, dtype=torch.float64), Random(3), range(100))
+            accepted = run_trajectory(trajectory, target, state, Random(3), 0, range(100))[1].accept_prob.mean()
+            assert low <= accepted <= high
+    theta = torch.linspace(-20, 20, 41, dtype=torch.float64)[:, None].requires_grad_()
+    (slope,) = torch.autograd.grad(Hyperbola().energy(theta).sum(), theta)
+    assert torch.allclose(slope, Hyperbola().gradient(theta.detach())) and slope.abs().max() < 4
 
 
 def test_the_bound_at_a_point_worked_by_hand():

@@ -207,6 +207,7 @@ def _word(run: Run) -> dict:
         "target": _target(run),
         "word": "OVRVO" if run.sampler == "ovrvo" else sampler["word"],
         "refresh": sampler["refresh"],
+        "friction": run.config.get("friction"),
         "noise": run.config["model"].get("noise"),
         "acceptance": sampler["acceptance"],
     }
@@ -288,17 +289,21 @@ def networks(runs: list[Run]) -> list[dict]:
 
 
 def _clustering(run: Run) -> Iterator[dict]:
-    """Rejections, their clustering and the efficiency of positions, a row a step size and momentum decay.
+    """Rejections, their clustering and the efficiency of positions and of U, a row a step size and momentum decay.
 
     ``decay`` is that of the momentum over a trajectory, ``clustering`` the variance of the number of rejections in 20
-    successive decisions over that of independent decisions. ESS is that of the mean τ of the coordinates.
+    successive decisions over that of independent decisions. ``ess`` is that of the mean τ of the coordinates, ``ess_U``
+    that of U.
     """
     draws, config, gradients = run.draws, run.config, gradients_of(run)
+    potential = build(config).potential.potential
+    energies = torch.stack([potential(one) for one in draws])[..., None]
     for (size, chains), decay in zip(run.groups(), config["momentum_decay"], strict=True):
         part = draws[:, chains.start : chains.stop]
         kept = moved(part).numpy()
         parts = np.array_split(np.arange(len(chains)), min(PARTS, len(chains)))
         each = [rejection_clustering(kept[:, some], BLOCK).value for some in parts]
+        of_energy = efficiency(energies[:, chains.start : chains.stop], gradients)
         yield {
             "step_size": size,
             "decay": decay ** config["steps_per_cycle"],
@@ -309,17 +314,19 @@ def _clustering(run: Run) -> Iterator[dict]:
             "clustering": rejection_clustering(kept, BLOCK).value,
             "clustering_error": standard_error(each),
             **efficiency(part, gradients, together=True),
+            **{name.replace("tau", "tau_U").replace("ess", "ess_U"): value for name, value in of_energy.items()},
         }
 
 
 def _decision(run: Run) -> dict:
-    """What tells runs of one step size apart: target and its noise, word, length, δ (none: a fresh uniform)."""
+    """What tells runs apart: target and its noise, word, length, refresh, δ (none: a fresh uniform)."""
     config = run.config
     return {
         "target": _target(run),
         "noise": config["model"].get("noise"),
         "word": config["sampler"]["word"],
         "steps": config["steps_per_cycle"],
+        "refresh": config["sampler"]["refresh"],
         "delta": config["sampler"]["delta"],
     }
 

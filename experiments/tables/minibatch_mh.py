@@ -18,7 +18,7 @@ from experiments.tables.common import Run, of_each, standard_error
 from experiments.tables.findings import gradients_of, jackknifed_time
 from sgmcmc.trajectory import run_trajectory, start
 
-LOOKS = 4  # draws of each chain, equally far apart, from which one more trajectory is decided
+LOOKS = 16  # draws of each chain, equally far apart, from which one more trajectory is decided
 
 
 class Truth(NamedTuple):
@@ -59,7 +59,7 @@ def looks(run: Run) -> dict[str, np.ndarray]:
     """One more trajectory from some of each chain's draws, and its decision: arrays ``[looks, chains]``.
 
     ``data`` are those that the decision looked at, ``needed`` those that Barker's test would, N D²/(σ² + D²) with σ = 1
-    and D² = Σ_i (d_i − mean)²/T² over all data (see ``sgmcmc.part``). ``size`` is N.
+    and D² = Σ_i (d_i − mean)²/T² over all data (see ``sgmcmc.part``), ``rounded`` in whole batches. ``size`` is N.
     """
     pieces, draws = build(run.config), run.draws
     kernel, potential, random = pieces.kernel, pieces.potential, pieces.random
@@ -79,7 +79,25 @@ def looks(run: Run) -> dict[str, np.ndarray]:
             needed.append(size * square / (1 + square) if np.isfinite(square) else np.nan)
         found["data"].append(record.data.numpy() if kernel.acceptance != "monitor" else np.zeros(len(theta)))
         found["needed"].append(needed)
-    return {key: np.array(values, dtype=float) for key, values in found.items()} | {"size": size}
+    arrays = {key: np.array(values, dtype=float) for key, values in found.items()}
+    batch = kernel.decision_batch
+    return arrays | {"rounded": np.minimum(np.ceil(arrays["needed"] / batch) * batch, size), "size": size}
+
+
+def spreads(run: Run, truth: Truth) -> dict[float, dict[int, float]]:
+    """``spread`` of the chains of each step size that have not diverged."""
+    draws = run.draws.double().numpy()
+    return {
+        step: dict(zip(chains, spread(draws[:, chains], truth.mean, truth.deviation).tolist(), strict=True))
+        for step, chains, _ in groups(run)
+    }
+
+
+def difference(some: dict[int, float], others: dict[int, float]) -> dict:
+    """By how much the mean of chains is above that of other chains of the same numbers, and its error, chain by chain:
+    they have the same starts, minibatches and momenta."""
+    away = [some[chain] - others[chain] for chain in some if chain in others]
+    return {"away": float(np.mean(away)) if away else float("nan"), "away_error": standard_error(away)}
 
 
 def _target(run: Run) -> str:
@@ -98,10 +116,12 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
     """A row a run and step size: acceptance, data a decision, efficiency a datum evaluated, bias.
 
     ``share`` is of all data, those that a decision looked at, ``needed`` what Barker's test needs by theory for the
-    same moves; ``evaluations`` are a trajectory's with its gradients, ``ess`` effective draws of the slowest coordinate
-    a million of them. ``spread`` is the bias of the second moment about the true mean, in true variances, a mean over
-    coordinates; ``mean_bias2`` the squared bias of the mean that all chains share, in true variances. Errors are over
-    chains (of ESS the jackknife's over groups of them); ``truth_error`` is the reference's.
+    same moves, and ``rounded`` in whole batches; ``evaluations`` are a trajectory's with its gradients, ``ess``
+    effective draws of the slowest coordinate a million of them. ``spread`` is the bias of the second moment about the
+    true mean, in true variances, a mean over coordinates, and ``away`` by how much it is above that of Metropolis' rule
+    at the same step size (``difference``); ``mean_bias2`` the squared bias of the mean that all chains share, in true
+    variances. Errors are over chains (of ESS the jackknife's over groups of them, and that of the data a decision);
+    ``truth_error`` is the reference's.
     """
     references = {_target(run): run for run in runs if run.config["tune"]["target"] is not None}
     truths = {target: truth_of_run(run) for target, run in references.items() if run.status == "done"}
@@ -109,11 +129,19 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
         if run.config["model"]["name"] == "location_mixture" and _target(run) not in truths:
             truths[_target(run)] = truth_of_plane(build(run.config).potential, run.config["temperature"])
 
+    others = [run for run in runs if run not in references.values()]
+    exact = {
+        _target(run): spreads(run, truths[_target(run)])
+        for run in others
+        if run.config["sampler"]["acceptance"] == "metropolis" and run.status == "done" and _target(run) in truths
+    }
+
     def rows(run: Run) -> Iterator[dict]:
-        draws, seen = run.draws, looks(run)
-        config, size, truth = run.config, seen["size"], truths.get(_target(run))
+        draws, seen, target = run.draws, looks(run), _target(run)
+        config, size, truth = run.config, seen["size"], truths.get(target)
         gradients = gradients_of(run) * config["batch_size"]
-        partial = config["sampler"]["decision_batch"] is not None
+        ends = 2 if config["sampler"]["decision_batch"] is not None else 1
+        each = spreads(run, truth) if truth else {}
         for step, chains, numbers in groups(run):
             row = {"step_size": step, "size": size, **numbers}
             if not chains:
@@ -121,25 +149,26 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
                 continue
             part = draws[:, chains]
             data = seen["data"][:, chains].mean(0)
-            evaluations = gradients + float(data.mean()) * (2 if partial else 1)
+            share, share_error = float(data.mean()) / size, standard_error(data) / size
+            evaluations = gradients + share * size * ends
             tau, error = jackknifed_time(part, together=False)
-            ess = 1e6 / (tau * evaluations)
+            ess, its = 1e6 / (tau * evaluations), np.hypot(error / tau, share_error * size * ends / evaluations)
             row["draws_a_chain"] = len(part)
             if config["sampler"]["acceptance"] != "monitor":
                 row |= accepted(part)
-            row |= {"share": float(data.mean()) / size, "share_error": standard_error(data) / size}
-            row |= {"needed": float(np.nanmean(seen["needed"][:, chains])) / size}
+            row |= {"share": share, "share_error": share_error}
+            row |= {name: float(np.nanmean(seen[name][:, chains])) / size for name in ("needed", "rounded")}
             row |= {"gradients": gradients, "evaluations": evaluations}
-            row |= {"tau": tau, "tau_error": error, "ess": ess, "ess_error": ess * error / tau}
-            if truth is not None:
-                values = part.double().numpy()
-                each = spread(values, truth.mean, truth.deviation)
-                bias = errors_of(values.mean(0) / truth.deviation, truth.mean / truth.deviation, truth.mean_mse)
-                row |= {"spread": float(each.mean()), "spread_error": standard_error(each), "truth_error": truth.error}
+            row |= {"tau": tau, "tau_error": error, "ess": ess, "ess_error": ess * float(its)}
+            if truth:
+                means, mine = part.double().numpy().mean(0) / truth.deviation, list(each[step].values())
+                bias = errors_of(means, truth.mean / truth.deviation, truth.mean_mse)
+                row |= {"spread": float(np.mean(mine)), "spread_error": standard_error(mine)}
+                row |= {"truth_error": truth.error, **difference(each[step], exact.get(target, {}).get(step, {}))}
                 row |= {"mean_bias2": bias.get("bias2"), "mean_bias2_error": bias.get("bias2_error")}
             yield row
 
-    return of_each(rows, _rule)([run for run in runs if run not in references.values()])
+    return of_each(rows, _rule)(others)
 
 
 TABLES = {"finding_minibatch_mh": ("finding_minibatch_mh", minibatch_mh)}

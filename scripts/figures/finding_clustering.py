@@ -4,130 +4,241 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from scipy.stats import t as student
 from style import BLUE, GREEN, GREY, ORANGE, clean
+from verdicts import chance, limit
 
 SOURCE = "Neal's persistent uniform, with noisy gradients"
 CAPTION = """
 GGMC (OBABO) and AMAGOLD (ABOBA) with kept momentum, one and four steps a trajectory, on ten of Neal's pairs (20
-dimensions) with exact gradients and with gradient noise N(0, 4), and on the logistic regression of Heart with
-minibatches of a fifth of the data. Points: ESS per gradient with the persistent uniform, moved by δ at each decision,
-over that with a fresh uniform (Metropolis) at the same step size and the same decay of the momentum over a trajectory;
-both by the mean τ of the coordinates. Where τ is longer than a fifth of the chains it is not known, and the point
-missing. At paper scale 30 chains of each setting on the pairs, from exact draws, 3,000 trajectories each (6,000 with
-one step and noise), and 15 on Heart, from 30 epochs of SGD, 7,000 after 1,000 left out (four steps: 4,000 after 500);
-quick scale 10 of 700 after 200. τ, mostly 50 to 500 trajectories, is in the table, with the acceptance and with the
-clustering: the variance of the number of rejections in 20 successive decisions, over that of independent ones. Errors
-are the jackknife's over ten groups of chains. The best settings of both rules are compared below: that is the fair
-comparison at equal gradients, but both were chosen from the numbers that are compared, the persistent one from three
-times as many settings. What runs is exact by the certificate's rows ggmc persistent uniform and amagold persistent
-uniform, and, with kept momentum, by `python -m sgmcmc.certify --word ABOBA --output results/words/ABOBA` ([its
-rows](words/ABOBA/certificate.md)). Not shown: other targets and levels of noise, and whether fresh momentum or longer
-trajectories would be better still.
+dimensions) with exact gradients and with gradient noise N(0, 4), and on the logistic regression of Heart (standardised
+columns, prior N(0, 100 I), unit masses) with minibatches of a fifth of the data. Over δ, by which the persistent
+uniform moves at each decision: effective draws a thousand gradients (U at the end of a trajectory is not counted, which
+favours short ones) of what is slower, the coordinates (by the mean of their τ) or U, at the best of five step sizes; a
+colour is what is left of the momentum over a trajectory. Dotted: with a fresh uniform (Metropolis), at its own best
+step size. Grey: AMAGOLD as published, with fresh momentum and a fresh uniform, at its best of five step sizes, two
+frictions and 4, 16 or 64 steps. Both quantities are asked for because means of coordinates alone flatter nearly
+deterministic trajectories: after half a period a chain on a Gaussian is at the mirror image of its start, so that
+errors cancel from draw to draw, while U stays as it was. Where τ of either is longer than a fifth of the chains it is
+not known, and the point missing. At paper scale 20 chains of each setting on the pairs (30 with fresh momentum), from
+exact draws, 3,000 trajectories each (6,000 with one step and noise, 1,500 and 800 with 16 and 64), and 12 on Heart
+(18), from 30 epochs of SGD, 5,000 after 1,000 left out (four steps 3,500 after 500, 16 and 64 1,500 and 800); quick
+scale 6 (9) of 500 after 100 (64 steps 150). τ is in the table, with the acceptance and with the clustering: the
+variance of the number of rejections in 20 successive decisions, over that of independent ones. Errors are the
+jackknife's over ten groups of chains. Best settings are chosen from the numbers that are compared, the persistent ones
+from five times as many. Where a best one is at an edge of its grid it says so, and where the fresh uniform's is,
+nothing is decided: a wider grid could raise it. What runs is exact by the certificate's rows ggmc persistent uniform
+and amagold persistent uniform, and, with kept momentum, by `python -m sgmcmc.certify --word ABOBA --output
+results/words/ABOBA` ([its rows](words/ABOBA/certificate.md)). Not shown: other targets and levels of noise, longer
+trajectories with kept momentum.
 """
-CASES = (
-    ("gaussian_pairs", 0.0, "OBABO", 1, "GGMC, 1 step, exact gradients"),
-    ("gaussian_pairs", 2.0, "OBABO", 1, "GGMC, 1 step"),
-    ("gaussian_pairs", 2.0, "ABOBA", 1, "AMAGOLD, 1 step"),
-    ("gaussian_pairs", 2.0, "OBABO", 4, "GGMC, 4 steps"),
-    ("gaussian_pairs", 2.0, "ABOBA", 4, "AMAGOLD, 4 steps"),
-    ("heart", None, "OBABO", 1, "Heart: GGMC, 1 step"),
-    ("heart", None, "ABOBA", 1, "Heart: AMAGOLD, 1 step"),
-    ("heart", None, "OBABO", 4, "Heart: GGMC, 4 steps"),
-)
+TITLE = "Under noisy gradients, too, Neal's persistent uniform makes chains with kept momentum faster"
+PAIRS, HEART = ("gaussian_pairs", 2.0), ("heart", None)
+CASES = {
+    ("gaussian_pairs", 0.0, "OBABO", 1): "GGMC, 1 step, exact gradients",
+    (*PAIRS, "OBABO", 1): "GGMC, 1 step",
+    (*PAIRS, "ABOBA", 1): "AMAGOLD, 1 step",
+    (*PAIRS, "OBABO", 4): "GGMC, 4 steps",
+    (*PAIRS, "ABOBA", 4): "AMAGOLD, 4 steps",
+    (*HEART, "OBABO", 1): "Heart: GGMC, 1 step",
+    (*HEART, "ABOBA", 1): "Heart: AMAGOLD, 1 step",
+    (*HEART, "OBABO", 4): "Heart: GGMC, 4 steps",
+}
 COLOURS = (GREEN, BLUE, ORANGE)  # of the momentum decays, from the smallest
-DELTAS = (0.01, 0.03, 0.1)
-LIMIT = student.isf(0.005, 9)  # errors apart: by chance in one of a hundred, of ten groups of chains
-MARKERS = ("o", "s", "^")  # of the step sizes, from the smallest
+GROUPS = 10  # of chains, that errors of ESS are taken from
+MEASURES = {"ess": "coordinates", "ess_U": "U"}
 
 
-def of_case(table: pd.DataFrame, target: str, noise: float | None, word: str, steps: int) -> pd.DataFrame:
-    """The finished rows of a case; those with a persistent uniform have beside them the ESS, its error and the
-    clustering of the fresh one at the same step size and decay (``…_fresh``), and the gain with its error."""
-    part = table[(table.target == target) & (table.word == word) & (table.steps == steps) & (table.status == "done")]
-    if noise is not None:
-        part = part[part.noise == noise]
-    part = part.assign(decay=part.decay.round(2))
-    fresh = part[part.delta.isna()]
-    columns = ["step_size", "decay", "accepted", "accepted_error", "clustering", "ess", "ess_error"]
-    rows = part[part.delta.notna()].merge(fresh[columns], on=["step_size", "decay"], suffixes=("", "_fresh"))
-    gain = rows.ess / rows.ess_fresh
-    error = gain * np.hypot(rows.ess_error / rows.ess, rows.ess_error_fresh / rows.ess_fresh)
-    return rows.assign(gain=gain, gain_error=error)
+def prepared(table: pd.DataFrame) -> pd.DataFrame:
+    """The finished rows, with the ESS of the slower of coordinates and U, and its error."""
+    done = table[table.status == "done"]
+    if "refresh" not in done:  # a table of before, of kept momentum and coordinates alone
+        done = done.assign(refresh="keep", ess_U=np.inf, ess_U_error=0.0)
+    known = done[["ess_error", "ess_U_error"]].notna().all(axis=1)
+    energy = done.ess_U < done.ess
+    slower, error = done.ess.where(~energy, done.ess_U), done.ess_error.where(~energy, done.ess_U_error)
+    return done.assign(slower=slower.where(known), slower_error=error.where(known), decay=done.decay.round(3))
 
 
-def best(table: pd.DataFrame, case: tuple) -> tuple | None:
-    """(row of the best persistent, row of the best fresh) of a case, over step sizes, decays and δ, of those with an
-    error."""
-    rows = of_case(table, *case[:4])
-    ours, others = rows[rows.ess_error.notna()], rows[rows.ess_error_fresh.notna()]
-    if ours.empty or others.empty:
-        return None
-    return ours.loc[ours.ess.idxmax()], others.loc[others.ess_fresh.idxmax()]
+def of_case(table: pd.DataFrame, case: tuple, refresh: str = "keep") -> pd.DataFrame:
+    """The rows of a case; with fresh momentum, those of all its lengths."""
+    target, noise, word, steps = case
+    part = table[(table.target == target) & (table.word == word) & (table.refresh == refresh)]
+    part = part if noise is None else part[part.noise == noise]
+    return part[part.steps == steps] if refresh == "keep" else part
+
+
+def paired(rows: pd.DataFrame) -> pd.DataFrame:
+    """Those with a persistent uniform, beside the fresh one at the same length, step size and decay (``…_fresh``)."""
+    fresh, setting = rows[rows.delta.isna()], ["steps", "step_size", "decay"]
+    columns = [name for name in rows if name.startswith(("accepted", "clustering", "slower", "chains"))]
+    return rows[rows.delta.notna()].merge(fresh[setting + columns], on=setting, suffixes=("", "_fresh"))
+
+
+def best(rows: pd.DataFrame, measure: str) -> pd.Series | None:
+    """The row of the largest ESS of those whose error is known."""
+    known = rows[rows[f"{measure}_error"].notna()]
+    return known.loc[known[measure].idxmax()] if len(known) else None
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A panel a case: the gain over δ, a line a decay and step size."""
-    figure, panels = pyplot.subplots(2, 4, figsize=(12, 5.6), layout="constrained", sharey=True, sharex=True)
-    for case, panel in zip(CASES, panels.flat, strict=True):
-        rows = of_case(table, *case[:4])
-        decays, sizes = sorted(rows.decay.unique()), sorted(rows.step_size.unique())
-        for colour, decay in zip(COLOURS, decays, strict=False):
-            for marker, size in zip(MARKERS, sizes, strict=False):
-                own = rows[(rows.decay == decay) & (rows.step_size == size)].sort_values("delta")
-                panel.errorbar(own.delta, own.gain, own.gain_error, color=colour, marker=marker, ms=4, lw=1)
-        rates = 1 - rows.groupby("step_size").accepted_fresh.mean()
-        signs = "  ".join(f"{sign} {rate:.0%}" for sign, rate in zip("●■▲", rates, strict=False))
-        panel.text(0.97, 0.94, f"rejected: {signs}", fontsize=8, color=GREY, ha="right", transform=panel.transAxes)
-        panel.axhline(1, color=GREY, lw=0.8, ls=":")
-        if rows.gain.notna().any():
-            panel.set_xscale("log")
-            panel.set_xticks(DELTAS, [f"{delta:g}" for delta in DELTAS])
+    """A panel a case: ESS at the best step size over δ, a line a decay; beside it that of a fresh uniform."""
+    table = prepared(table)
+    figure, panels = pyplot.subplots(2, 4, figsize=(12, 5.6), layout="constrained", sharey=True)
+    for (case, title), panel in zip(CASES.items(), panels.flat, strict=True):
+        rows = of_case(table, case)
+        for colour, decay in zip(COLOURS, sorted(rows.decay.unique()), strict=False):
+            part = rows[rows.decay == decay]
+            own = [best(some, "slower") for _, some in part.groupby("delta")]
+            own = pd.DataFrame([row for row in own if row is not None], columns=rows.columns)
+            panel.errorbar(own.delta, own.slower, own.slower_error, color=colour, marker="o", ms=4, lw=1.2)
+            panel.plot([], [], color=colour, label=f"decay {decay:g}")
+            fresh = best(part[part.delta.isna()], "slower")
+            if fresh is not None:
+                panel.axhline(fresh.slower, color=colour, lw=1.2, ls=":")
+        published = of_case(table, case, "full")
+        published = best(published[published.delta.isna()], "slower")
+        if published is not None:
+            panel.axhline(published.slower, color=GREY, lw=1.2, ls="--")
+        deltas = sorted(rows.delta.dropna().unique())
+        if len(deltas):
+            panel.set(xscale="log", xlim=(deltas[0] / 1.2, deltas[-1] * 1.2))
+            panel.set_xticks(deltas, [f"{delta:g}".lstrip("0") for delta in deltas])
             panel.minorticks_off()
-        panel.set_title(case[4], fontsize=9)
-        for colour, decay, place in zip(COLOURS, decays, (0.86, 0.79, 0.72), strict=False):
-            panel.text(0.97, place, f"decay {decay:g}", color=colour, fontsize=8, ha="right", transform=panel.transAxes)
+            panel.legend(frameon=False, fontsize=7, loc="upper right")
+        panel.set_title(title, fontsize=9)
         clean(panel)
+    if table.slower.notna().any():
+        panels[0, 0].set_yscale("log")
+        panels[0, 0].set_yticks((1, 2, 5, 10, 20), ("1", "2", "5", "10", "20"))
+        panels[0, 0].yaxis.set_minor_formatter("")
     for panel in panels[1]:
         panel.set_xlabel("δ")
     for panel in panels[:, 0]:
-        panel.set_ylabel("ESS, persistent / fresh")
+        panel.set_ylabel("ESS / 1,000 gradients,\nslower of coordinates and U")
     figure.suptitle(TITLE, fontsize=11)
     return figure
 
 
 def compare(table: pd.DataFrame):
-    """Case by case: the rate stays, rejections cluster, and what that is worth at its best."""
-    for case in CASES:
-        rows = of_case(table, *case[:4])
-        name = case[4]
-        if rows.empty:
-            yield name, "", "", "not comparable: no run"
-            continue
-        errors = np.hypot(rows.accepted_error, rows.accepted_error_fresh)
-        away = ((rows.accepted - rows.accepted_fresh) / errors).abs().max()
-        limit = student.isf(0.005 / len(rows), rows.chains.min() - 1)
-        here = f"largest of {len(rows)} differences {away:.1f} errors (above {limit:.1f} by chance once in a hundred)"
-        yield f"{name}: acceptance", "that of a fresh uniform", here, "agrees" if away < limit else "differs"
-        tight = rows[rows.delta == rows.delta.min()]
-        here = f"{tight.clustering.min():.1f} to {tight.clustering.max():.1f} at δ = {rows.delta.min():g} "
-        here += f"(fresh: {tight.clustering_fresh.min():.1f} to {tight.clustering_fresh.max():.1f})"
-        sure = (tight.clustering > tight.clustering_fresh).all()
-        yield f"{name}: clustering", "more", here, "agrees" if sure else "differs"
-        pair = best(table, case)
-        if pair is None:
-            yield f"{name}: best ESS", "more (Neal, exact gradients)", "τ not known", "not comparable: too few draws"
-            continue
-        one, other = pair
-        here = f"{one.ess:.3g} ± {one.ess_error:.1g} (δ = {one.delta:g}, h = {one.step_size:g}, decay {one.decay:g}), "
-        here += f"fresh {other.ess_fresh:.3g} ± {other.ess_error_fresh:.1g} "
-        here += f"(h = {other.step_size:g}, decay {other.decay:g})"
-        apart = (one.ess - other.ess_fresh) / np.hypot(one.ess_error, other.ess_error_fresh)
-        ratio = one.ess / other.ess_fresh
-        verdict = (
-            f"agrees: {ratio:.1f} times" if apart > LIMIT else "differs: less" if apart < -LIMIT else "not resolved"
-        )
-        yield f"{name}: best ESS, step, decay and δ chosen", "more (Neal, exact gradients)", here, verdict
+    """The rate stays, rejections cluster; case by case what that is worth at its best; where; beside fresh momentum."""
+    table = prepared(table)
+    cases = {title: of_case(table, case) for case, title in CASES.items()}
+    pairs = pd.concat([paired(rows).assign(case=title) for title, rows in cases.items()], ignore_index=True)
+    if pairs.empty:
+        yield "persistent and fresh uniforms", "", "", "not comparable: no run"
+        return
+    away, probability = differences(pairs, "accepted", pairs.chains, pairs.chains_fresh)
+    here = f"largest of {len(pairs)} differences in {pairs.case.nunique()} cases {away.abs().max():.1f} errors, "
+    here += f"p = {probability:.2g} by Welch's t and Bonferroni over all"
+    yield "acceptance", "that of a fresh uniform", here, "agrees" if probability > 0.01 else "differs"
+    yield clusters(pairs)
+    for title, rows in cases.items():
+        yield worth(title, rows)
+    yield from where(pairs)
+    for target, name in ((PAIRS, "pairs with noise"), (HEART, "Heart")):
+        yield from published(name, table, target)
 
 
-TITLE = "Under noisy gradients, too, Neal's persistent uniform makes chains with kept momentum faster"
+def differences(rows: pd.DataFrame, column: str, chains, others) -> tuple[pd.Series, float]:
+    """Of numbers and a fresh uniform's, the differences in standard errors, and how probable the largest is by chance:
+    Welch's t of so many chains each, and Bonferroni."""
+    one, other = rows[f"{column}_error"] ** 2, rows[f"{column}_error_fresh"] ** 2
+    away = (rows[column] - rows[f"{column}_fresh"]) / (one + other) ** 0.5
+    freedom = (one + other) ** 2 / (one**2 / (chains - 1) + other**2 / (others - 1))
+    return away, chance(away, freedom + 1)
+
+
+def clusters(pairs: pd.DataFrame) -> tuple:
+    """Whether rejections cluster more at the least δ, in every setting."""
+    what, expected = "clustering of rejections", "more than with a fresh uniform"
+    tight = pairs[(pairs.delta == pairs.delta.min()) & pairs.clustering.notna() & pairs.clustering_fresh.notna()]
+    groups = tight.chains.clip(upper=GROUPS)
+    away, _ = differences(tight, "clustering", groups, groups)
+    if away.isna().all():
+        return what, expected, "no rejections, or chains too few", "not comparable: too few draws"
+    least, most, fresh = away.idxmin(), limit(len(tight), groups.min()), tight.clustering_fresh
+    here = f"{tight.clustering.min():.1f} to {tight.clustering.max():.1f} at δ = {tight.delta[least]:g}, fresh "
+    here += f"{fresh.min():.1f} to {fresh.max():.1f}; the least sure of {len(tight)} differences is "
+    here += f"{tight.clustering[least] - fresh[least]:.2f}, {away[least]:.1f} errors ({most:.1f} by chance in one of a "
+    here += "hundred tables)"
+    verdict = "agrees" if away[least] > most else "differs" if away[least] < -most else "not resolved"
+    return what, expected, here, verdict
+
+
+def worth(title: str, rows: pd.DataFrame) -> tuple:
+    """The best settings of a persistent and of a fresh uniform, by the slower of coordinates and U."""
+    what, expected = f"{title}: best ESS of the slower of coordinates and U", "more (Neal, exact gradients)"
+    kinds = {"persistent": rows[rows.delta.notna()], "fresh": rows[rows.delta.isna()]}
+    ours, others = (best(some, "slower") for some in kinds.values())
+    if ours is None or others is None:
+        return what, expected, "τ not known", "not comparable: too few draws"
+    here = f"{of_setting(ours, kinds['persistent'])}, fresh {of_setting(others, kinds['fresh'])}"
+    for measure, name in MEASURES.items():
+        one, other = (best(some, measure) for some in kinds.values())
+        if np.isfinite(one[measure]):
+            here += f"; {name} alone {one[measure] / other[measure]:.1f} times"
+    return what, expected, here, more(ours, others, edges(others, kinds["fresh"]))
+
+
+def more(ours: pd.Series, others: pd.Series, edge: str = "") -> str:
+    """The verdict on the slower ESS of one setting over that of another, whose grid could be wider at an ``edge``."""
+    squares = np.array([ours.slower_error, others.slower_error]) ** 2
+    away, freedom = (ours.slower - others.slower) / squares.sum() ** 0.5, squares.sum() ** 2 / (squares**2).sum()
+    groups, ratio = min(GROUPS, ours.chains, others.chains), ours.slower / others.slower
+    most = limit(1, 1 + freedom * (groups - 1))
+    if away > most and edge:
+        return f"not decided: {ratio:.1f} times, but the other's best is at the edge of its grid, {edge}"
+    return f"agrees: {ratio:.1f} times" if away > most else "differs: less" if away < -most else "not resolved"
+
+
+def edges(row: pd.Series, rows: pd.DataFrame) -> str:
+    """At which edges of its grid a setting is, in words."""
+    names = {"delta": "δ", "step_size": "h", "steps": "L"}
+    if row.refresh == "keep":  # of fresh momentum the friction hardly matters
+        names["decay"] = "decay"
+    values = {column: sorted(rows[column].dropna().unique()) for column in names}
+    ends = [column for column, some in values.items() if len(some) > 1 and row[column] in (some[0], some[-1])]
+    return ", ".join(f"{names[column]} = {row[column]:g}" for column in ends)
+
+
+def of_setting(row: pd.Series, rows: pd.DataFrame) -> str:
+    """A best ESS with its error, where it is, and whether that is at an edge of the grid ``rows``."""
+    where = [f"δ = {row.delta:g}"] if pd.notna(row.delta) else []
+    where += [f"L = {row.steps:g}"] if rows.steps.nunique() > 1 else []
+    where += [f"h = {row.step_size:g}", f"decay {row.decay:g}"]
+    edge = edges(row, rows)
+    return f"{row.slower:.3g} ± {row.slower_error:.1g} ({', '.join(where)}{'; edge: ' + edge if edge else ''})"
+
+
+def where(pairs: pd.DataFrame):
+    """The gain over a fresh uniform at the same step size and decay: its geometric mean over settings, by what."""
+    gain = np.log(pairs.slower / pairs.slower_fresh)
+    lengths = pairs.groupby("case").decay.rank(method="dense")
+    kinds = pairs.target.map({"heart": "Heart"}).fillna("pairs with noise").where(pairs.noise != 0, "exact gradients")
+    names = {1: "smallest", 2: "middle", 3: "largest"}
+    for what, key in (("δ", pairs.delta.map("{:g}".format)), ("decay", lengths.map(names)), ("target", kinds)):
+        texts = [
+            f"{name} {np.exp(some.mean()):.2f}" for name, some in gain.groupby(key, sort=False) if some.notna().any()
+        ]
+        here = ", ".join(texts) or "τ not known"
+        yield f"gain at the same step size and decay, by {what}", "not known", here, "not claimed"
+
+
+def published(name: str, table: pd.DataFrame, target: tuple):
+    """AMAGOLD with fresh momentum, as published, against kept momentum and a persistent uniform."""
+    full = of_case(table, (*target, "ABOBA", 0), "full")
+    kept = [of_case(table, case) for case in CASES if case[:3] == (*target, "ABOBA")]
+    kept = pd.concat([rows[rows.delta.notna()] for rows in kept])
+    fresh = full[full.delta.isna()]
+    ours, others, what = best(kept, "slower"), best(fresh, "slower"), f"AMAGOLD on {name}"
+    if ours is None or others is None:
+        yield f"{what}: as published", "slower", "τ not known", "not comparable: no run, or too few draws"
+        return
+    here = f"{of_setting(ours, kept)}, as published {of_setting(others, fresh)}"
+    over = "kept momentum and a persistent uniform over fresh momentum and a fresh uniform"
+    yield f"{what}: {over}", "more", here, more(ours, others, edges(others, fresh))
+    gain = np.log(paired(full).eval("slower / slower_fresh")).dropna()
+    if len(gain):
+        mean, low, high = np.exp([gain.mean(), gain.min(), gain.max()])
+        here = f"{mean:.2f} times in the geometric mean of {len(gain)} settings, {low:.2f} to {high:.2f}"
+        yield f"{what}: a persistent uniform with fresh momentum", "no gain", here, "not claimed"

@@ -4,60 +4,90 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from scipy.stats import t as student
 from style import BLUE, GREEN, GREY, RED, clean
+from verdicts import limit
 
 SOURCE = "How much slower is AMAGOLD than L2MC?"
+TITLE = "On smooth functions, noise slows AMAGOLD far less than Theorem 2 allows"
 CAPTION = """
-AMAGOLD's Theorem 2 bounds what gradient noise of standard deviation V takes from the spectral gap γ (what a step of a
-trajectory takes off the slowest function's correlation): γ/γ̄ ≥ exp(−a − 2√a), a = ε T V²/(4 σ² β), against L2MC with
-full gradients, each with the theorem's parameters (σ = 1 and β = .25 for L2MC). Measured here on two targets in one
-dimension, at four step sizes and four V: the least Rayleigh quotient, in a span of 24 smooth functions, of the
-Dirichlet form of one trajectory from exact draws, its acceptance probability in it; bars are one standard error, the
-jackknife's of the ratio: both samplers have the same draws and random numbers. All are within the theorem's condition,
-ε V² ≤ 4 σ² β. One dimension says nothing about many. The bound at other settings: `python scripts/theorem2.py --help`.
+AMAGOLD's Theorem 2 bounds what gradient noise of standard deviation V takes from the spectral gap γ (of all functions
+of θ, what a whole trajectory takes off the correlation of the slowest): γ/γ̄ ≥ exp(−a − 2√a), a = ε T V²/(4 σ² β),
+against L2MC with full gradients, each with the theorem's parameters (σ = 1 and β = .25 for L2MC; AMAGOLD's mass is a
+little smaller). No gap of all functions is measured here: the slowest is sought among the combinations of 24 smooth
+functions. That is an upper bound of γ, and alone no test of a ratio. But the paper proves more: its transition density
+is at least the bound times L2MC's, so that the Dirichlet form E(f, f) of every f is, and with it the slowest in any set
+of functions. Filled: the slowest combination's relaxation over that of L2MC's slowest. Crosses: the least ratio of
+E(f, f) of all combinations, what is left of the one that noise costs most. In one dimension, at four step sizes and
+four V, on the double well and the unsymmetric well, whose U grows as θ⁴, and on U = 16 √(1 + θ²/16), log-concave, with
+curvature at most 1 and slope below 4. Only of this last one is the gap of all functions above 0. On the others, as on
+a Gaussian, a trajectory that begins with a drift is rejected ever more surely the farther out it starts, for L2MC and
+AMAGOLD alike, and about their gaps the theorem says 0 ≥ 0. The functions are cos(kπF(θ)), F the distribution function
+of exp(−U/3); one trajectory from exact draws, with its acceptance probability. Bars are one standard error, the
+jackknife's over ten parts of the draws: both samplers have the same draws and random numbers. All are within the
+theorem's condition, ε V² ≤ 4 σ² β. One dimension says nothing about many. The bound at other settings:
+`python scripts/theorem2.py --help`.
 """
 LOOK = {1: (BLUE, "o"), 3: (GREEN, "s"), 10: (RED, "^")}
-TITLES = {"double_well": "double well", "quartic": "one well, unsymmetric"}
+TITLES = {"double_well": "double well", "quartic": "one well, unsymmetric", "Hyperbola": "log-concave, slope below 4"}
+MEASURED = (("least", "what is left of E(f, f), at the least over smooth f"), ("ratio", "γ/γ̄ of smooth functions"))
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """γ/γ̄ over a, a panel a target, a colour a length of trajectory."""
-    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
-    for panel, (target, part) in zip(panels, table.groupby("target"), strict=False):
+    """What is left over a, a panel a target, a colour a length of trajectory."""
+    targets = [target for target in TITLES if target in set(table.target)]
+    figure, panels = pyplot.subplots(
+        1, len(targets), figsize=(4.2 * len(targets), 3.8), sharey=True, layout="constrained", squeeze=False
+    )
+    for target, panel in zip(targets, panels[0], strict=True):
+        part = table[table.target == target]
         line = np.geomspace(table.a.min(), table.a.max(), 100)
         panel.plot(line, np.exp(-line - 2 * np.sqrt(line)), color=GREY, lw=1.2)
         panel.text(0.05, 0.07, "bound of Theorem 2", color=GREY, fontsize=9, transform=panel.transAxes)
         for steps, (colour, marker) in LOOK.items():
             mine = part[part.steps == steps]
-            panel.errorbar(
-                mine.a, mine.ratio, mine.ratio_error, color=colour, marker=marker, ls="none", ms=5, label=f"T = {steps}"
-            )
+            style = {"color": colour, "ls": "none"}
+            panel.errorbar(mine.a, mine.ratio, mine.ratio_error, marker=marker, ms=4, label=f"T = {steps}", **style)
+            if "least" in mine:
+                panel.errorbar(mine.a, mine.least, mine.least_error, marker="x", ms=4, lw=0.8, **style)
         panel.set_xscale("log")
         panel.set_title(TITLES[target], fontsize=10)
         panel.set_xlabel("a = ε T V² / (4 σ² β)")
         panel.set_ylim(0, 1.3)
-    panels[0].set_ylabel("γ of AMAGOLD / γ of L2MC")
-    panels[1].legend(frameon=False, fontsize=9)
-    clean(*panels)
-    figure.suptitle("Noise costs AMAGOLD's spectral gap far less than Theorem 2 allows", fontsize=11)
+    panels[0, 0].set_ylabel("AMAGOLD / L2MC")
+    panels[0, -1].legend(frameon=False, fontsize=9)
+    clean(*panels.flat)
+    figure.suptitle(TITLE, fontsize=11)
     return figure
 
 
 def compare(table: pd.DataFrame):
-    """The bound at every setting, and how far from it the gaps stay."""
+    """The bound at every setting, and how far from it smooth functions stay."""
     valid = table[table.valid.eq(True)]
+    for column, what in MEASURED:
+        if valid.empty or column not in valid:
+            yield what, "at least the bound (proved)", "", "not comparable: no run"
+            continue
+        errors, most = valid[f"{column}_error"], limit(len(valid), 10)  # of ten parts of the draws
+        near = (valid[column] / valid.bound).idxmin()
+        here = f"nearest: {valid[column][near]:.3f} ± {errors[near]:.3f} over a bound of {valid.bound[near]:.3f} (of "
+        here += f"{len(valid)} settings one is {most:.1f} errors below it by chance once in a hundred tables)"
+        below = valid[column] < valid.bound - most * errors
+        yield what, "at least the bound (proved)", here, "differs" if below.any() else "agrees"
     if valid.empty:
-        yield "γ/γ̄ at least the bound", "proved", "", "not comparable: no run"
         return
-    over = (valid.ratio - valid.bound) / valid.ratio_error
-    limit = student.isf(0.01 / len(valid), 9)  # by chance once in a hundred tables, of ten parts of the draws
-    worst = valid.loc[(valid.ratio / valid.bound).idxmin()]
-    here = f"nearest: {worst.ratio:.3f} ± {worst.ratio_error:.3f} over a bound of {worst.bound:.3f}"
-    yield "γ/γ̄ at least the bound", "proved", here, "agrees" if (over > -limit).all() else "differs"
-    loss = (1 - valid.ratio) / (1 - valid.bound)
-    here = f"median {100 * loss.median():.0f} % of the loss that the bound allows, at most {100 * loss.max():.0f} %"
-    yield "what is lost of the gap", "no numbers", here, "not claimed"
-    high = valid.loc[valid.a.idxmax()]
-    here = f"{high.ratio:.3f} ± {high.ratio_error:.3f} (bound {high.bound:.2e})"
-    yield f"γ/γ̄ at the largest a, {high.a:.2g}", "no numbers", here, "not claimed"
+    loss, faster = 100 * (1 - valid.ratio) / (1 - valid.bound), valid[valid.ratio > 1]
+    here = f"in the median {loss.median():.0f} % of the loss that the bound allows, from {loss.min():.0f} to "
+    here += f"{loss.max():.0f} %"
+    if len(faster):
+        lengths = ", ".join(f"{steps:g}" for steps in sorted(faster.steps.unique()))
+        here += f": in {len(faster)} of {len(valid)} settings (T = {lengths}) AMAGOLD, whose mass is smaller, is the "
+        here += f"faster, up to {faster.ratio.max():.3f} times"
+    yield "what smooth functions lose", "no numbers", here, "not claimed"
+    high = valid[valid.a == valid.a.max()]
+    here = ", ".join(f"{TITLES[row.target]} {row.ratio:.3f} ± {row.ratio_error:.3f}" for row in high.itertuples())
+    what = f"γ/γ̄ of smooth functions at the largest a, {high.a.iloc[0]:.2g}"
+    yield what, "no numbers", f"{here} (bound {high.bound.iloc[0]:.2e})", "not claimed"
+    if "half" in valid:
+        falls = 100 * (1 - 1 / valid.groupby("target").half.max())
+        here = ", ".join(f"{TITLES[target]} {fall:.1f} %" for target, fall in falls.items())
+        yield "by how much γ̄ falls from 12 functions to 24, at most", "little", here, "not claimed"

@@ -4,31 +4,44 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import chance
+from verdicts import CHANCE, chance, limit, mark_diverged
 
 SOURCE = "Which word, with noisy gradients?"
 CAPTION = """
-Words of drifts, kicks and refreshments at 11 gradients a trajectory, friction 1, mass 1, T = 1. Gradient noise N(0, 1)
-on the toys, minibatches of a fifth of the data on Heart. Top: uncorrected draws, by how much their mean U is too large,
-2(E U − its exact or, of a regression, the reference's value)/dim, in units of T, over what a correction rejects at the
-same step size; points within three errors of zero are left out. Dashed, of the double well: the same with exact
-gradients, over the rejections that noise would cause. Bottom: corrected chains, ESS of the slowest coordinate per 1,000
-gradients over the mean step a gradient; U, of a regression worth five minibatch gradients and of a toy one, is counted
-where the price of the correction is judged, and left out elsewhere. OVRVO, on the double well alone, is OBABO with A
-and B scaled by b, so at friction γ it is OBABO at bh and γ/b, and lies under it. Momentum is kept from trajectory to
-trajectory, but for what the O's forget, or drawn afresh (BAB, which has no O, and OBABO a second time). On the toys,
-whose trajectories go for times up to 4, BAB remembers longest; on Heart, where they go for less than .1, the words
-that keep their momentum do: that is where noise heats most, and where corrected chains are fastest but for the double
-well, whose barrier decides. Toys: six step sizes in one tensor, 200 chains of each at paper scale (quick 40) from
-exact draws, 200 trajectories left out (50), 1,000 draws each (200). Heart: five step sizes, 20 chains of 2,000 draws
-(quick 8 of 500) after 500 (300) from standard normals; the reference is HMC with full gradients, 60 chains of 3,000
-(quick 40 of 500). τ and chain lengths are in the table: corrected chains are from five τ, below which it is not given,
-to some hundreds long, enough for τ from all of them together, not for one chain's mean. The largest steps are the
-grid's edge: ESS may rise beyond. Errors are over chains (of ESS the jackknife's over ten groups). Every corrected
-chain is exact: the certificate has rows of ggmc, ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and
-of ggmc with full refresh; `python -m sgmcmc.certify --word BABOBAB --output results/words/BABOBAB` made [that
-word's](words/BABOBAB/certificate.md). One friction and one length of trajectory: this does not show how the words
+Words of drifts, kicks and refreshments at 11 gradients a trajectory, mass 1, T = 1. The banana and the mixture are
+AMAGOLD's Dist1 and Dist2; on the toys gradient noise is N(0, 1). Heart is a logistic regression on standardised columns
+and an intercept, prior N(0, 100 I), with minibatches of a fifth of the data. Momentum is kept from trajectory to
+trajectory, but for what the O's forget, or drawn afresh (BAB, which has no O and so no friction, and OBABO a second
+time).
+
+Top: uncorrected draws at friction γ = 1, by how much their mean U is too large, 2(E U − its exact or, of a regression,
+the reference's value)/dim, in units of T, over what a correction rejects at the same step size; left out are points
+within three errors of zero and, of a regression, of chains too short for τ. Dashed, of the double well: the same with
+exact gradients, over the rejections that noise would cause. Crosses: some chains diverged, and the point is of the
+others; at the top: none is left, or their excess is above 4. Middle: corrected chains, ESS of the slowest coordinate
+per 1,000 gradients over the mean step a gradient; full markers friction 1 or none, open ones other frictions. Bottom:
+uncorrected chains, ESS over that excess, points with diverged chains left out; black, the best corrected ESS, of which
+U, worth five minibatch gradients of a regression and one gradient of a toy, is paid. The question is where a coloured
+line crosses it: left of that a correction gains, right of that it costs. The comparison reads each line at four
+tolerances (dotted), linearly between its points and down to nothing at no excess.
+
+Friction 1 is not tuned: noise heats a chain by h/(2γ) to leading order, so that more friction lets the uncorrected ones
+take larger steps for the same bias, while acceptance depends on it little. Some words are at a larger friction, too (4;
+on Heart 10), OBABO on the toys at .25. OVRVO, on the double well alone, is OBABO with A and B scaled by b, so at
+friction γ it is OBABO at bh and γ/b, and lies under it.
+
+Toys: eight step sizes in one tensor, 200 chains of each at paper scale (quick 40) from exact draws, 200 trajectories
+left out (50), 1,000 draws each (200). Heart: seven step sizes, 20 chains of 2,000 draws (quick 8 of 500) after 1,000
+(800) from standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 56 of 500). Chains that
+diverged are in no number. τ and chain lengths are in the table: corrected chains are from five τ, below which it is not
+given, to some hundreds long, enough for τ from all of them together, not for one chain's mean. "Edge" marks what is
+best at the largest step of its grid at which no chain diverged: it may be better beyond, and no gain or cost is claimed
+that this could undo. Errors are over chains (of ESS the jackknife's over ten groups). Every corrected chain is exact:
+the certificate has rows of ggmc, ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and of ggmc with
+full refresh; `python -m sgmcmc.certify --word BABOBAB --output results/words/BABOBAB` made [that
+word's](words/BABOBAB/certificate.md). One length of trajectory, and few frictions: this does not show how the words
 compare at others, nor on networks.
 """
 TABLES = ("finding_words", "finding_words_logistic")
@@ -48,12 +61,17 @@ PANELS = (
     ("heart", "Heart"),
 )
 TOYS = ("double_well", "banana", "mixture")
+BASE = 1.0  # the friction at which every word with an O was run
+GROUPS = 10  # of chains, which errors of ESS are from
+TOP = 4.0  # excess of U, the largest that is shown
 
 
 def chosen(table: pd.DataFrame, target: str, acceptance: str, noise: float = 1.0) -> pd.DataFrame:
-    """The rows of a target's finished runs, corrected or not."""
+    """The rows of a target's finished runs, corrected or not; ``friction`` is 0 of a word without O."""
     part = table[(table.target == target) & (table.acceptance == acceptance) & (table.word != "reference")]
     part = part[part.status == "done"]
+    friction = part.friction if "friction" in part else BASE
+    part = part.assign(friction=np.where(part.word.str.contains("[OV]"), friction, 0.0))
     return part[part.noise == noise] if target in TOYS else part
 
 
@@ -62,9 +80,25 @@ def of_word(part: pd.DataFrame, key: tuple[str, str]) -> pd.DataFrame:
     return part[(part.word == key[0]) & (part.refresh == key[1])].sort_values("step_size")
 
 
+def curves(part: pd.DataFrame) -> list[tuple]:
+    """(word and refreshment, friction, its rows in the order of step sizes) of what ``chosen`` has."""
+    words = [(key, of_word(part, key)) for key in LOOK]
+    return [(key, friction, rows) for key, own in words for friction, rows in own.groupby("friction")]
+
+
+def usual(part: pd.DataFrame) -> pd.DataFrame:
+    """The rows at friction 1, and of the word without any."""
+    return part[part.friction.isin((0, BASE))]
+
+
+def known(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with an ESS and its error, none of whose chains diverged."""
+    return rows[rows.ess_error.notna() & ~(rows.frozen > 0)]
+
+
 def draw(toys: pd.DataFrame, *regressions: pd.DataFrame) -> Figure:
-    """A column a target: bias against rejections, efficiency over step sizes."""
-    figure, panels = pyplot.subplots(2, len(PANELS), figsize=(12, 5.8), layout="constrained")
+    """A column a target: bias against rejections, efficiency over step sizes, efficiency against bias."""
+    figure, panels = pyplot.subplots(3, len(PANELS), figsize=(12, 8.6), layout="constrained")
     columns(pd.concat([toys, *regressions]), PANELS, panels)
     panels[0, 0].text(0.95, 0.05, "dashed: exact gradients", transform=panels[0, 0].transAxes, fontsize=8, ha="right")
     figure.suptitle(TITLE, fontsize=11)
@@ -72,150 +106,320 @@ def draw(toys: pd.DataFrame, *regressions: pd.DataFrame) -> Figure:
 
 
 def columns(table: pd.DataFrame, targets, panels) -> None:
-    """Two panels a target, beneath each other."""
-    for (target, title), top, bottom in zip(targets, *panels, strict=True):
+    """Three panels a target, beneath each other."""
+    for (target, title), top, middle, bottom in zip(targets, *panels, strict=True):
         corrected, bare = chosen(table, target, "metropolis"), chosen(table, target, "monitor")
-        still = chosen(table, target, "monitor", 0.0) if target == "double_well" else None
-        for key, (colour, marker, line, name) in LOOK.items():
-            own = of_word(corrected, key)
-            if own.empty:
-                continue
-            options = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2}
-            for rows, style in ((of_word(bare, key), line), (None if still is None else of_word(still, key), "--")):
-                if rows is None or rows.empty:
-                    continue
-                pair = rows.merge(own[["step_size", "accepted"]], on="step_size", suffixes=("_bare", ""))
-                sure = pair.excess.abs() > 3 * pair.excess_error
-                pair = pair[sure]
-                quiet = options | ({"alpha": 0.6, "lw": 0.9} if style == "--" else {})
-                top.errorbar(1 - pair.accepted, pair.excess.abs(), pair.excess_error, ls=style, **quiet)
-            bottom.errorbar(own.time, own.ess, own.ess_error, ls=line, label=name, **options)
-        top.set(yscale="log", xlabel="rejected, when corrected", title=title, ylim=(0.01, 4))
+        stationary = bare[bare.tau.notna()] if target not in TOYS else bare
+        against_rejections(top, usual(corrected), usual(stationary), "-")
+        if target == "double_well":
+            against_rejections(top, usual(corrected), usual(chosen(table, target, "monitor", 0.0)), "--")
+        for panel, part, x in ((middle, corrected, "time"), (bottom, known(bare), "excess")):
+            for key, friction, rows in curves(part):
+                line(panel, rows, key, friction, x)
+        paid = known(price_paid(corrected, target))
+        if len(paid):
+            best = paid.loc[paid.ess.idxmax()]
+            bottom.axhline(best.ess, color="black", lw=1)
+            bottom.axhspan(best.ess - best.ess_error, best.ess + best.ess_error, color="black", alpha=0.15, lw=0)
+        for tolerance in TOLERATED:
+            bottom.axvline(tolerance, color="black", ls=":", lw=0.7)
+        top.set(yscale="log", xlabel="rejected, when corrected", title=title, ylim=(0.01, TOP))
         top.yaxis.set_major_formatter("{x:g}")
-        bottom.set(xlabel="mean step a gradient")
-        bottom.set_ylim(bottom=0)
-        clean(top, bottom)
+        middle.set(xlabel="mean step a gradient")
+        middle.set_ylim(bottom=0)
+        bottom.set(xlabel="|excess of U|", xlim=(0, 0.5))
+        if bottom.lines:
+            bottom.set_yscale("log")
+            bottom.yaxis.set_major_formatter("{x:g}")
+            bottom.yaxis.set_minor_formatter("")
+        others = sorted(set(corrected.friction) - {0, BASE})
+        handles = [Line2D([], [], color="black", ls=style(friction), label=f"γ = {friction:g}") for friction in others]
+        bottom.legend(handles=handles, frameon=False, fontsize=7, loc="lower right")
+        clean(top, middle, bottom)
     panels[0, 0].set_ylabel("uncorrected: |excess of U|")
     panels[1, 0].set_ylabel("corrected: ESS / 1,000 gradients")
-    panels[1, 0].legend(frameon=False, fontsize=7)
+    panels[2, 0].set_ylabel("uncorrected: ESS / 1,000 gradients")
+    handles = [
+        Line2D([], [], color=colour, marker=marker, ls=ls, ms=4, lw=1.2, label=name)
+        for key, (colour, marker, ls, name) in LOOK.items()
+        if len(of_word(table, key))
+    ]
+    panels[0, -1].legend(handles=handles, frameon=False, fontsize=7, loc="lower left")
+
+
+def against_rejections(panel, corrected: pd.DataFrame, bare: pd.DataFrame, exact: str) -> None:
+    """The excess of U over the share that a correction rejects at the same step size, a line a word."""
+    for key, (colour, marker, style_of, _) in LOOK.items():
+        own = of_word(corrected, key)[["step_size", "accepted"]]
+        rows = of_word(bare, key).drop(columns="accepted", errors="ignore").merge(own, on="step_size")
+        far = rows.excess.abs()
+        rows = rows.assign(rejected=1 - rows.accepted, far=far.where(far < TOP))
+        rows = rows[(far > 3 * rows.excess_error) | (rows.frozen > 0)]
+        options = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2, "ls": style_of}
+        if exact == "--":
+            options |= {"alpha": 0.6, "lw": 0.9, "ls": "--"}
+        panel.errorbar(rows.rejected, rows.far, rows.excess_error.where(rows.far.notna()), **options)
+        mark_diverged(panel, rows, "rejected", "far")
+
+
+def style(friction: float) -> str:
+    """How the line of a friction is drawn."""
+    return "-" if friction in (0, BASE) else "--" if friction > BASE else ":"
+
+
+def line(panel, rows: pd.DataFrame, key: tuple, friction: float, x: str) -> None:
+    """ESS of one word at one friction."""
+    colour, marker, usual_style, _ = LOOK[key]
+    same = friction in (0, BASE)
+    options = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2, "ls": usual_style if same else style(friction)}
+    options |= {} if same else {"mfc": "white", "lw": 0.9}
+    sideways = rows.excess_error if x == "excess" else None
+    panel.errorbar(rows[x].abs(), rows.ess, rows.ess_error, sideways, elinewidth=0.7, **options)
 
 
 def compare(toys: pd.DataFrame, *regressions: pd.DataFrame):
     """What theory says of the words' bias, of acceptance, and of the price of a correction."""
     table = pd.concat([toys, *regressions])
     yield no_bias(table)
+    yield diverged(table, name_of)
     yield from exact_and_noisy(toys)
     yield from of_targets(table, PANELS)
 
 
-def no_bias(table: pd.DataFrame) -> tuple:
-    """The mean U of all corrected settings against its exact value."""
-    corrected = table[(table.acceptance == "metropolis") & table.excess.notna() & (table.excess_error > 0)]
-    if corrected.empty:
-        return "corrected draws", "no bias, for any word", "", "not comparable: no run, or no reference"
-    of_reference = corrected.reindex(columns=["reference_error"]).fillna(0).reference_error
-    errors = np.hypot(corrected.excess_error, of_reference)
-    away = (corrected.excess / errors).abs()
-    probability = chance(away, corrected.chains)
-    here = (
-        f"largest |excess| {away.max():.1f} of its errors, {corrected.excess.abs().median():.2g} in the median, errors "
-    )
-    here += f"{errors.median():.2g}; of {len(away)} corrected settings the most unlikely has p = {probability:.2g}, by "
-    here += "Student's t and Bonferroni"
-    return "corrected draws", "no bias, for any word", here, "agrees" if probability > 0.01 else "differs"
+# What is 0 where draws are of the target, and what it is called. An excess may be of either sign, the squares of biases
+# are too large where there is one.
+MEASURES = (
+    ("excess", "the mean of U"),
+    ("bias", "the shares of the histogram's bins (toys)"),
+    ("mean_bias2", "the posterior mean (regressions)"),
+)
+
+
+def no_bias(table: pd.DataFrame, claim: str = "no bias, for any word") -> tuple:
+    """All that is known of the bias of all corrected settings. Toys begin at exact draws; of a regression chains too
+    short for τ may not have left their start."""
+    table = with_columns(table, "tau", "reference_error")
+    corrected = table[(table.acceptance == "metropolis") & (table.tau.notna() | table.target.isin(TOYS))]
+    away, texts = [], []
+    for column, name in MEASURES:
+        part = corrected[corrected[f"{column}_error"] > 0] if column in corrected else corrected[:0]
+        if part.empty:
+            continue
+        errors = part[f"{column}_error"]
+        if column == "excess":
+            errors = np.hypot(errors, part.reference_error.fillna(0))
+        each = part[column] / errors
+        each = each.abs() if column == "excess" else each.clip(lower=0)
+        away.append(pd.DataFrame({"away": each, "chains": part.chains}))
+        texts.append(f"{name} {each.max():.1f} ({len(part)})")
+    if not away:
+        return "corrected draws", claim, "", "not comparable: no run with a reference and a known τ"
+    away = pd.concat(away)
+    probability = chance(away.away, away.chains)
+    here = f"errors from exact, the farthest of so many settings: {', '.join(texts)}; the most unlikely has "
+    here += f"p = {probability:.2g}, by Student's t and Bonferroni over all {len(away)}"
+    return "corrected draws", claim, here, "agrees" if probability > CHANCE else "differs"
+
+
+def with_columns(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The table, with columns that it lacks empty."""
+    return table.reindex(columns=[*table.columns, *(column for column in columns if column not in table)])
+
+
+def name_of(row) -> str:
+    """A run's word and friction."""
+    friction = row.friction if "friction" in row and row.friction not in (0, BASE) else np.nan
+    name = LOOK[row.word, row.refresh][3] if (row.word, row.refresh) in LOOK else row.word
+    return name if np.isnan(friction) else f"{name}, γ = {friction:g}"
+
+
+def diverged(table: pd.DataFrame, name) -> tuple:
+    """How many settings lost chains, which are in no other number, and the first that did; ``name`` is that of a row's
+    run."""
+    what, claim = "chains that diverged (left out everywhere)", "of corrected ones none"
+    table = with_columns(table, "frozen", "chains", "time")
+    lost = table[(table.frozen > 0) | (table.status == "diverged")].sort_values("time")
+    here = []
+    for target, part in lost.groupby("target", sort=False):
+        first, number = part.iloc[0], ((table.target == target) & (table.acceptance == "monitor")).sum()
+        some = "all" if np.isnan(first.time) else f"{first.frozen:.0f} of {first.frozen + first.chains:.0f}"
+        whole = len(part) - (part.chains > 0).sum()
+        here.append(
+            f"{dict(PANELS).get(target, target)}: some in {len(part)} of {number} uncorrected settings (all chains in "
+            f"{whole}), at the smallest mean step {some} of {name(first)} at h = {first.step_size:g}"
+        )
+    share = (lost.frozen / (lost.frozen + lost.chains)).fillna(1).max()
+    verdict = "differs" if (lost.acceptance == "metropolis").any() else f"agrees: up to {share:.0%} of uncorrected ones"
+    return what, claim, "; ".join(here) or "none", verdict if here else "agrees"
 
 
 def of_targets(table: pd.DataFrame, targets):
-    """Acceptance, orders, memory and the price of a correction, target by target."""
+    """Acceptance, orders, friction and the price of a correction, target by target."""
     for target, title in targets:
         part = chosen(table, target, "metropolis")
         if part.empty:
             yield f"{title}: all", "", "", "not comparable: no run"
             continue
-        part = part.assign(step=part.groupby(["word", "refresh"]).cumcount())
-        spread = part.groupby("step").accepted.agg(lambda values: values.max() - values.min())
-        here = (
-            f"{part.accepted.max():.2f} to {part.accepted.min():.2f}; words at one step size within {spread.max():.2f}"
-        )
-        verdict = "agrees" if spread.max() < 0.1 else "differs"
-        yield f"{title}: acceptance", "the same for all words: noise dominates log MH", here, verdict
+        yield of_acceptance(title, usual(part))
         yield of_orders(title, part)
-        yield of_memory(title, part)
-        yield price(title, part, chosen(table, target, "monitor"), 1 if target in TOYS else 5)
+        yield of_friction(title, part)
+        yield price(title, price_paid(part, target), chosen(table, target, "monitor"))
+
+
+SPREAD = 0.1  # acceptance, within which words count as accepted alike
+
+
+def of_acceptance(title: str, part: pd.DataFrame) -> tuple:
+    """The largest difference of the words' acceptance at one step size, at friction 1 or none."""
+    part = part.assign(step=part.groupby(["word", "refresh"]).cumcount())
+    low, high = (part.loc[part.groupby("step").accepted.agg(way)].set_index("step") for way in ("idxmin", "idxmax"))
+    spread, errors = high.accepted - low.accepted, np.hypot(high.accepted_error, low.accepted_error)
+    at = spread.idxmax()
+    here = f"{part.accepted.max():.2f} to {part.accepted.min():.2f}; words at one step size within {spread[at]:.3f} "
+    here += f"± {errors[at]:.3f} ({high.word[at]} and {low.word[at]})"
+    claim = f"the same for all words, within {SPREAD:g}: noise dominates log MH"
+    return f"{title}: acceptance", claim, here, "agrees" if spread[at] < SPREAD else "differs"
+
+
+def warmer(temperature: float) -> float:
+    """The excess of U of the double well at a temperature, by quadrature: 2(its mean there − its mean at 1)."""
+    x = np.linspace(-8, 8, 4001)
+    potential = (x + 4) * (x + 1) * (x - 1) * (x - 3) / 14
+    means = [(weight * potential).sum() / weight.sum() for weight in np.exp(-potential / [[temperature], [1.0]])]
+    return 2 * (means[0] - means[1])
 
 
 def exact_and_noisy(toys: pd.DataFrame):
-    """On the double well at the largest step: BAOAB's small bias with exact gradients, and what noise adds."""
-    bare = {noise: chosen(toys, "double_well", "monitor", noise) for noise in (0.0, 1.0)}
+    """On the double well, at the largest step of which no chain diverged: BAOAB's small bias with exact gradients, and
+    what noise adds, the same for all words and as much as theory says to leading order."""
     keys = [key for key in LOOK if key[1] == "keep" and key[0] != "OVRVO"]
-    rows = {(key, noise): of_word(part, key) for key in keys for noise, part in bare.items()}
-    if any(part.empty or part.excess.isna().any() for part in rows.values()):
+    bare = {noise: usual(chosen(toys, "double_well", "monitor", noise)) for noise in (0.0, 1.0)}
+    rows = {(key[0], noise): of_word(part, key) for key in keys for noise, part in bare.items()}
+    whole = [(part.excess_error.notna() & ~(part.frozen > 0)).to_numpy() for part in rows.values()]
+    least = min(map(len, whole))
+    common = np.flatnonzero(np.all([each[:least] for each in whole], 0))
+    if not len(common):
         yield "double well, uncorrected", "", "", "not comparable: a run is missing or diverged"
         return
-    still = {key[0]: rows[key, 0.0].iloc[-1] for key in keys}
-    noisy = {key[0]: rows[key, 1.0].iloc[-1] for key in keys}
+    still, noisy = ({key[0]: rows[key[0], noise].iloc[common[-1]] for key in keys} for noise in (0.0, 1.0))
+    size, most = still["OBABO"].step_size, limit(len(keys), still["OBABO"].chains)
     others = min((row for word, row in still.items() if word != "BAOAB"), key=lambda row: abs(row.excess))
     least = still["BAOAB"]
     here = ", ".join(f"{word} {row.excess:.2f}" for word, row in still.items()) + f" ± {least.excess_error:.2f}"
     apart = (abs(others.excess) - abs(least.excess)) / np.hypot(others.excess_error, least.excess_error)
-    verdict = "agrees" if apart > 3 else "differs" if apart < -3 else "not resolved"
-    what = "double well, exact gradients, uncorrected, largest step: excess"
+    verdict = "agrees" if apart > most else "differs" if apart < -most else "not resolved"
+    what = f"double well, exact gradients, uncorrected, h = {size:g}: excess"
     yield what, "least for BAOAB (Leimkuhler and Matthews)", here, verdict
-    added = {word: (noisy[word].excess - still[word].excess) for word in still}
-    errors = {word: np.hypot(noisy[word].excess_error, still[word].excess_error) for word in still}
-    mean = np.average(list(added.values()), weights=[1 / error**2 for error in errors.values()])
-    away = max(abs(added[word] - mean) / errors[word] for word in added)
-    here = ", ".join(f"{word} {value:.2f}" for word, value in added.items()) + f" ± {errors['BAOAB']:.2f}"
-    verdict = "agrees" if away < 3.5 else f"differs by {away:.1f} errors"
-    yield "the same: what noise N(0, 1) adds", "the same for all words: a leading order h/(2γ) in T", here, verdict
+    added = pd.Series({word: noisy[word].excess - still[word].excess for word in still})
+    errors = pd.Series({word: np.hypot(noisy[word].excess_error, still[word].excess_error) for word in still})
+    here = ", ".join(f"{word} {value:.2f}" for word, value in added.items()) + f" ± {errors.max():.2f}"
+    mean = np.average(added, weights=1 / errors**2)
+    for claim, theory in (
+        ("the same for all words", mean),
+        (f"to leading order T = 1 + h/(2γ): {warmer(1 + size / 2 / BASE):.3f}", warmer(1 + size / 2 / BASE)),
+    ):
+        away = (added - theory) / errors
+        far = f"; farthest from it {away[away.abs().idxmax()]:+.1f} errors ({away.abs().idxmax()}, limit {most:.1f})"
+        verdict = "agrees" if away.abs().max() < most else f"differs by {(added - theory)[away.abs().idxmax()]:+.2f}"
+        yield f"the same, h = {size:g}: what noise N(0, 1) adds", claim, here + far, verdict
+
+
+def best(rows: pd.DataFrame):
+    """The row of the largest ESS, and the ESS in words, which say so where it is at the largest step of the grid."""
+    row = rows.loc[known(rows).ess.idxmax()]
+    edge = " (edge)" if row.step_size == rows.step_size.max() else ""
+    return row, f"{row.ess:.3g} ± {row.ess_error:.1g}{edge}"
 
 
 def of_orders(title: str, part: pd.DataFrame) -> tuple:
     """The best ESS over steps of each word that keeps its momentum: what the order of the letters is worth."""
-    what, claim = f"{title}: best corrected ESS, momentum kept, by the order of letters", "not known"
-    kept = part[(part.refresh == "keep") & (part.word != "OVRVO") & part.ess_error.notna()]
-    if kept.word.nunique() < 2:
+    what, claim = f"{title}: best corrected ESS, momentum kept, γ = {BASE:g}, by the order of letters", "not known"
+    kept = part[(part.refresh == "keep") & (part.word != "OVRVO") & (part.friction == BASE)]
+    found = [best(rows) for _, rows in kept.groupby("word") if len(known(rows))]
+    if len(found) < 2:
         return what, claim, "τ not known", "not comparable: too few draws"
-    rows = kept.loc[kept.groupby("word").ess.idxmax()].sort_values("ess")
-    here = ", ".join(f"{row.word} {row.ess:.3g} ± {row.ess_error:.1g}" for row in rows.itertuples())
-    ratio = rows.ess.iloc[-1] / rows.ess.iloc[0]
-    return what, claim, here, f"not claimed: within a factor {ratio:.2f}"
+    found.sort(key=lambda each: each[0].ess)
+    here = ", ".join(f"{row.word} {said}" for row, said in found)
+    return what, claim, here, f"not claimed: {factor([row for row, _ in found])}"
 
 
-def of_memory(title: str, part: pd.DataFrame) -> tuple:
-    """The best ESS over steps of BAB, whose momentum is fresh and without friction, against that of OBABO kept."""
-    what, claim = f"{title}: best corrected ESS, BAB with fresh momentum and OBABO with kept", "not known"
-    part = part[part.ess_error.notna()]
-    ours, others = part[part.word == "BAB"], part[(part.word == "OBABO") & (part.refresh == "keep")]
-    if ours.empty or others.empty:
+def factor(rows: list) -> str:
+    """How much larger the last row's ESS is than the first's, where the errors of so many rows let it be larger."""
+    low, high = rows[0], rows[-1]
+    apart = (high.ess - low.ess) / np.hypot(high.ess_error, low.ess_error)
+    pairs = len(rows) * (len(rows) - 1) // 2
+    return f"a factor {high.ess / low.ess:.2f}" if apart > limit(pairs, GROUPS) else "no difference found"
+
+
+def of_friction(title: str, part: pd.DataFrame) -> tuple:
+    """The best ESS over steps of OBABO at each friction, and of BAB, which is OBABO with fresh momentum without any."""
+    what, claim = f"{title}: best corrected ESS of OBABO by its friction (none: BAB)", "not known"
+    part = part[part.word.isin(("OBABO", "BAB"))]
+    found = [(refresh, best(rows)) for (refresh, _), rows in part.groupby(["refresh", "friction"]) if len(known(rows))]
+    if len(found) < 2:
         return what, claim, "τ not known", "not comparable: too few draws"
-    one, other = (rows.loc[rows.ess.idxmax()] for rows in (ours, others))
-    apart = (one.ess - other.ess) / np.hypot(one.ess_error, other.ess_error)
-    here = f"{one.ess:.3g} ± {one.ess_error:.1g}, {other.ess:.3g} ± {other.ess_error:.1g}"
-    verdict = f"not claimed: {one.ess / other.ess:.2g} times" if abs(apart) > 3 else "not claimed: no difference"
-    return what, claim, here, verdict
+    names = {"full": "fresh momentum", "keep": "momentum kept"}
+    here = "; ".join(
+        f"{name}: " + ", ".join(f"γ = {row.friction:g} {said}" for own, (row, said) in found if own == refresh)
+        for refresh, name in names.items()
+    )
+    ranked = sorted((row for _, (row, _) in found), key=lambda row: row.ess)
+    return what, claim, here, f"not claimed: {factor(ranked)}"
 
 
-TOLERATED = 0.1  # excess of U, in units of T
+TOLERATED = (0.05, 0.1, 0.2, 0.3)  # excess of U, in units of T
 
 
-def price(title: str, corrected: pd.DataFrame, bare: pd.DataFrame, energy: int) -> tuple:
-    """The best ESS of corrected chains, against the best of uncorrected ones whose excess is at most .1. U at a
-    trajectory's end, which only a correction needs, counts as ``energy`` gradients."""
-    what = f"{title}: ESS corrected (U counted), and uncorrected with an excess up to {TOLERATED:g}"
-    share = corrected.gradients / (corrected.gradients + energy)
-    corrected = corrected.assign(ess=corrected.ess * share, ess_error=corrected.ess_error * share)
-    bare, corrected = (rows[rows.ess_error.notna()] for rows in (bare, corrected))
-    bare = bare[bare.excess.abs() < TOLERATED]
-    if bare.empty or corrected.empty:
-        return what, "correction costs", "τ not known, or no such step", "not comparable"
-    one, other = (rows.loc[rows.ess.idxmax()] for rows in (corrected, bare))
-    names = [LOOK[row.word, row.refresh][3] for row in (one, other)]
-    here = f"{one.ess:.3g} ± {one.ess_error:.1g} ({names[0]}, accepts {one.accepted:.2f}), "
-    here += f"{other.ess:.3g} ± {other.ess_error:.1g} ({names[1]}, excess {other.excess:.2f})"
-    apart = (one.ess - other.ess) / np.hypot(one.ess_error, other.ess_error)
-    verdict = "differs: it gains" if apart > 3 else "agrees" if apart < -3 else "not resolved"
-    return what, "correction costs", here, verdict
+def price_paid(corrected: pd.DataFrame, target: str) -> pd.DataFrame:
+    """Corrected rows whose ESS has paid for U at a trajectory's end, which only a correction needs: a gradient of a
+    toy, five minibatches of a regression."""
+    share = corrected.gradients / (corrected.gradients + (1 if target in TOYS else 5))
+    return corrected.assign(ess=corrected.ess * share, ess_error=corrected.ess_error * share)
 
 
-TITLE = "Under noise it matters more how long the momentum is remembered than in which order the letters stand"
+def within(rows: pd.DataFrame, tolerance: float) -> tuple[float, float, bool]:
+    """ESS and its error where a word's excess reaches what is tolerated, linear between its steps and down to nothing
+    at no excess; and whether its grid ends below. What is not known of the excess is not known of the ESS."""
+    excess = np.append(0, np.maximum.accumulate(rows.excess.abs()))
+    ess, error, of_excess = (
+        np.interp(tolerance, excess, np.append(0, rows[column])) for column in ("ess", "ess_error", "excess_error")
+    )
+    return ess, np.hypot(error, ess * of_excess / tolerance), excess[-1] < tolerance
+
+
+def price(title: str, corrected: pd.DataFrame, bare: pd.DataFrame) -> tuple:
+    """The best ESS of corrected chains against that of uncorrected ones, at each excess that may be tolerated."""
+    what, claim = f"{title}: ESS corrected (U paid), and uncorrected up to an excess", "correction costs"
+    lines = [each for each in curves(known(bare[bare.excess_error > 0])) if len(each[2])]
+    if not lines or known(corrected).empty:
+        return what, claim, "τ not known, or no such step", "not comparable"
+    one, said = max((best(rows) for *_, rows in curves(corrected) if len(known(rows))), key=lambda each: each[0].ess)
+    top = "edge" in said
+    here = [f"corrected {said}, {named(one)}, accepts {one.accepted:.2f}"]
+    sides: dict[str, list[str]] = {}
+    for tolerance in TOLERATED:
+        found = {(key, friction): within(rows, tolerance) for key, friction, rows in lines}
+        key, (ess, error, edge) = max(found.items(), key=lambda each: each[1][0])
+        row = pd.Series({"word": key[0][0], "refresh": key[0][1], "friction": key[1]})
+        here.append(f"≤ {tolerance:g}: {ess:.3g} ± {error:.1g} ({named(row)}{', edge' if edge else ''})")
+        apart = (one.ess - ess) / np.hypot(one.ess_error, error)
+        most, ends = limit(len(TOLERATED), GROUPS), any(edge for *_, edge in found.values())
+        side = "gains" if apart > most and not ends else "costs" if apart < -most and not top else "not resolved"
+        sides.setdefault(side, []).append(f"{tolerance:g}")
+    frictions = {friction for _, friction, _ in lines} - {0}
+    return what, claim, "; ".join(here), judged(sides, "" if len(frictions) > 1 else ", at one friction")
+
+
+def judged(sides: dict[str, list[str]], condition: str) -> str:
+    """The verdict, of tolerances on each side: that of all of them, or which way at which."""
+    if not condition and len(sides) == 1:
+        return {"costs": "agrees", "gains": "differs: it gains", "not resolved": "not resolved"}[next(iter(sides))]
+    return f"not claimed{condition}: " + ", ".join(f"{side} at {' and '.join(some)}" for side, some in sides.items())
+
+
+def named(row) -> str:
+    """A word, and its friction."""
+    return f"{LOOK[row.word, row.refresh][3]}, γ = {row.friction:g}"
+
+
+TITLE = "Bias of uncorrected words, efficiency of corrected ones, and the bias from which a correction costs"

@@ -144,7 +144,9 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         for key, (colour, marker, ls, name) in LOOK.items()
         if len(of_word(table, key))
     ]
-    panels[0, -1].legend(handles=handles, frameon=False, fontsize=7, loc="lower left")
+    panels[0, -1].figure.legend(
+        handles=handles, frameon=False, fontsize=8, loc="outside lower center", ncols=2 * panels.shape[1]
+    )
 
 
 def against_rejections(panel, corrected: pd.DataFrame, bare: pd.DataFrame, exact: str) -> None:

@@ -72,5 +72,5 @@ def provenance(runs: list[Run]) -> dict:
         "processor": each("processor"),
         "device": each("device"),
         "torch": each("torch"),
-        "commit": [commit[:12] for commit in each("git_commit")],
+        "commit": [commit[:12] + commit[40:] for commit in each("git_commit")],  # "+changes" stays
     }

@@ -172,15 +172,17 @@ class Voice:
     def __init__(self, config: dict, pieces: Pieces, path: Path):
         self.config, self.pieces, self.path = config, pieces, path
         kernel = pieces.kernel
-        self.acceptance = "acceptance"
+        # The picture's name of the column acceptance, and what the log says of it where it is not an exact chain's.
+        self.acceptance, self.meaning = "acceptance", ""
         if kernel.impossible:
-            self.acceptance = "acceptance (log MH is -inf)"
+            self.acceptance, self.meaning = "acceptance (log MH is -inf)", "0, for log MH is -inf"
         elif kernel.inexact:
-            self.acceptance = f"not exact: {kernel.inexact}"
+            self.acceptance = self.meaning = f"not exact: {kernel.inexact}"
         elif kernel.acceptance == "monitor":
             self.acceptance = "accept_prob (not at the target)"
+            self.meaning = "that of proposals from where the uncorrected chain is, not from the target"
         elif kernel.partial:
-            self.acceptance = f"not exact: {part.why_inexact(kernel)}"
+            self.acceptance = self.meaning = f"not exact: {part.why_inexact(kernel)}"
         self.bar, self.shown, self.header = None, 0.0, False
         self.first: tuple[int, float] | None = None
         for line in self.plan() + self.estimate():
@@ -289,13 +291,8 @@ class Voice:
         heads = [head if self.pieces.potential.data_size or head != "U/N" else "U" for _, head, _ in columns]
         if not self.header:
             self.header = True
-            if self.acceptance != "acceptance":
-                meaning = self.acceptance
-                if self.pieces.kernel.impossible:
-                    meaning = "0, for log MH is -inf"
-                elif meaning.startswith("accept_prob"):
-                    meaning = "that of proposals from where the uncorrected chain is, not from the target"
-                self.tell(f"acceptance: {meaning}")
+            if self.meaning:
+                self.tell(f"acceptance: {self.meaning}")
             self.tell(" ".join(f"{head:>11}" for head in heads))
         cells = [(shape.format(row[name]), row[name]) for name, _, shape in columns]
         self.tell(" ".join(f"{cell if len(cell) < 12 else f'{number:.4g}':>11}" for cell, number in cells))

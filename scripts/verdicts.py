@@ -77,9 +77,14 @@ def welch(one, other, column: str) -> float:
     return max(LIMIT, float(student.isf(CHANCE / 2, freedom)))
 
 
+def side(away: float, least: float = LIMIT, sides: tuple[str, str] = ("agrees", "differs")) -> str:
+    """Which side a difference of ``away`` standard errors is on, where it is on one."""
+    return sides[0] if away > least else sides[1] if away < -least else "not resolved"
+
+
 def decided(away: float, least: float = LIMIT, sides: tuple[str, str] = ("agrees", "differs")) -> str:
-    """The verdict on a difference of ``away`` standard errors: which side it is on, where it is on one."""
-    word = sides[0] if away > least else sides[1] if away < -least else "not resolved"
+    """``side``, with the standard errors where it is not the first."""
+    word = side(away, least, sides)
     return f"{word}: {away:.1f} standard errors apart" if word != "agrees" else word
 
 

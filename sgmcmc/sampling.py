@@ -84,7 +84,8 @@ def sample(
         dtype=dtype,
         **policies,
     )
-    for name, value in {"step_size": kernel.step_size, "friction": kernel.friction.value}.items():
+    named = (kernel.friction.said or ("friction",))[0]
+    for name, value in (("step_size", kernel.step_size), (named, kernel.friction.value)):
         if isinstance(value, Tensor) and len(value) not in (1, chains):
             raise SettingError(name, f"[{len(value)} numbers]", f"must be a number or {chains}, one a chain")
     if kernel.acceptance == "monitor" and not policies.get("acceptance") and not kernel.impossible:

@@ -327,15 +327,12 @@ def _decide(kernel, potential, state, begun, end, energy, random, index, chains)
     if kernel.partial:
         decision = part.decide(kernel, potential, state.theta, end.theta, energy, random, index + 1, chains)
         delta_potential, data = decision.delta_potential, decision.data
+        finite = torch.isfinite(delta_potential)
     else:
         delta_potential = end.potential - state.potential
         data = torch.full_like(delta_potential, potential.data_size)
-    if kernel.partial:
-        finite = torch.isfinite(delta_potential)
-    elif kernel.impossible:  # nothing is decided by U, and whether it is looked at changes no chain
-        finite = torch.isfinite(end.theta).all(-1)
-    else:
-        finite = torch.isfinite(end.potential)
+        # Where nothing is decided by U, whether it is looked at changes no chain.
+        finite = torch.isfinite(end.theta).all(-1) if kernel.impossible else torch.isfinite(end.potential)
     finite = finite & torch.isfinite(energy)
     if kernel.impossible:
         log_mh = torch.full_like(delta_potential, -torch.inf)

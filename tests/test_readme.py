@@ -70,6 +70,7 @@ def test_a_function_needs_its_dimension():
         ({"burn_in": 9, "cycles": 5}, "burn_in=9: leaves no draws of cycles=5"),
         ({"tune": 1.5}, "tune=1.5: is the acceptance"),
         ({"initial": torch.zeros(4, 2)}, "initial=[4, 2]: must be [1, 2]"),
+        ({"momentum_decay": [0.5, 0.6], "chains": 3}, "momentum_decay=[2 numbers]: must be a number or 3"),
         ({"step_size": [0.1, 0.2], "chains": 3}, "step_size=[2 numbers]: must be a number or 3"),
     ],
 )

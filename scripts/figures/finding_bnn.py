@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import MIXED, limit
+from verdicts import MIXED, limit, side
 
 SOURCE = "An exact Bayesian neural network: is the cold posterior effect there?"
 CAPTION = """
@@ -191,7 +191,7 @@ def effect(table: pd.DataFrame, prior) -> tuple:
     )
     if not mixed(table):
         return what, expected, here, "not comparable: the chains do not agree yet"
-    return what, expected, here, "agrees" if apart > LIMIT else "differs" if apart < -LIMIT else "not resolved"
+    return what, expected, here, side(apart, LIMIT)
 
 
 def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
@@ -208,7 +208,7 @@ def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
     away = gap / error
     if exactly:
         return what, expected, here, "agrees" if abs(away) < LIMIT else "differs"
-    return what, expected, here, "agrees" if away > LIMIT else "differs" if away < -LIMIT else "not resolved"
+    return what, expected, here, side(away, LIMIT)
 
 
 def against(what, expected, exact, row, quantity: str = "nll", same: bool = False) -> tuple:

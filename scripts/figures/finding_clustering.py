@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, clean
-from verdicts import chance, limit
+from verdicts import chance, limit, side
 
 SOURCE = "Neal's persistent uniform, with noisy gradients"
 CAPTION = """
@@ -161,7 +161,7 @@ def clusters(pairs: pd.DataFrame) -> tuple:
     here += f"{fresh.min():.1f} to {fresh.max():.1f}; the least sure of {len(tight)} differences is "
     here += f"{tight.clustering[least] - fresh[least]:.2f}, {away[least]:.1f} errors ({most:.1f} by chance in one of a "
     here += "hundred tables)"
-    verdict = "agrees" if away[least] > most else "differs" if away[least] < -most else "not resolved"
+    verdict = side(away[least], most)
     return what, expected, here, verdict
 
 

@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import CHANCE, chance, limit, mark_diverged
+from verdicts import CHANCE, chance, limit, mark_diverged, side
 
 SOURCE = "Which word, with noisy gradients?"
 CAPTION = """
@@ -309,7 +309,7 @@ def exact_and_noisy(toys: pd.DataFrame):
     least = still["BAOAB"]
     here = ", ".join(f"{word} {row.excess:.2f}" for word, row in still.items()) + f" ± {least.excess_error:.2f}"
     apart = (abs(others.excess) - abs(least.excess)) / np.hypot(others.excess_error, least.excess_error)
-    verdict = "agrees" if apart > most else "differs" if apart < -most else "not resolved"
+    verdict = side(apart, most)
     what = f"double well, exact gradients, uncorrected, h = {size:g}: excess"
     yield what, "least for BAOAB (Leimkuhler and Matthews)", here, verdict
     added = pd.Series({word: noisy[word].excess - still[word].excess for word in still})
@@ -406,8 +406,8 @@ def price(title: str, corrected: pd.DataFrame, bare: pd.DataFrame) -> tuple:
         here.append(f"≤ {tolerance:g}: {ess:.3g} ± {error:.1g} ({named(row)}{', edge' if edge else ''})")
         apart = (one.ess - ess) / np.hypot(one.ess_error, error)
         most, ends = limit(len(TOLERATED), GROUPS), any(edge for *_, edge in found.values())
-        side = "gains" if apart > most and not ends else "costs" if apart < -most and not top else "not resolved"
-        sides.setdefault(side, []).append(f"{tolerance:g}")
+        way = "gains" if apart > most and not ends else "costs" if apart < -most and not top else "not resolved"
+        sides.setdefault(way, []).append(f"{tolerance:g}")
     frictions = {friction for _, friction, _ in lines} - {0}
     return what, claim, "; ".join(here), judged(sides, "" if len(frictions) > 1 else ", at one friction")
 
@@ -416,7 +416,7 @@ def judged(sides: dict[str, list[str]], condition: str) -> str:
     """The verdict, of tolerances on each side: that of all of them, or which way at which."""
     if not condition and len(sides) == 1:
         return {"costs": "agrees", "gains": "differs: it gains", "not resolved": "not resolved"}[next(iter(sides))]
-    return f"not claimed{condition}: " + ", ".join(f"{side} at {' and '.join(some)}" for side, some in sides.items())
+    return f"not claimed{condition}: " + ", ".join(f"{way} at {' and '.join(some)}" for way, some in sides.items())
 
 
 def named(row) -> str:

@@ -708,6 +708,21 @@ def test_the_mass_is_the_root_mean_square_gradient_and_is_frozen_after_the_burn_
     assert seen[0].tolist() == pytest.approx([1.0, 100.0], rel=0.06)
 
 
+def test_a_full_gradient_s_mass_takes_one_gradient(monkeypatch):
+    """Minibatches differ; the gradient of all data, of one network after another, is taken once."""
+    target, _, _ = network_case()
+    seen, gradient = [], target.gradient
+    monkeypatch.setattr(target, "gradient", lambda *given: seen.append(given) or gradient(*given))
+    for batch_size, taken in ((None, 2), (3, 2 * MASS_BATCHES)):
+        kind = "minibatch" if batch_size else "full"
+        kernel = make_kernel("hmc", target, 0.02, gradient=kind, batch_size=batch_size, dtype=F64)
+        chain = Chain(kernel, target, Plan(3), Random(1), 2, lambda: target.initial(2, Random(1)))
+        chain.begin()
+        seen.clear()
+        mass = chain._estimated_mass(chain.theta)
+        assert len(seen) == taken and torch.isfinite(mass).all()
+
+
 @pytest.mark.parametrize("temperature", [1.7, 0.0])
 def test_kept_momentum_is_rescaled_when_the_mass_changes(temperature):
     """m √(M₂/M₁): its law at the new mass; also at T = 0, where both scales vanish."""

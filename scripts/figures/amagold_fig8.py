@@ -13,10 +13,11 @@ CAPTION = """
 The share of trajectories that are accepted, Heart, minibatches of 16, T = 10, β = .25; 8 chains a step size of 10,000
 trajectories after 1,000 at paper scale, of 2,000 after 500 at quick scale, from independent standard normals; the bars
 (mostly smaller than the points) are standard errors over chains. Decided where the paper is silent: step sizes, and the
-posterior as for Figure 4; and what is high and what low, of which the text has no numbers (from the gradients' noise
-one expects about .5 at the largest step size). At the smallest step sizes chains are still near their start.
+posterior as for Figure 4; and that low is below the 20 to 80 % which the paper's section 6.2 calls reasonable (at the
+largest step size one expects about .5 from the gradients' noise, which is an inference of this project). At the
+smallest step sizes chains are still near their start.
 """
-HIGH = 0.6  # an acceptance
+LOW = 0.2  # an acceptance
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -44,14 +45,14 @@ def compare(table: pd.DataFrame):
 
     def high(*small):
         low = min(row.accepted for row in small)
-        return f"at least {low:.3f} (high: above {HIGH})", "agrees" if low > HIGH else "differs"
+        return f"at least {low:.3f} (low: under {LOW})", "agrees" if low > LOW else "differs"
 
     def drops(last, before):
-        here = f"{last.accepted:.3f} ± {last.accepted_error:.3f} ({before.accepted:.3f} at .001; low: under {HIGH})"
+        here = f"{last.accepted:.3f} ± {last.accepted_error:.3f} ({before.accepted:.3f} at .001; low: under {LOW})"
         fallen = before.accepted - last.accepted > LIMIT * np.hypot(before.accepted_error, last.accepted_error)
-        if last.accepted < HIGH and fallen:
-            return here, "agrees: it drops; the text has no number"
-        return here, "differs: it drops, but not below that" if fallen else "differs: it does not drop"
+        if not fallen:
+            return here, "differs: it does not drop"
+        return here, "agrees" if last.accepted < LOW else "not decided: it drops, and is not low up to here"
 
     keys = [("amagold", size) for size in (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4)]
     yield rows.judge("acceptance at every ε up to 5e-4", "sufficiently high for a large range", keys, high)

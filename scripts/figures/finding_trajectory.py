@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import limit
+from verdicts import LIMIT, limit
 
 SOURCE = "How long may a trajectory be?"
 TABLES = ("finding_trajectory", "finding_trajectory_auto")
@@ -21,7 +21,7 @@ from minibatches. It is theory to leading order, and the rows below judge it wit
 errors alone would find it wrong. Where one momentum carries much of the noise (few coordinates, V of order 1 and more)
 it is heated by it, and the splitting's own error adds at large h. Gaussians of 1 to 1,000 coordinates and the double
 well from exact draws with noise N(0, 1), logistic regressions on 1,000 generated data with batches of 20 and 200 from
-draws of HMC, a ResNet-20 of width 4 on the digits with batches of 100 from what a short uncorrected chain leaves.
+draws of HMC, a ResNet-20 of width 4 on the digits with batches of 25 and 100 from what short uncorrected chains leave.
 Right: effective draws of the slowest coordinate a thousand gradients, U at the end counted as a full one (20
 minibatches of the logistic regression), of AMAGOLD over the length: the best of five step sizes at L = 1, 4 and 16, and
 what tune.trajectory=auto, which may choose up to 16, chose in its burn-in (stars). There is no point where chains are
@@ -81,9 +81,13 @@ def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
     deviation.legend(frameon=False, fontsize=7)
     for target, (colour, name) in TARGETS.items():
         part = best(lengths, target)
-        worth.errorbar(part.steps, part.ess, part.ess_error, color=colour, marker="o", ms=4, lw=1.2, label=name)
+        worth.errorbar(
+            part.steps, part.ess, part.ess_error, color=colour, marker="o", ms=4, lw=1.2, label=name, zorder=3
+        )
         for row in chosen(lengths, target).itertuples():
-            worth.errorbar(row.steps, row.ess, row.ess_error, color=colour, marker="*", ms=13, mec="black", ls="none")
+            worth.errorbar(
+                row.steps, row.ess, row.ess_error, color=colour, marker="*", ms=13, mec="black", ls="none", zorder=2
+            )
     known = lengths.ess_error.notna().any()
     if not known:
         worth.text(0.5, 0.5, "too few draws for an ESS", transform=worth.transAxes, ha="center", color=GREY)
@@ -144,7 +148,7 @@ def compare(table: pd.DataFrame, lengths: pd.DataFrame):
         error = ratio * np.hypot(row.ess_error / row.ess, top.ess_error / top.ess)
         mine, its = (f"L = {one.steps}, h = {one.step_size:.3g}" for one in (row, top))
         here = f"{mine}: {ratio:.2f} ± {error:.2f} of that of {its}"
-        low, high = ratio - 2 * error, ratio + 2 * error
+        low, high = ratio - LIMIT * error, ratio + LIMIT * error
         verdict = "agrees" if low > 0.5 else "differs" if high < 0.5 else "not resolved"
         if grid.steps.nunique() == 1:
             verdict = f"not decided: of the grid's lengths τ is known at L = {top.steps} alone"

@@ -70,8 +70,7 @@ def chosen(table: pd.DataFrame, target: str, acceptance: str, noise: float = 1.0
     """The rows of a target's finished runs, corrected or not; ``friction`` is 0 of a word without O."""
     part = table[(table.target == target) & (table.acceptance == acceptance) & (table.word != "reference")]
     part = part[part.status == "done"]
-    friction = part.friction if "friction" in part else BASE
-    part = part.assign(friction=np.where(part.word.str.contains("[OV]"), friction, 0.0))
+    part = part.assign(friction=np.where(part.word.str.contains("[OV]"), part.friction, 0.0))
     return part[part.noise == noise] if target in TOYS else part
 
 
@@ -230,7 +229,7 @@ def with_columns(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 def name_of(row) -> str:
     """A run's word and friction."""
-    friction = row.friction if "friction" in row and row.friction not in (0, BASE) else np.nan
+    friction = row.friction if row.friction not in (0, BASE) else np.nan
     name = LOOK[row.word, row.refresh][3] if (row.word, row.refresh) in LOOK else row.word
     return name if np.isnan(friction) else f"{name}, γ = {friction:g}"
 

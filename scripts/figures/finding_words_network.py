@@ -74,8 +74,7 @@ def levels(table: pd.DataFrame, refresh: str) -> list[pd.DataFrame]:
 
 def forgotten(part: pd.DataFrame) -> float:
     """γLh of rows at one step a gradient: e to minus that is what the O's leave of the momentum in a trajectory."""
-    friction = part.friction.max() if "friction" in part else 2.5  # that of tables without the column
-    return friction * (part.time * part.gradients).median()
+    return part.friction.max() * (part.time * part.gradients).median()
 
 
 def orders(table: pd.DataFrame):

@@ -85,7 +85,10 @@ def side(away: float, least: float = LIMIT, sides: tuple[str, str] = ("agrees", 
 def decided(away: float, least: float = LIMIT, sides: tuple[str, str] = ("agrees", "differs")) -> str:
     """``side``, with the standard errors where it is not the first."""
     word = side(away, least, sides)
-    return f"{word}: {away:.1f} standard errors apart" if word != "agrees" else word
+    if word == "agrees":
+        return word
+    few = f", and of so few chains {least:.1f} would decide" if word == "not resolved" and least > LIMIT else ""
+    return f"{word}: {away:.1f} standard errors apart{few}"
 
 
 def close(here: float, paper: float, error: float, times: float = LIMIT) -> str:

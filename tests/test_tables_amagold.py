@@ -284,7 +284,7 @@ def test_amagold_s_settings_are_judged_together():
 @pytest.mark.parametrize(
     ("bias", "title"),
     [
-        ("agrees", "SGHMC's J levels off at its bias"),
+        ("agrees", "In 50 chains together SGHMC's J levels off at its bias"),
         ("agrees: by the bias; J itself has not got there yet", "SGHMC has a bias"),
         ("not resolved", "J over seconds"),
     ],
@@ -350,3 +350,24 @@ def test_a_bias_increases_over_the_whole_range(biases, verdict):
         for place, bias in enumerate(biases)
     ]
     assert figure.increases(*rows)[1].startswith(verdict)
+
+
+def test_figure_5_judges_the_share_of_letters_that_are_all_but_certain():
+    """A network of which a third is at maximum entropy has AMAGOLD's mean entropy, and is overconfident."""
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig5.py")
+    shares = {("amagold", 0.01, 5e-4): 0.08, ("amagold", 5e-6, 5e-4): 0.06, ("sghmc", 0.01, 5e-4): 0.09}
+    shares |= {("sghmc", 0.01, 1e-3): 0.13, ("sghmc", 5e-6, 5e-4): 0.6}
+    rows, errors = [], []
+    for (sampler, b, lr), share in shares.items():
+        common = {"sampler": sampler, "b": b, "lr": lr, "seed": 0, "train_size": 60000, "status": "done"}
+        middle = 0.5 if share < 0.5 else share
+        rows += [
+            {**common, "entropy": at, "share": value} for at, value in ((0, 0), (0.1, share), (1, middle), (2.3, 1))
+        ]
+        wrong = 90.0 if b < 1e-5 and sampler == "sghmc" else 2.0
+        errors.append({**common, "accept_prob": 0.05, "single_error": wrong, "kinetic_temperature": 1e6})
+    found = {row[0].split(":")[0]: row[3] for row in figure.compare(pd.DataFrame(rows), pd.DataFrame(errors))}
+    assert found["SGHMC, b = 0.01, lr = 0.0005"] == "agrees" == found["SGHMC, b = 0.01, lr = 0.001"]
+    assert found["SGHMC, b = 5e-06, lr = 0.0005"] == "agrees: of a network that is at chance on digits"
+    assert found["SGHMC, b = 5e-06, lr = 0.001"] == "not comparable: no finished run"
+    assert "as confident" in figure.title(pd.DataFrame(rows))

@@ -197,6 +197,27 @@ def test_a_best_that_a_wider_grid_could_raise_decides_nothing():
     assert clustering.more(one, other) == "differs: less" and clustering.more(one, one) == "not resolved"
 
 
+def test_a_comparison_of_lengths_pays_for_u():
+    """Of Heart five gradients a decision, of the pairs one: one step's 6 are 1, or 3; sixteen's 4 are 3.05, or 3.76."""
+    common = {"word": "ABOBA", "clustering": 1.0}
+    kept = decisions([(0.1, 0.9, 0.01, 6.0, 9.0, 0.01)], **common)
+    four = decisions([(0.1, 0.9, 0.01, 1.0, 9.0, 0.01)], **common, steps=4)
+    full = decisions([(h, 0.9, None, ess, 9.0, 0.01) for h, ess in ((0.1, 1), (0.2, 4), (0.3, 1))], **common)
+    full = full.assign(refresh="full", steps=16)
+    for target, noise, ess, verdict in (
+        ("heart", None, "1 ± 0.002", "differs: less"),
+        ("gaussian_pairs", 2.0, "3 ± 0.005", "differs: less"),
+    ):
+        at = {"target": target, "noise": noise}
+        table = clustering.prepared(pd.concat([kept, four, full], ignore_index=True).assign(**at))
+        found = list(clustering.published("it", table, (target, noise)))
+        if target == "heart":  # of which kept momentum was run with one step
+            assert found[0][3] == "not comparable: kept momentum was run with 1 step a trajectory alone"
+        else:
+            assert found[0][3] == verdict
+        assert found[0][2].startswith(ess)
+
+
 def test_the_noise_of_a_trajectory_is_that_of_its_kicks():
     """The closed forms of OBABO, ABOBA and BAOAB, and log MH itself on a Gaussian whose momenta noise hardly heats."""
     target, h, L = Gaussian(200, noise=1.0), 0.02, 12
@@ -362,10 +383,21 @@ def test_the_price_of_a_correction_counts_its_energies():
 
 def test_the_ess_at_a_tolerance_is_between_those_of_the_steps():
     rows = settings([("OBABO", 0.1, 2.0, -0.1), ("OBABO", 0.2, 6.0, 0.3)])  # too cold is biased, too
-    for tolerance, ess, edge in ((0.05, 1.0, False), (0.1, 2.0, False), (0.2, 4.0, False), (0.4, 6.0, True)):
+    for tolerance, ess, place in ((0.05, 1.0, "below the grid"), (0.1, 2.0, ""), (0.2, 4.0, ""), (0.4, 6.0, "edge")):
         found = words.within(rows, tolerance)
-        assert (found[0], found[2]) == (pytest.approx(ess), edge)
+        assert (found[0], found[2]) == (pytest.approx(ess), place)
     assert words.within(rows.assign(excess_error=0.05), 0.1)[1] == pytest.approx(np.hypot(0.1, 2.0 * 0.5))
+
+
+def test_full_gradients_are_compared_at_equal_data():
+    """A full gradient is five minibatches, so 302 effective draws of a thousand are 60 of a thousand minibatches."""
+    reference = settings([("reference", 0.2, 302.0, 0.0)]).assign(frozen=np.nan)
+    corrected = settings([("OBABO", 0.1, 2.0, 0.0), ("BAB", 0.1, 1.0, 0.0)])
+    *_, here, verdict = words.full_gradients("Heart", reference, corrected)
+    assert here == "60.4 ± 0.02, corrected 2 ± 0.1" and verdict == "not claimed: full gradients 30.2 times"
+    assert words.full_gradients("", reference.assign(ess=5.0), corrected)[3] == "not claimed: minibatches 2.0 times"
+    assert words.full_gradients("", reference.assign(ess=10.0), corrected)[3] == "not resolved"
+    assert words.full_gradients("", reference[:0], corrected)[3].startswith("not comparable")
 
 
 def test_whether_a_correction_costs_is_said_of_each_tolerance():

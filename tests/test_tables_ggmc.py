@@ -175,6 +175,7 @@ def test_a_learning_rate_that_diverged_is_no_reason_to_draw_nothing(name):
         for rate in (1e-6, 1e-4, 1e-3, 1e-2):
             row = {"sampler": sampler, "lr": rate, "status": "done", "acceptance": "exact", "data": 50000}
             row |= {"log_accept": -rate, "accept_prob": 0.5, "potential_per_datum": 2.0, "kinetic_temperature": 1.0}
+            row |= {"configurational_temperature": 0.9}
             row |= {"momentum_decay": math.exp(-14.2854713425451 * (rate / 50000) ** 0.5), "test_accuracy": 0.8}
             lost = sampler == "hmc" and rate == 1e-2
             for step in (0, 1, 2, 3):
@@ -184,3 +185,19 @@ def test_a_learning_rate_that_diverged_is_no_reason_to_draw_nothing(name):
     assert verdicts and all(verdict.split()[0].strip(":") in ("agrees", "differs", "not") for verdict in verdicts)
     if name == "ggmc_fig1":
         assert "not comparable: no cycle at ℓ = 0.01" in verdicts
+
+
+@pytest.mark.parametrize(("noise", "verdict"), [(20.0, "not decided"), (1.0, "differs")])
+def test_what_the_noise_of_u_can_do_decides_nothing(noise, verdict):
+    """|log MH| of 21, 20, 16 and 449: it falls, and where U's two evaluations differ by 20 that is no finding."""
+    figure = draw.load(ROOT / "scripts" / "figures" / "ggmc_figd1.py")
+    common = {"status": "done", "acceptance": "not exact", "data": 1500, "step": 1, "cycle": 1, "accept_prob": 0.0}
+    common |= {"potential_per_datum": 2.0, "kinetic_temperature": 1.0, "configurational_temperature": 1.0}
+    common |= {"momentum_decay": 0.9, "test_accuracy": 0.8, "noise": noise}
+    rows = [
+        {"sampler": sampler, "lr": rate, "log_accept": -size, **common}
+        for sampler in ("ggmc", "hmc")
+        for rate, size in ((1e-6, 21.0), (1e-4, 20.3), (1e-3, 16.6), (1e-2, 449.0))
+    ]
+    found = [row[3] for row in figure.compare(pd.DataFrame(rows)) if "grows with" in row[0]]
+    assert len(found) == 2 and all(one.startswith(verdict) for one in found)

@@ -59,14 +59,14 @@ def title(table: pd.DataFrame, many: pd.DataFrame) -> str:
     """What the verdicts bear: SGHMC's bias, and whether its J is there yet."""
     verdicts = [row[3] for row in compare(table, many)][1::2]
     if all(verdict == "agrees" for verdict in verdicts):
-        return "SGHMC's J levels off at its bias (dashed), AMAGOLD's falls below it"
+        return "In 50 chains together SGHMC's J levels off at its bias (dotted), AMAGOLD's falls below it"
     if all(verdict.startswith("agrees") for verdict in verdicts):
         return "SGHMC has a bias and AMAGOLD none that is seen; J is not down at it yet"
     return "J over seconds, SGHMC beside AMAGOLD"
 
 
 def compare(table: pd.DataFrame, many: pd.DataFrame):
-    """Seconds of a cycle; who is ahead early and at the end."""
+    """Seconds of a cycle, and the bias."""
     for model, title in PARTS:
         costs = Rows(table[table.model == model].drop_duplicates("sampler"), "sampler")
         ends = Rows(many[many.model == model].drop_duplicates("sampler", keep="last"), "sampler")

@@ -10,7 +10,7 @@ CAPTION = """
 Read from the program's own table of samplers: *exact* says that the engine computes the acceptance probability of the
 sampler's trajectories under the gradient of the third column, and corrects with it. So "agrees" below is of what this
 program says of itself, and no measurement; those are in the other figures, and in `python -m sgmcmc.certify`. The rows
-that the paper does not have are this program's.
+that the paper does not have are this program's (OVRVO is OBABO with its drifts and kicks rescaled).
 """
 
 
@@ -25,7 +25,7 @@ def draw(table: pd.DataFrame) -> Figure:
         cell.visible_edges = "B"
         if place and column == 2:
             cell.get_text().set_color(RED if cells[place - 1][2] == "not exact" else GREEN)
-    panel.set_title("Every palindromic word is exact under stochastic gradients", fontsize=10)
+    panel.set_title("Which samplers are exact, and with which gradients", fontsize=10)
     return figure
 
 

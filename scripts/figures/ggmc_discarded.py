@@ -31,6 +31,7 @@ def draw(table: pd.DataFrame) -> Figure:
     if not size.max() < 100 * size.min():  # else the axis would have hardly a tick
         panels[0].set_yscale("symlog", linthresh=1)
     if len(rows):
+        panels[1].set_ylim(-0.05, 1.05)
         panels[-1].legend(frameon=False, fontsize=8)
     clean(*panels)
     figure.suptitle("ℓ = .1: " + "; ".join(outcome(table, *one) for one in ROWS), fontsize=11)
@@ -42,7 +43,7 @@ def outcome(table: pd.DataFrame, sampler: str, text: str) -> str:
     mine = table[table.sampler == sampler]
     if (mine.status == "diverged").any():
         return f"{text} diverges"
-    return f"{text} accepts {mine.accept_prob.mean():.2g} of its cycles"
+    return f"{text} would accept {mine.accept_prob.mean():.2g} of its cycles"
 
 
 def compare(table: pd.DataFrame):

@@ -9,8 +9,8 @@ CAPTION = """
 As Figure 1, but as the authors' code ran it: batch normalisation (without priors on its scales) normalises each
 minibatch by itself, every evaluation of U flips and crops each image afresh, so U is not one function of the weights,
 its two ends are evaluated with different noise, and no number called acceptance here is exact. Paper scale is
-configured and not run here. Quick scale: as Figure 1's. The mass is 1; theirs was estimated anew every epoch, inside
-trajectories.
+configured and not run here. Quick scale: as Figure 1's, of 2 cycles the second. The mass is 1; theirs was estimated
+anew every epoch, inside trajectories.
 """
 
 
@@ -21,4 +21,4 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def compare(table: pd.DataFrame):
     """As Figure 1."""
-    return ggmc_fig1.compare(table)
+    return ggmc_fig1.compare(table, exact=False)

@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 
 SOURCE = "GGMC paper, Figure D.1, as run"
 CAPTION = """
-The runs of Figure 1 as the authors' code ran them, from their start, a point a cycle: quantities of the whole
-training set, with a random flip and crop of every image at every evaluation and batch normalisation, so what is
-called acceptance is not exact: the noise of U's two evaluations alone can reject, and at the smallest ℓ it is all
-that log MH holds. Quick scale: as Figure D.1's.
+The runs of Figure 1 as the authors' code ran them, from their start, a point a cycle: quantities of the whole training
+set, with a random flip and crop of every image at every evaluation and batch normalisation, so what is called
+acceptance is not exact: the noise of U's two evaluations alone can reject, and at the smallest ℓ it is all that log MH
+holds. Quick scale: as Figure D.1's, of 2 cycles.
 """
 
 

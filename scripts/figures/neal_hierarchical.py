@@ -42,7 +42,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for panel in panels[1]:
         panel.set_xlabel("step size ε")
     for panel in panels.flat:
-        panel.legend(frameon=False, fontsize=7, loc="upper right")
+        panel.legend(framealpha=0.9, edgecolor="none", fontsize=7, loc="upper right")
     clean(*panels.flat)
     figure.suptitle(title(done), fontsize=11)
     return figure

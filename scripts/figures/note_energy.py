@@ -2,9 +2,8 @@
 
 import pandas as pd
 from matplotlib import pyplot
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from style import BLUE, GREEN, ORANGE, RED, clean
+from style import BLUE, GREEN, GREY, ORANGE, RED, clean
 from verdicts import limit
 
 SOURCE = "Note of 2020, effective energy"
@@ -36,7 +35,7 @@ def draw(paths: pd.DataFrame, drift: pd.DataFrame) -> Figure:
         ours = free[(free.sampler == "ovrvo") & (free.step_size == size)]
         euler = free[(free.sampler == "sghmc") & (free.step_size == size)]
         steps = ours.time / size
-        a.plot(steps, ours.one, color=colour, lw=0.8)
+        a.plot(steps, ours.one, color=colour, lw=0.8, label=f"h = {size:g}")
         b.plot(steps, ours.one_curvature, color=colour, lw=0.8)
         c.plot(steps, euler["mean"], color=colour, lw=1.2, label=f"h = {size:g}")
         c.fill_between(
@@ -50,18 +49,19 @@ def draw(paths: pd.DataFrame, drift: pd.DataFrame) -> Figure:
         part = again[again.step_size == size]
         if len(part):
             e.plot(part.time / size, part.one, color=colour, lw=0.9)
-    c.legend(frameon=False, fontsize=8, loc="upper left", handlelength=1.2)
+    for panel in (a, c):
+        panel.legend(frameon=False, fontsize=8, loc="upper left", handlelength=1.2)
     for panel, text in ((a, "a  OVRVO, one chain"), (b, "b  its curvature part"), (c, "c  symplectic Euler, mean")):
         panel.set_title(text, fontsize=10, loc="left")
         panel.set_xlabel("step")
     a.set_ylabel("accumulated ΔH̃/d")
-    for name, colour, marker, text in (("sghmc", RED, "D", "symplectic Euler"), ("ovrvo", ORANGE, "o", "OVRVO")):
+    for name, colour, marker, text in (("sghmc", GREY, "D", "symplectic Euler"), ("ovrvo", "black", "o", "OVRVO")):
         part = drift[drift.sampler == name]
         d.errorbar(part.step_size, part.drift, 2 * part.drift_error.fillna(0), fmt=marker, color=colour, ms=5)
         last = part.iloc[-1]
         d.annotate(text, (last.step_size, last.drift), (8, 0), textcoords="offset points", color=colour, va="center")
     part = drift[drift.sampler == "sghmc"]
-    d.plot(part.step_size, part.leading, ":", color=to_rgba(RED, 0.7), lw=1.2)
+    d.plot(part.step_size, part.leading, ":", color=GREY, lw=1.2)
     d.axhline(0, color="0.7", lw=0.8, zorder=0)
     d.set_yscale("symlog", linthresh=1e-4, linscale=0.6)
     d.set(xlabel="step size h", ylabel="drift of ΔH̃/d in a unit of time", xlim=(0, 1.4 * drift.step_size.max()))
@@ -73,7 +73,7 @@ def draw(paths: pd.DataFrame, drift: pd.DataFrame) -> Figure:
     e.set_title("e  OVRVO, momentum resampled at the dashed lines", fontsize=10, loc="left")
     e.set(xlabel="step", ylabel="accumulated ΔH̃/d")
     clean(a, b, c, d, e)
-    figure.suptitle("OVRVO's effective energy barely drifts; what symplectic Euler's would be runs away", fontsize=11)
+    figure.suptitle("OVRVO's effective energy drifts far less than what symplectic Euler's would be", fontsize=11)
     return figure
 
 

@@ -16,9 +16,8 @@ as fast. Dotted: the bias of SGHMC at this step size, measured from those chains
 if the chains are long enough. Seconds are the number of draws times the seconds a cycle at the run's fastest tenth of
 rows; each run was timed once, on a machine with other work: not much slower is by less than a factor of 1.5, and much
 slower by more than its square. Those of AMAGOLD contain ten gradients and U at the end, of SGHMC ten gradients, and U
-where a row of metrics is written: of one chain every tenth trajectory (quick: every one; tables made before this
-program stopped evaluating SGHMC's U at every end contain it, too). No data here, so stochastic gradients save nothing.
-SGHMC moves momentum first, as in the authors' code.
+where a row of metrics is written: of one chain every tenth trajectory (quick: every one). No data here, so stochastic
+gradients save nothing. SGHMC moves momentum first, as in the authors' code.
 """
 NEAR = 1.5  # times the bias: J is there
 PARTS = (("banana", "(a) Dist1"), ("mixture", "(b) Dist2"))

@@ -139,9 +139,10 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         middle.set_ylim(bottom=0)
         bottom.set(xlabel="|excess of U|", xlim=(0, 0.5))
         if bottom.lines:
-            shown = known(bare)[known(bare).excess.abs() <= 0.5].ess
-            bottom.set_ylim(top=1.3 * pd.concat([shown, paid.ess]).max())
             bottom.set_yscale("log")
+            shown = pd.concat([known(bare)[known(bare).excess.abs() <= 0.5], paid[paid.ess == paid.ess.max()]]).ess
+            if len(shown):
+                bottom.set_ylim(shown.min() / 1.5, shown.max() * 1.5)
             bottom.yaxis.set_major_formatter("{x:g}")
             bottom.yaxis.set_minor_formatter("")
         others = sorted(set(corrected.friction) - {0, BASE})

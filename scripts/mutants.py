@@ -505,10 +505,6 @@ MUTANTS = [
     ),
 ]
 
-BLOCKS = (
-    "views = Blocks(lambda steps: random.integers('augmentation', trajectory, steps, chains, self.batch_size, "
-    "self.views), {}, self.points, len(chains) * self.batch_size)"
-)
 KINETIC = "return 0.5 * product.sum({}1, dtype=torch.float64)"
 ENERGY = "return 0.5 * (momentum.double().square() * inverse_mass).sum({}1)"
 ALIVE = "accepted = alive = alive & finite & torch.isfinite(end.momentum).all({}1)"
@@ -536,11 +532,6 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "parts, point = ([head, []], -1)",
         "parts, point = ([head, []], -2)",
     ): "any number that is not the first point's",
-    (
-        "data/minibatches",
-        BLOCKS.format("0"),
-        BLOCKS.format("1"),
-    ): "numbers belong to their steps, wherever a block begins",
     ("flows", KINETIC.format("-"), KINETIC.format("+")): LAST,
     ("flows", ENERGY.format("-"), ENERGY.format("+")): LAST,
     ("trajectory", ALIVE.format("-"), ALIVE.format("+")): LAST,

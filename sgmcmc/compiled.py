@@ -215,7 +215,7 @@ class Segments:
                 noise = {op.draw: normal for op, _, _ in ops}
                 self(ops, theta, m, energy, gradient if number > 1 else None, noise, inverse_mass, moves)
         prepare = partial(random.prepare, dim=potential.dim, dtype=dtype)
-        blocks = Blocks(prepare, 0, draws, potential.dim, random.device)
+        blocks = Blocks(prepare, draws, potential.dim, random.device)
         for draw in {0, draws - 1} if draws else ():
             blocks[draw]
 

@@ -265,7 +265,7 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
     draws = 1 + max(0, *(op.draw for part in (head, opening, *parts) for op, _, _ in part))
     size, dtype = theta.shape[1], theta.dtype
     noise = Blocks(
-        lambda steps: random.normal("noise", index, steps, chains, size, dtype), 0, draws, theta.numel(), theta.device
+        lambda steps: random.normal("noise", index, steps, chains, size, dtype), draws, theta.numel(), theta.device
     )
     moves = _moves(potential, theta)
     constants = noise, cast(kernel.inverse_mass, theta), moves

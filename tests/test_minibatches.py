@@ -205,7 +205,7 @@ def test_blocks_hand_out_what_was_drawn(monkeypatch):
             asked.append(steps)
             return torch.arange(steps.start, steps.stop)
 
-        blocks = Blocks(draw, 0, 11, 4)
+        blocks = Blocks(draw, 11, 4)
         assert [int(blocks[step]) for step in range(11)] == list(range(11))
         assert int(blocks[3]) == 3 and int(blocks[10]) == 10
         assert all(steps.start % 2 == 0 and steps.stop <= 11 for steps in asked)

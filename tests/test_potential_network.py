@@ -297,15 +297,6 @@ def test_initial_is_hes(digits):
             assert torch.equal(part, torch.full_like(part, float("gamma" in name)))
 
 
-def test_from_prior_has_the_priors_width(digits):
-    potential = make(digits, ResNet(norm="bn", in_channels=1), prior="cin", flat_norms=True)
-    theta = potential.from_prior(2, Random(2))
-    proper = potential.std.isfinite()
-    z = (theta / potential.std)[:, proper]
-    assert (z.square().mean() - 1).abs() < 5 * math.sqrt(2 / z.numel())
-    assert set(theta[:, ~proper].unique().tolist()) == {0.0, 1.0}
-
-
 def test_any_module_will_do(digits):
     class Odd(nn.Module):
         def __init__(self):

@@ -31,20 +31,18 @@ DEVICE_BLOCK = 1 << 23  # on a GPU, where a launch costs as much as a hundred th
 
 
 class Blocks:
-    """``draw(range of steps) -> [steps, …]`` called for blocks of steps, handed out one step at a time."""
+    """``draw(range of steps) -> [steps, …]`` called for blocks of ``steps`` steps, handed out one step at a time."""
 
-    def __init__(
-        self, draw: Callable[[range], Tensor], first: int, last: int, size: int, device: torch.device | None = None
-    ):
-        self._draw, self._first, self._last = draw, first, last
+    def __init__(self, draw: Callable[[range], Tensor], steps: int, size: int, device: torch.device | None = None):
+        self._draw, self._steps = draw, steps
         block = BLOCK if device is None or device.type == "cpu" else DEVICE_BLOCK
         self._length = max(2, block // max(size, 1)) & ~1  # even: normals come in pairs of steps
         self._start, self._block = 0, None
 
     def __getitem__(self, step: int) -> Tensor:
         if self._block is None or not self._start <= step < self._start + len(self._block):
-            start = self._first + (step - self._first) // self._length * self._length
-            self._start, self._block = start, self._draw(range(start, min(start + self._length, self._last)))
+            start = step // self._length * self._length
+            self._start, self._block = start, self._draw(range(start, min(start + self._length, self._steps)))
         return self._block[step - self._start]
 
 
@@ -85,7 +83,6 @@ class Minibatches:
             return batches
         views = Blocks(
             lambda steps: random.integers("augmentation", trajectory, steps, chains, self.batch_size, self.views),
-            0,
             self.points,
             len(chains) * self.batch_size,
         )
@@ -94,7 +91,6 @@ class Minibatches:
     def _independent(self, random, trajectory, chains):
         blocks = Blocks(
             lambda steps: random.integers("minibatch", trajectory, steps, chains, self.batch_size, self.data_size),
-            0,
             self.points,
             len(chains) * self.batch_size,
         )
@@ -151,4 +147,4 @@ class GradientNoise:
         def block(steps: range) -> Tensor:
             return self.std * random.normal("minibatch", trajectory, steps, chains, self.dim, self.dtype)
 
-        return Blocks(block, 0, self.points, len(chains) * self.dim).__getitem__
+        return Blocks(block, self.points, len(chains) * self.dim).__getitem__

@@ -312,12 +312,6 @@ class NetworkPotential:
         drawn = normal * noise + uniform * (2 * torch.special.ndtr(noise) - 1)
         return torch.where((normal > 0) | (uniform > 0), drawn, self._resting.double()).to(self.dtype)
 
-    def from_prior(self, chains: int | range, random: Random) -> Tensor:
-        """Draws from the prior, ``[chains, dim]``; where it is flat, the module's own values."""
-        proper = self.std.isfinite()
-        drawn = torch.where(proper, self.std, 0.0) * self._start_noise(chains, random)
-        return torch.where(proper, drawn, self._resting.double()).to(self.dtype)
-
     def _start_noise(self, chains: int | range, random: Random) -> Tensor:
         return random.normal("start", 0, 1, chains, self.dim, torch.float64)[0].to(self.device)
 

@@ -68,8 +68,8 @@ class LogisticRegression(_Regression):
     (a constant column becomes 0). The two classes may have any labels, of which the larger becomes 1;
     labels that are 0 and 1 stay, and one of the two may be missing. SettingError for three or more.
 
-    ``inputs``, ``targets``, ``test_inputs``, ``test_targets`` (None without ``test``) are the data as
-    given, features not yet standardised (float64 ``[n, features]``), targets as 0 and 1 (int64 ``[n]``).
+    ``inputs`` and ``targets`` are the data as given, features not yet standardised (float64 ``[n, features]``), targets
+    as 0 and 1 (int64 ``[n]``). Of ``test`` only the labels are looked at: one of the two may be in it alone.
 
     Where AMAGOLD (section 6.2) does not say, the defaults follow the tradition of Girolami and
     Calderhead (2011): standardised columns, prior variance 100 for the intercept too.
@@ -80,13 +80,11 @@ class LogisticRegression(_Regression):
     ):
         self.prior_variance = _positive("prior_variance", prior_variance)
         self.inputs = train.inputs.to(torch.float64)
-        self.test_inputs = None if test is None else test.inputs.to(torch.float64)
         labels = torch.unique(torch.cat([part.targets.cpu() for part in (train, test) if part is not None])).tolist()
         if not set(labels) <= {0, 1} and len(labels) != 2:
             raise SettingError("data", f"{len(labels)} classes", "logistic regression needs data of two classes")
         one = 1 if set(labels) <= {0, 1} else max(labels)
         self.targets = (train.targets == one).to(torch.int64)
-        self.test_targets = None if test is None else (test.targets == one).to(torch.int64)
         centre = torch.zeros_like(self.inputs[0])
         scale = torch.ones_like(centre)
         if standardise:

@@ -158,7 +158,7 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         if len(of_word(table, key))
     ]
     panels[0, -1].figure.legend(
-        handles=handles, frameon=False, fontsize=8, loc="outside lower center", ncols=2 * panels.shape[1]
+        handles=handles, frameon=False, fontsize=8, loc="outside lower center", ncols=len(handles)
     )
 
 

@@ -19,8 +19,8 @@ TARGETS = (("australian", "Australian"),)
 
 def draw(table: pd.DataFrame) -> Figure:
     """Bias against rejections, efficiency over step sizes."""
-    figure, panels = pyplot.subplots(3, 1, figsize=(4.2, 8.4), layout="constrained", squeeze=False)
-    finding_words.columns(table, TARGETS, panels)
+    figure, panels = pyplot.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
+    finding_words.columns(table, TARGETS, panels[:, None])
     figure.suptitle(title(table), fontsize=11)
     return figure
 
@@ -36,5 +36,5 @@ def title(table: pd.DataFrame) -> str:
     """That the words are accepted alike, where that is what was seen."""
     rows = list(finding_words.of_targets(table, TARGETS))
     if rows[0][0].endswith("acceptance") and rows[0][3] == "agrees":
-        return f"On Australian words are accepted\nalike, within {finding_words.SPREAD:g}, at one step size"
-    return "Words with noisy gradients,\non Australian"
+        return f"On Australian words are accepted alike, within {finding_words.SPREAD:g}, at one step size"
+    return "Words with noisy gradients, on Australian"

@@ -17,8 +17,8 @@ The networks are Table 2's: at quick scale of 12,000 images, 15 epochs of SGD an
 paper's experiment. Two things that the entropies alone do not show are in the comparison below: how few trajectories
 AMAGOLD accepts, so that its curves are those of networks near one end of SGD, and coincide for that reason, too; and
 the test error on digits of SGHMC with little friction, which says whether it is a network at all whose confidence is
-shown. Decided where the paper is silent: overconfident is who calls a larger share of the letters with an entropy of at
-most .1 nats than AMAGOLD does at any setting, by more than AMAGOLD's settings differ.
+shown. Decided where the paper is silent: overconfident is a sampler that gives a larger share of the letters an entropy
+of at most .1 nats than AMAGOLD does at any setting, by more than AMAGOLD's settings differ from each other.
 """
 SURE = 0.1  # nats, the entropy of a prediction that is all but certain
 COINCIDE = 0.1  # the largest distance between distribution functions that are taken to
@@ -42,8 +42,9 @@ def draw(table: pd.DataFrame, errors: pd.DataFrame) -> Figure:
 def title(table: pd.DataFrame) -> str:
     """That AMAGOLD's curves coincide and SGHMC's do not, where they do and do not."""
     curves = table.pivot_table(index=["sampler", "b", "lr"], columns="entropy", values="share")
+    whole = len(curves) == 2 * len(DASHES) and (table.status == "done").all() and (table.train_size == 60000).all()
     apart = {name: float((part.max() - part.min()).max()) for name, part in curves.groupby(level="sampler")}
-    if apart.get("amagold", 1) < COINCIDE < apart.get("sghmc", 0):
+    if whole and apart["amagold"] < COINCIDE < apart["sghmc"]:
         return "AMAGOLD is as confident of letters at every setting, SGHMC is not"
     return "Predictive entropy on letters, networks trained on digits"
 
@@ -77,6 +78,7 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
     accepted = errors[errors.sampler == "amagold"].accept_prob
     here += f"; the chains accept {accepted.min():.2f} to {accepted.max():.2f}"
     yield "largest distance between AMAGOLD's curves", "coincide", here, quick or verdict
+    seeds = " (one seed)" if curves.groupby(["sampler", "b", "lr"]).size().max() == 1 else ""
     for (b, lr), claim in CLAIMS.items():
         what = f"SGHMC, b = {b:g}, lr = {lr:g}: share of letters with an entropy of at most {SURE:g}"
         lost, share = gone.get(("sghmc", b, lr)), mean_of(sure, b, lr)
@@ -90,10 +92,13 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
         row = errors[(errors.sampler == "sghmc") & (errors.b == b) & (errors.lr == lr)]
         here += f"; test error on digits {row.single_error.mean():.1f} %"
         verdict = "agrees" if claim == seen else "differs"
+        smaller = mean_of(sure, b, 5e-4)
+        if (b, lr) == (0.01, 0.001) and not share > smaller:  # it is the large step size that is said to do it
+            verdict = f"differs: no more so than at half the learning rate, {smaller:.3f}"
         if row.single_error.mean() > WRONG:
             here += f", kinetic temperature {row.kinetic_temperature.mean():.0e}"
             verdict += ": of a network that is at chance on digits"
-        yield what, claim, here, quick or verdict
+        yield what, claim, here, quick or verdict + seeds
 
 
 CLAIMS = {

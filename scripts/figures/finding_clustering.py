@@ -121,10 +121,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def title(table: pd.DataFrame) -> str:
     """In how many of the noisy cases the persistent uniform is the faster."""
-    noisy = [worth(name, of_case(table, case))[3] for case, name in CASES.items() if case[1] != 0]
-    kinds = [verdict.split(":")[0] for verdict in noisy]
-    said = f"Neal's persistent uniform under noisy gradients: faster in {kinds.count('agrees')} of {len(kinds)} cases"
-    return said + (f", slower in {kinds.count('differs')}" if "differs" in kinds else ", in the others not decided")
+    verdicts = [worth(name, of_case(table, case))[3] for case, name in CASES.items() if case[1] != 0]
+    kinds = [verdict.split(":")[0] for verdict in verdicts if not verdict.startswith("not comparable")]
+    faster, slower = kinds.count("agrees"), kinds.count("differs")
+    said = f"Neal's persistent uniform under noisy gradients: faster in {faster} of {len(kinds)} cases"
+    said += f", slower in {slower}" if slower else ""
+    return said + (", in the others not decided" if 0 < faster + slower < len(kinds) else "")
 
 
 def compare(table: pd.DataFrame):

@@ -21,17 +21,17 @@ in true variances, a mean over coordinates, less that of Metropolis' rule on all
 chain: all rules have the same starts, minibatches and momenta, so that what they have in common (at T = 100 and h =
 .003 more than .2) is no rule's bias. Barker's rule on all data is the control. Bottom: effective draws of the slowest
 coordinate a million evaluations of a datum; gradients count as one each, an exact decision N, one on n data 2n, because
-U at the start is not known. Gradients are the larger part: decisions that looked at nothing would be at most 1.2 times
-as fast as exact ones on Heart, 1.4 on the mixture, 2 and, at T = 100, 11 on the generated data. The exact rules' ESS is
-largest at the largest step size of every grid: beyond, both they and the others may be better. Truth is by HMC with
-full gradients (logistic) and quadrature (mixture); its error is in the table. At paper scale 10 chains a step size of
-2,000 draws on Heart and the mixture, 6 of 500 on the generated data, after 300 left out (150 at T = 100); quick scale
-10 of 300 after 100, and 4 of 80 after 40. Chains start from normals: on Heart of standard deviation 1 and on the
-generated data of .1, wider than the posterior but narrower than it at T = 100; on the mixture of 1, between its modes.
-Where chains are too short to know τ, which is in the table, a bias may be the start's, and there is no point in the
-middle or at the bottom. Errors are over chains (of ESS the jackknife's over groups of them, and that of the data a
-decision, which are counted at 16 draws of each chain). What decides on a part is marked as not exact by the program,
-and fails the certificate on data of which it looks at half; one trajectory length, one σ.
+U at the start is not known. With τ as it is, a decision that looked at nothing would make a trajectory at most 1.2
+times as cheap as an exact one on Heart, 1.4 on the mixture, 2 and, at T = 100, 11 on the generated data: the rest is
+gradients. The exact rules' ESS is largest at the largest step size of every grid: beyond, both they and the others may
+be better. Truth is by HMC with full gradients (logistic) and quadrature (mixture); its error is in the table. At paper
+scale 10 chains a step size of 2,000 draws on Heart and the mixture, 6 of 500 on the generated data, after 300 left out
+(150 at T = 100); quick scale 10 of 300 after 100, and 4 of 80 after 40. Chains start from normals: on Heart of standard
+deviation 1 and on the generated data of .1, wider than the posterior but narrower than it at T = 100; on the mixture of
+1, between its modes. Where chains are too short to know τ, which is in the table, a bias may be the start's, and there
+is no point in the middle or at the bottom. Errors are over chains (of ESS the jackknife's over groups of them, and that
+of the data a decision, which are counted at 16 draws of each chain). What decides on a part is marked as not exact by
+the program, and fails the certificate on data of which it looks at half; one trajectory length, one σ.
 """
 LOOK = {
     ("metropolis", None): (BLUE, "o", "-", "Metropolis"),

@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import LIMIT, limit
+from verdicts import limit
 
 SOURCE = "How long may a trajectory be?"
 TABLES = ("finding_trajectory", "finding_trajectory_auto")
@@ -148,7 +148,7 @@ def compare(table: pd.DataFrame, lengths: pd.DataFrame):
         error = ratio * np.hypot(row.ess_error / row.ess, top.ess_error / top.ess)
         mine, its = (f"L = {one.steps}, h = {one.step_size:.3g}" for one in (row, top))
         here = f"{mine}: {ratio:.2f} ± {error:.2f} of that of {its}"
-        low, high = ratio - LIMIT * error, ratio + LIMIT * error
+        low, high = ratio - limit(1, 10) * error, ratio + limit(1, 10) * error
         verdict = "agrees" if low > 0.5 else "differs" if high < 0.5 else "not resolved"
         if grid.steps.nunique() == 1:
             verdict = f"not decided: of the grid's lengths τ is known at L = {top.steps} alone"

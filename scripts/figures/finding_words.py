@@ -111,7 +111,7 @@ def title(table: pd.DataFrame) -> str:
     """That the words are accepted alike, where that is what was seen on every target."""
     parts = [usual(chosen(table, target, "metropolis")) for target, _ in PANELS]
     if all(len(part) and of_acceptance("", part)[3] == "agrees" for part in parts):
-        return "With noisy gradients all words are accepted alike: it is the noise that is rejected"
+        return f"With noisy gradients all words are accepted alike, within {SPREAD:g}, at friction {BASE:g}"
     return "Bias of uncorrected words, efficiency of corrected ones, and the bias from which a correction costs"
 
 
@@ -365,8 +365,13 @@ def factor(rows: list) -> str:
     """How much larger the last row's ESS is than the first's, where the errors of so many rows let it be larger."""
     low, high = rows[0], rows[-1]
     apart = (high.ess - low.ess) / np.hypot(high.ess_error, low.ess_error)
-    pairs = len(rows) * (len(rows) - 1) // 2
-    return f"a factor {high.ess / low.ess:.2f}" if apart > limit(pairs, GROUPS) else "no difference found"
+    most = limit(len(rows) * (len(rows) - 1) // 2, groups_of(low, high))
+    return f"a factor {high.ess / low.ess:.2f}" if apart > most else "no difference found"
+
+
+def groups_of(*rows) -> int:
+    """The groups of chains that errors of rows' ESS are from, at the least."""
+    return min(GROUPS, *(row.chains for row in rows))
 
 
 def of_friction(title: str, part: pd.DataFrame) -> tuple:
@@ -386,7 +391,7 @@ def of_friction(title: str, part: pd.DataFrame) -> tuple:
 
 
 TOLERATED = (0.05, 0.1, 0.2, 0.3)  # excess of U, in units of T
-EDGE = "edge"  # the largest step of a grid
+EDGE, BELOW = "edge", "below the grid"  # where a tolerance, or a best step, is on a grid of steps
 
 
 def price_paid(corrected: pd.DataFrame, target: str) -> pd.DataFrame:
@@ -403,7 +408,7 @@ def within(rows: pd.DataFrame, tolerance: float) -> tuple[float, float, str]:
     ess, error, of_excess = (
         np.interp(tolerance, excess, np.append(0, rows[column])) for column in ("ess", "ess_error", "excess_error")
     )
-    place = EDGE if excess[-1] < tolerance else "below the grid" if tolerance < excess[1] else ""
+    place = EDGE if excess[-1] < tolerance else BELOW if tolerance < excess[1] else ""
     return ess, np.hypot(error, ess * of_excess / tolerance), place
 
 
@@ -419,11 +424,16 @@ def price(title: str, corrected: pd.DataFrame, bare: pd.DataFrame) -> tuple:
     sides: dict[str, list[str]] = {}
     for tolerance in TOLERATED:
         found = {(key, friction): within(rows, tolerance) for key, friction, rows in lines}
-        key, (ess, error, place) = max(found.items(), key=lambda each: each[1][0])
-        row = pd.Series({"word": key[0][0], "refresh": key[0][1], "friction": key[1]})
+        (key, friction), (ess, error, place) = max(found.items(), key=lambda each: each[1][0])
+        row = pd.Series({"word": key[0], "refresh": key[1], "friction": friction})
         here.append(f"≤ {tolerance:g}: {ess:.3g} ± {error:.1g} ({named(row)}{', ' * bool(place)}{place})")
         apart = (one.ess - ess) / np.hypot(one.ess_error, error)
-        most, ends = limit(len(TOLERATED), GROUPS), EDGE in [place for *_, place in found.values()]
+        most = limit(len(TOLERATED), groups_of(one, *bare.itertuples()))
+        # What is not seen of a line: it may rise beyond its grid, and be no lower below it than at its first step.
+        ends = any(
+            place == EDGE or place == BELOW and rows.ess.iloc[0] > one.ess
+            for (*_, place), (*_, rows) in zip(found.values(), lines, strict=True)
+        )
         way = "gains" if apart > most and not ends else "costs" if apart < -most and not top else "not resolved"
         sides.setdefault(way, []).append(f"{tolerance:g}")
     frictions = {friction for _, friction, _ in lines} - {0}
@@ -444,7 +454,7 @@ def full_gradients(title: str, reference: pd.DataFrame, corrected: pd.DataFrame)
     apart = (full.ess / BATCHES - one.ess) / np.hypot(full.ess_error / BATCHES, one.ess_error)
     ratio = full.ess / BATCHES / one.ess
     more = f"full gradients {ratio:.1f} times" if apart > 0 else f"minibatches {1 / ratio:.1f} times"
-    return what, claim, here, f"not claimed: {more}" if abs(apart) > limit(1, GROUPS) else "not resolved"
+    return what, claim, here, f"not claimed: {more}" if abs(apart) > limit(1, groups_of(full, one)) else "not resolved"
 
 
 def judged(sides: dict[str, list[str]], condition: str) -> str:

@@ -9,10 +9,10 @@ SOURCE = "Which word, on Australian?"
 CAPTION = """
 As the figure before, on the logistic regression of Australian (standardised columns and an intercept, prior N(0, 100
 I)), whose posterior standard deviations differ by a factor of six: minibatches of a fifth of the data, seven step
-sizes, 14 chains of 5,000 draws after 1,000 (quick 4 of 400 after 400) from standard normals; the reference is HMC with
-full gradients, 60 chains of 3,000 (quick 28 of 400). Where chains are too short for τ there is no ESS, and no bias is
-judged. Words count as accepted alike where at one step size all are within .1. The certificate is that of the figure
-before.
+sizes, friction 1 and, of OBABO and ABOBA, 10, 14 chains of 5,000 draws after 1,000 (quick 4 of 400 after 400) from
+standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 28 of 400). Where chains are too
+short for τ there is no ESS, and no bias is judged. Words count as accepted alike where at one step size all are within
+.1. The certificate is that of the figure before.
 """
 TARGETS = (("australian", "Australian"),)
 

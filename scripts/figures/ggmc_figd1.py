@@ -70,8 +70,11 @@ def compare(table: pd.DataFrame):
         rising = size.clip(lower=NOTHING).is_monotonic_increasing
         here = ", ".join(f"{value:.3g}" for value in size) + f" (mean of abs; below {NOTHING} counts as 0)"
         verdict = "agrees" if rising else "differs"
-        if not rising and "noise" in table and -size.diff().min() < LIMIT * table.noise.iloc[0]:
-            verdict = "not decided: it falls by less than the noise of U's two evaluations"
+        if "noise" in table:
+            least = LIMIT * table.noise.iloc[0] * (2 / late.cycle.nunique()) ** 0.5
+            steps = size.diff().dropna()
+            verdict = "agrees" if (steps > least).all() else "differs" if (steps < -least).any() else "not decided"
+            verdict += f": U's noise alone makes {least:.2g} of it" * (verdict == "not decided")
         yield f"{text}: abs(log MH) grows with ℓ", "yes", here, verdict
         alone = prob.iloc[0] > 0.5 and bool((prob.iloc[1:] < 0.5).all())
         here = ", ".join(f"{value:.3f}" for value in prob) + " (close: above .5, the others below)"

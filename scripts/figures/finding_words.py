@@ -137,6 +137,7 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         top.yaxis.set_major_formatter("{x:g}")
         middle.set(xlabel="mean step a gradient")
         middle.set_ylim(bottom=0)
+        middle.locator_params(axis="x", nbins=5)
         bottom.set(xlabel="|excess of U|", xlim=(0, 0.5))
         if bottom.lines:
             bottom.set_yscale("log")

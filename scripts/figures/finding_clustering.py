@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREEN, GREY, ORANGE, clean
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, clean
 from verdicts import chance, limit, side
 
 SOURCE = "Neal's persistent uniform, with noisy gradients"
@@ -14,23 +14,23 @@ dimensions) with exact gradients and with gradient noise N(0, 4), and on the log
 columns, prior N(0, 100 I), unit masses) with minibatches of a fifth of the data. Over δ, by which the persistent
 uniform moves at each decision: effective draws a thousand gradients (U at the end of a trajectory is not counted, but
 for the comparison of lengths in the last rows, where it is worth a gradient of the pairs and five of Heart) of what is
-slower, the coordinates (by the mean of their τ) or U, at the best of five step sizes; a colour is what is left of the
-momentum over a trajectory. Dotted: with a fresh uniform (Metropolis), at its own best step size. Grey: AMAGOLD as
-published, with fresh momentum and a fresh uniform, at its best of five step sizes, two frictions and 4, 16 or 64 steps.
-Both quantities are asked for because means of coordinates alone flatter nearly deterministic trajectories: after half a
-period a chain on a Gaussian is at the mirror image of its start, so that errors cancel from draw to draw, while U stays
-as it was. Where τ of either is longer than a fifth of the chains it is not known, and the point missing. At paper scale
-20 chains of each setting on the pairs (30 with fresh momentum), from exact draws, 3,000 trajectories each (6,000 with
-one step and noise, 1,500 and 800 with 16 and 64), and 12 on Heart (18), from 30 epochs of SGD, 5,000 after 1,000 left
-out (four steps 3,500 after 500, 16 and 64 1,500 and 800); quick scale 6 (9) of 500 after 100 (64 steps 150). τ is in
-the table, with the acceptance and with the clustering: the variance of the number of rejections in 20 successive
-decisions, over that of independent ones. Errors are the jackknife's over ten groups of chains. Best settings are chosen
-from the numbers that are compared, the persistent ones from five times as many. Where a best one is at an edge of its
-grid it says so, and where the fresh uniform's is, nothing is decided: a wider grid could raise it. What runs is exact
-by the certificate's rows ggmc persistent uniform and amagold persistent uniform, and, with kept momentum, by `python -m
-sgmcmc.certify --word ABOBA --output results/words/ABOBA` ([its rows](words/ABOBA/certificate.md)). A difference is
-decided beyond what chance makes of the largest of eight such. Not shown: other targets and levels of noise, longer
-trajectories with kept momentum (of AMAGOLD on Heart one step alone).
+slower, the coordinates (by the mean of their τ) or U, at the best of five step sizes (of GGMC with four steps on the
+pairs six); a colour is what is left of the momentum over a trajectory. Dotted: with a fresh uniform (Metropolis), at
+its own best step size. Grey: AMAGOLD as published, with fresh momentum and a fresh uniform, at its best of five step
+sizes, two frictions and 4, 16 or 64 steps. Both quantities are asked for because means of coordinates alone flatter
+nearly deterministic trajectories: after half a period a chain on a Gaussian is at the mirror image of its start, so
+that errors cancel from draw to draw, while U stays as it was. Where τ of either is longer than a fifth of the chains it
+is not known, and the point missing. At paper scale 20 chains of each setting on the pairs (30 with fresh momentum),
+from exact draws, 3,000 trajectories each (6,000 with one step and noise, 1,500 and 800 with 16 and 64), and 12 on Heart
+(18), from 30 epochs of SGD, 5,000 after 1,000 left out (four steps 3,500 after 500, 16 and 64 1,500 and 800); quick
+scale 6 (9) of 500 after 100 (64 steps 150). τ is in the table, with the acceptance and with the clustering: the
+variance of the number of rejections in 20 successive decisions, over that of independent ones. Errors are the
+jackknife's over ten groups of chains. Best settings are chosen from the numbers that are compared, the persistent ones
+from five times as many. Where a best one is at an edge of its grid it says so, and where the fresh uniform's is,
+nothing is decided: a wider grid could raise it. What runs is exact by the certificate's rows ggmc persistent uniform
+and amagold persistent uniform, and, with kept momentum, by `python -m sgmcmc.certify --word ABOBA --output
+results/words/ABOBA` ([its rows](words/ABOBA/certificate.md)). A difference is decided beyond what chance makes of the
+largest of nine such. Not shown: other targets and levels of noise, longer trajectories with kept momentum.
 """
 PAIRS, HEART = ("gaussian_pairs", 2.0), ("heart", None)
 CASES = {
@@ -42,8 +42,9 @@ CASES = {
     (*HEART, "OBABO", 1): "Heart: GGMC, 1 step",
     (*HEART, "ABOBA", 1): "Heart: AMAGOLD, 1 step",
     (*HEART, "OBABO", 4): "Heart: GGMC, 4 steps",
+    (*HEART, "ABOBA", 4): "Heart: AMAGOLD, 4 steps",
 }
-COLOURS = (GREEN, BLUE, ORANGE)  # of the momentum decays, from the smallest
+COLOURS = (GREEN, BLUE, ORANGE, PURPLE)  # of the momentum decays, from the smallest
 GROUPS = 10  # of chains, that errors of ESS are taken from
 MEASURES = {"ess": "coordinates", "ess_U": "U"}
 
@@ -83,7 +84,7 @@ def best(rows: pd.DataFrame, measure: str) -> pd.Series | None:
 def draw(table: pd.DataFrame) -> Figure:
     """A panel a case: ESS at the best step size over δ, a line a decay; beside it that of a fresh uniform."""
     table = prepared(table)
-    figure, panels = pyplot.subplots(2, 4, figsize=(12, 5.6), layout="constrained", sharey=True)
+    figure, panels = pyplot.subplots(3, 3, figsize=(10, 7.6), layout="constrained", sharey=True)
     for (case, heading), panel in zip(CASES.items(), panels.flat, strict=True):
         rows = of_case(table, case)
         for colour, decay in zip(COLOURS, sorted(rows.decay.unique()), strict=False):
@@ -111,7 +112,7 @@ def draw(table: pd.DataFrame) -> Figure:
         panels[0, 0].set_yscale("log")
         panels[0, 0].set_yticks((1, 2, 5, 10, 20), ("1", "2", "5", "10", "20"))
         panels[0, 0].yaxis.set_minor_formatter("")
-    for panel in panels[1]:
+    for panel in panels[-1]:
         panel.set_xlabel("δ")
     for panel in panels[:, 0]:
         panel.set_ylabel("ESS / 1,000 gradients,\nslower of coordinates and U")
@@ -224,9 +225,10 @@ def of_setting(row: pd.Series, rows: pd.DataFrame) -> str:
 def where(pairs: pd.DataFrame):
     """The gain over a fresh uniform at the same step size and decay: its geometric mean over settings, by what."""
     gain = np.log(pairs.slower / pairs.slower_fresh)
-    lengths = pairs.groupby("case").decay.rank(method="dense")
+    decays = pairs.groupby("case").decay
+    lengths = (pairs.decay == decays.transform("max")) + 1.0 - (pairs.decay == decays.transform("min"))
     kinds = pairs.target.map({"heart": "Heart"}).fillna("pairs with noise").where(pairs.noise != 0, "exact gradients")
-    names = {1: "smallest", 2: "middle", 3: "largest"}
+    names = {0: "smallest", 1: "between", 2: "largest"}
     for what, key in (("δ", pairs.delta.map("{:g}".format)), ("decay", lengths.map(names)), ("target", kinds)):
         texts = [
             f"{name} {np.exp(some.mean()):.2f}" for name, some in gain.groupby(key, sort=False) if some.notna().any()

@@ -208,14 +208,11 @@ def test_a_comparison_of_lengths_pays_for_u():
         ("heart", None, "1 ± 0.002", "3.05 ± 0.008", "differs: less"),
         ("gaussian_pairs", 2.0, "3 ± 0.005", "3.76 ± 0.009", "differs: less"),
     ):
-        at = {"target": target, "noise": noise}
-        table = clustering.prepared(pd.concat([kept, four, full], ignore_index=True).assign(**at))
-        found = list(clustering.published("it", table, (target, noise)))
-        if target == "heart":  # of which kept momentum was run with one step
-            assert found[0][3] == "not comparable: kept momentum was run with 1 step a trajectory alone"
-        else:
-            assert found[0][3] == verdict
-        assert found[0][2].startswith(ess) and f"as published {paid} " in found[0][2]
+        rows = pd.concat([kept, four, full], ignore_index=True).assign(target=target, noise=noise)
+        found = next(clustering.published("it", clustering.prepared(rows), (target, noise)))
+        assert found[3] == verdict and found[2].startswith(ess) and f"as published {paid} " in found[2]
+        found = next(clustering.published("it", clustering.prepared(rows[rows.steps != 4]), (target, noise)))
+        assert found[3] == "not comparable: kept momentum was run with 1 step a trajectory alone"
 
 
 def test_the_noise_of_a_trajectory_is_that_of_its_kicks():

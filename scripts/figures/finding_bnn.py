@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
 from verdicts import MIXED, limit, side
 
@@ -112,9 +113,10 @@ def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
     columns[0].set_yticks([-place for place in range(len(found))], [name for *_, name in found], fontsize=8)
     columns[-1].set_xscale("log")
     columns[-1].set_xlim(0.98)
+    columns[-1].xaxis.set_major_locator(MaxNLocator(4))
+    columns[-1].xaxis.set_minor_locator(NullLocator())
     columns[-1].xaxis.set_major_formatter("{x:g}")
-    columns[-1].xaxis.set_minor_formatter("{x:g}")
-    columns[-1].tick_params(which="both", labelsize=7)
+    columns[-1].tick_params(labelsize=7)
     clean(*panels, *columns)
     figure.suptitle(title(table), fontsize=11)
     return figure

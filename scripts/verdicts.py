@@ -21,7 +21,10 @@ TIMING = 1.5  # a factor within which two timings are the same: each is taken on
 
 
 def limit(number: int = 1, chains: float = np.inf) -> float:
-    """Standard errors beyond which the largest of ``number`` differences, of so many ``chains`` each, is decided."""
+    """Standard errors beyond which the largest of ``number`` differences, of so many ``chains`` each, is decided; of
+    fewer than two chains none is."""
+    if not chains >= 2:
+        return float("inf")
     return max(LIMIT, float(student.isf(CHANCE / 2 / number, chains - 1)))
 
 

@@ -400,6 +400,11 @@ def test_full_gradients_are_compared_at_equal_data():
     assert words.full_gradients("", reference[:0], corrected)[3].startswith("not comparable")
 
 
+def test_of_fewer_than_two_chains_nothing_is_decided():
+    assert [verdicts.limit(4, chains) for chains in (0, 1, math.nan)] == [math.inf] * 3
+    assert verdicts.limit() == verdicts.LIMIT and verdicts.limit(4, 10) == pytest.approx(4.146, abs=1e-3)
+
+
 def test_whether_a_correction_costs_is_said_of_each_tolerance():
     corrected = settings([("OBABO", 0.1, 5.0, 0.0), ("OBABO", 0.2, 1.0, 0.0)])
     bare = settings([("OBABO", 0.1, 4.0, 0.1), ("OBABO", 0.2, 20.0, 0.5)])
@@ -416,6 +421,10 @@ def test_whether_a_correction_costs_is_said_of_each_tolerance():
     assert words.price("what", low, both)[3].startswith("not claimed: not resolved at 0.05, costs at 0.1")
     short = pd.concat([both, settings([("BAOAB", 0.1, 1.0, 0.01)])])  # a word whose grid ends before any tolerance
     assert words.price("what", corrected.assign(ess=99.0), short)[3] == "not resolved"
+    # A setting all of whose chains diverged has no error, and makes no other's smaller or larger.
+    lost = both.iloc[-1:].assign(chains=0, frozen=20, ess=np.nan, ess_error=np.nan, excess=np.nan, excess_error=np.nan)
+    near = corrected.assign(ess_error=0.85)  # 3.5 errors apart, where of ten groups 4.1 decide
+    assert words.price("what", near, both)[3] == words.price("what", near, pd.concat([both, lost]))[3]
     killed = both.assign(frozen=[0, 1, 0, 1])
     assert "costs" not in words.price("what", corrected, killed)[3]
 

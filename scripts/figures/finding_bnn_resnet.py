@@ -14,9 +14,9 @@ starts, 100 trajectories of 200 steps, masses estimated (Wenzel et al. 2020) and
 .8 in the first 20, which are left out; the other 80 ends predict. Beside them SGHMC (learning rate .01, friction 1.4,
 minibatches of 100), and ensembles of 20 runs of SGD with momentum .9 at that learning rate, each of 10,000 gradients,
 half as many as HMC's and a quarter of its passes over the data. Where R-hat (worst of 200 predictions, or U) is not
-below 1.05 the chains are too short to be compared, and what is seen of them is where they have been; of 80 draws R-hat
-is above 1.02 by chance alone. Quick scale, 100 images, 10 trajectories of 4 steps, eight chains and ensembles of two,
-shows that it runs and nothing else. The papers' width, on more digits, is for a GPU and has not been run.
+below 1.05 the chains are too short to be compared, and what is seen of them is where they have been. Quick scale, 100
+images, 10 trajectories of 4 steps, eight chains and ensembles of two, shows that it runs and nothing else. The papers'
+width, on more digits, is for a GPU and has not been run.
 """
 LINES = (
     ("hmc", "full", None, BLUE, "o", "-", "HMC, corrected"),

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pandas as pd
+from figures.finding_words import GROUPS, share_left
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, clean
-from verdicts import chance, limit, side
+from verdicts import CHANCE, chance, limit, side
 
 SOURCE = "Neal's persistent uniform, with noisy gradients"
 CAPTION = """
@@ -45,15 +46,12 @@ CASES = {
     (*HEART, "ABOBA", 4): "Heart: AMAGOLD, 4 steps",
 }
 COLOURS = (GREEN, BLUE, ORANGE, PURPLE)  # of the momentum decays, from the smallest
-GROUPS = 10  # of chains, that errors of ESS are taken from
 MEASURES = {"ess": "coordinates", "ess_U": "U"}
 
 
 def prepared(table: pd.DataFrame) -> pd.DataFrame:
     """The finished rows, with the ESS of the slower of coordinates and U, and its error."""
     done = table[table.status == "done"]
-    if "refresh" not in done:  # a table of before, of kept momentum and coordinates alone
-        done = done.assign(refresh="keep", ess_U=np.inf, ess_U_error=0.0)
     known = done[["ess_error", "ess_U_error"]].notna().all(axis=1)
     energy = done.ess_U < done.ess
     slower, error = done.ess.where(~energy, done.ess_U), done.ess_error.where(~energy, done.ess_U_error)
@@ -141,7 +139,7 @@ def compare(table: pd.DataFrame):
     away, probability = differences(pairs, "accepted", pairs.chains, pairs.chains_fresh)
     here = f"largest of {len(pairs)} differences in {pairs.case.nunique()} cases {away.abs().max():.1f} errors, "
     here += f"p = {probability:.2g} by Welch's t and Bonferroni over all"
-    yield "acceptance", "that of a fresh uniform", here, "agrees" if probability > 0.01 else "differs"
+    yield "acceptance", "that of a fresh uniform", here, "agrees" if probability > CHANCE else "differs"
     yield clusters(pairs)
     for title, rows in cases.items():
         yield worth(title, rows)
@@ -186,8 +184,7 @@ def worth(title: str, rows: pd.DataFrame) -> tuple:
     here = f"{of_setting(ours, kinds['persistent'])}, fresh {of_setting(others, kinds['fresh'])}"
     for measure, name in MEASURES.items():
         one, other = (best(some, measure) for some in kinds.values())
-        if np.isfinite(one[measure]):
-            here += f"; {name} alone {one[measure] / other[measure]:.1f} times"
+        here += f"; {name} alone {one[measure] / other[measure]:.1f} times"
     return what, expected, here, more(ours, others, edges(others, kinds["fresh"]), len(CASES))
 
 
@@ -237,9 +234,9 @@ def where(pairs: pd.DataFrame):
         yield f"gain at the same step size and decay, by {what}", "not known", here, "not claimed"
 
 
-def paid(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows whose ESS has paid for U at a trajectory's end: a gradient of the pairs, five minibatches of Heart."""
-    share = rows.steps / (rows.steps + rows.target.map({"heart": 5}).fillna(1))
+def paid(rows: pd.DataFrame, target: str) -> pd.DataFrame:
+    """Rows of AMAGOLD, a gradient a step, whose ESS has paid for U at a trajectory's end."""
+    share = share_left(rows.steps, target)
     return rows.assign(slower=rows.slower * share, slower_error=rows.slower_error * share)
 
 
@@ -247,8 +244,8 @@ def published(name: str, table: pd.DataFrame, target: tuple):
     """AMAGOLD with fresh momentum, as published, against kept momentum and a persistent uniform."""
     full = of_case(table, (*target, "ABOBA", 0), "full")
     kept = [of_case(table, case) for case in CASES if case[:3] == (*target, "ABOBA")]
-    kept = paid(pd.concat([rows[rows.delta.notna()] for rows in kept]))
-    fresh = paid(full[full.delta.isna()])
+    kept = paid(pd.concat([rows[rows.delta.notna()] for rows in kept]), target[0])
+    fresh = paid(full[full.delta.isna()], target[0])
     ours, others, what = best(kept, "slower"), best(fresh, "slower"), f"AMAGOLD on {name}"
     if ours is None or others is None:
         yield f"{what}: as published", "slower", "τ not known", "not comparable: no run, or too few draws"

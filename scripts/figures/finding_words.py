@@ -64,6 +64,8 @@ PANELS = (
     ("heart", "Heart"),
 )
 TOYS = ("double_well", "banana", "mixture")
+REGRESSIONS = ("heart", "australian")
+BATCHES = 5  # minibatches of a regression in its data
 BASE = 1.0  # the friction at which every word with an O was run
 GROUPS = 10  # of chains, which errors of ESS are from
 TOP = 4.0  # excess of U, the largest that is shown
@@ -101,9 +103,10 @@ def known(rows: pd.DataFrame) -> pd.DataFrame:
 def draw(toys: pd.DataFrame, *regressions: pd.DataFrame) -> Figure:
     """A column a target: bias against rejections, efficiency over step sizes, efficiency against bias."""
     figure, panels = pyplot.subplots(3, len(PANELS), figsize=(12, 8.6), layout="constrained")
-    columns(pd.concat([toys, *regressions]), PANELS, panels)
+    table = pd.concat([toys, *regressions])
+    columns(table, PANELS, panels)
     panels[0, 0].text(0.95, 0.05, "dashed: exact gradients", transform=panels[0, 0].transAxes, fontsize=8, ha="right")
-    figure.suptitle(title(pd.concat([toys, *regressions])), fontsize=11)
+    figure.suptitle(title(table), fontsize=11)
     return figure
 
 
@@ -123,7 +126,8 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         against_rejections(top, usual(corrected), usual(stationary), "-")
         if target == "double_well":
             against_rejections(top, usual(corrected), usual(chosen(table, target, "monitor", 0.0)), "--")
-        for panel, part, x in ((middle, corrected, "time"), (bottom, known(bare), "excess")):
+        uncorrected = known(bare)
+        for panel, part, x in ((middle, corrected, "time"), (bottom, uncorrected, "excess")):
             for key, friction, rows in curves(part):
                 line(panel, rows, key, friction, x)
         paid = known(price_paid(corrected, target))
@@ -141,7 +145,7 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         bottom.set(xlabel="|excess of U|", xlim=(0, 0.5))
         if bottom.lines:
             bottom.set_yscale("log")
-            shown = pd.concat([known(bare)[known(bare).excess.abs() <= 0.5], paid[paid.ess == paid.ess.max()]]).ess
+            shown = pd.concat([uncorrected[uncorrected.excess.abs() <= 0.5], paid[paid.ess == paid.ess.max()]]).ess
             if len(shown):
                 bottom.set_ylim(shown.min() / 1.5, shown.max() * 1.5)
             bottom.yaxis.set_major_formatter("{x:g}")
@@ -396,10 +400,15 @@ EDGE, BELOW = "edge", "below the grid"  # where a tolerance, or a best step, is 
 
 
 def price_paid(corrected: pd.DataFrame, target: str) -> pd.DataFrame:
-    """Corrected rows whose ESS has paid for U at a trajectory's end, which only a correction needs: a gradient of a
-    toy, five minibatches of a regression."""
-    share = corrected.gradients / (corrected.gradients + (1 if target in TOYS else BATCHES))
+    """Corrected rows whose ESS has paid for U at a trajectory's end."""
+    share = share_left(corrected.gradients, target)
     return corrected.assign(ess=corrected.ess * share, ess_error=corrected.ess_error * share)
+
+
+def share_left(gradients: pd.Series, target: str) -> pd.Series:
+    """What U at a trajectory's end, which only a correction needs, leaves of an ESS a gradient: it is worth a gradient
+    of a toy, and all minibatches of a regression."""
+    return gradients / (gradients + (BATCHES if target in REGRESSIONS else 1))
 
 
 def within(rows: pd.DataFrame, tolerance: float) -> tuple[float, float, str]:
@@ -421,7 +430,8 @@ def price(title: str, corrected: pd.DataFrame, bare: pd.DataFrame) -> tuple:
         return what, claim, "τ not known, or no such step", "not comparable"
     one, said = max((best(rows) for *_, rows in curves(corrected) if len(known(rows))), key=lambda each: each[0].ess)
     top = EDGE in said
-    here = [f"corrected {said}, {named(one)}, accepts {one.accepted:.2f}"]
+    groups = groups_of(one, *(row for *_, rows in lines for row in rows.itertuples()))
+    most, here = limit(len(TOLERATED), groups), [f"corrected {said}, {named(one)}, accepts {one.accepted:.2f}"]
     sides: dict[str, list[str]] = {}
     for tolerance in TOLERATED:
         found = {(key, friction): within(rows, tolerance) for key, friction, rows in lines}
@@ -429,7 +439,6 @@ def price(title: str, corrected: pd.DataFrame, bare: pd.DataFrame) -> tuple:
         row = pd.Series({"word": key[0], "refresh": key[1], "friction": friction})
         here.append(f"≤ {tolerance:g}: {ess:.3g} ± {error:.1g} ({named(row)}{', ' * bool(place)}{place})")
         apart = (one.ess - ess) / np.hypot(one.ess_error, error)
-        most = limit(len(TOLERATED), groups_of(one, *bare.itertuples()))
         # What is not seen of a line: it may rise beyond its grid, and be no lower below it than at its first step.
         ends = any(
             place == EDGE or place == BELOW and rows.ess.iloc[0] > one.ess
@@ -439,9 +448,6 @@ def price(title: str, corrected: pd.DataFrame, bare: pd.DataFrame) -> tuple:
         sides.setdefault(way, []).append(f"{tolerance:g}")
     frictions = {friction for _, friction, _ in lines} - {0}
     return what, claim, "; ".join(here), judged(sides, "" if len(frictions) > 1 else ", at one friction")
-
-
-BATCHES = 5  # minibatches of a regression in its data
 
 
 def full_gradients(title: str, reference: pd.DataFrame, corrected: pd.DataFrame) -> tuple:

@@ -520,23 +520,22 @@ class Chain:
         size = max(self.potential.data_size, 1)
         square = torch.zeros(self.potential.dim, dtype=torch.float64, device=theta.device)
         batches = self.kernel.batches
-        full: dict[int, Tensor] = {}  # the squares without minibatches, which are the same each time
+
+        def squares(group: range, number: int) -> Tensor:
+            batch = None
+            if batches is not None:
+                chains = torch.arange(group.start, group.stop, device=theta.device)
+                # Trajectories from the end of the counter's range, which no chain reaches.
+                far = 2**62 + self.cycle * MASS_BATCHES + number
+                batch = batches.with_points(1).draw(self.random, far, chains)(0)
+            gradient = self.potential.gradient(theta[group.start : group.stop], batch) / size
+            return gradient.double().square().sum(0) / (len(theta) * MASS_BATCHES)
+
         for number in range(MASS_BATCHES):
-            for group in self.groups:
-                rows = theta[group.start : group.stop]
-                squares = full.get(group.start)
-                if squares is None:
-                    batch = None
-                    if batches is not None:
-                        chains = torch.arange(group.start, group.stop, device=theta.device)
-                        # Trajectories from the end of the counter's range, which no chain reaches.
-                        far = 2**62 + self.cycle * MASS_BATCHES + number
-                        batch = batches.with_points(1).draw(self.random, far, chains)(0)
-                    gradient = self.potential.gradient(rows, batch) / size
-                    squares = gradient.double().square().sum(0) / (len(theta) * MASS_BATCHES)
-                    if batches is None:
-                        full[group.start] = squares
-                square += squares
+            if batches is not None or number == 0:  # without minibatches they are the same each time
+                each = [squares(group, number) for group in self.groups]
+            for one in each:
+                square += one
         for _, block in getattr(self.potential, "blocks", []):
             square[block] = square[block].mean()
         mass = (square + 1e-7).sqrt().cpu()  # as the checkpoint gives it back

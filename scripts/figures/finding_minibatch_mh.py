@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import chance, limit
+from verdicts import CHANCE, chance, limit
 
 SOURCE = "Decisions on a part of the data (AMAGOLD paper, section 5.2)"
 CAPTION = """
@@ -160,7 +160,7 @@ def no_bias(table: pd.DataFrame) -> tuple:
         f"largest |bias| {away.max():.1f} of its errors in {count} settings, p = {probability:.2g} by Student's t and "
     )
     here += f"Bonferroni; of so few chains only biases above {', '.join(seen)} are seen; {of}"
-    return what, "no bias", here, "agrees" if probability > 0.01 else "differs"
+    return what, "no bias", here, "agrees" if probability > CHANCE else "differs"
 
 
 def worth(title: str, parts: dict):

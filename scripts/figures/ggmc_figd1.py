@@ -54,6 +54,7 @@ def compare(table: pd.DataFrame):
     """The claims of section 4, over the second half of the cycles."""
     table = table.dropna(subset=["step"])
     late = table[table.cycle > table.cycle.max() / 2]
+    cycles = late.cycle.nunique()
     late = late.assign(size=late.log_accept.abs(), excess=late.log_accept.clip(upper=0))
     means = late.groupby(["sampler", "lr"])[["size", "excess", "accept_prob"]].mean()
     decay = table[table.sampler == "ggmc"].groupby("lr").momentum_decay.first()
@@ -71,7 +72,7 @@ def compare(table: pd.DataFrame):
         here = ", ".join(f"{value:.3g}" for value in size) + f" (mean of abs; below {NOTHING} counts as 0)"
         verdict = "agrees" if rising else "differs"
         if "noise" in table:
-            least = LIMIT * table.noise.iloc[0] * (2 / late.cycle.nunique()) ** 0.5
+            least = LIMIT * table.noise.iloc[0] * (2 / cycles) ** 0.5
             steps = size.diff().dropna()
             verdict = "agrees" if (steps > least).all() else "differs" if (steps < -least).any() else "not decided"
             verdict += f": U's noise alone makes {least:.2g} of it" * (verdict == "not decided")
@@ -84,7 +85,6 @@ def compare(table: pd.DataFrame):
     ggmc, hmc = means.loc["ggmc"].align(means.loc["hmc"], join="inner", axis=0)
     never = (ggmc.accept_prob < 1e-3) & (hmc.accept_prob < 1e-3)
     better = (hmc.accept_prob > ggmc.accept_prob).where(~never, hmc.excess > ggmc.excess)
-    cycles = late.cycle.nunique()
     probabilities = [", ".join(f"{value:.2g}" for value in part.accept_prob) for part in (hmc, ggmc)]
     yield (
         "HMC accepts more than GGMC",

@@ -73,11 +73,18 @@ def apart(one, other, column: str) -> float:
     return (getattr(one, column) - getattr(other, column)) / (errors[0] ** 2 + errors[1] ** 2) ** 0.5
 
 
+def freedom(error, other, chains, others):
+    """Degrees of freedom of the difference of two means, by their errors, of so many chains each (Welch, 1947); of a
+    single chain that has an error, 0."""
+    one, two = np.square(error), np.square(other)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (one + two) ** 2 / (one**2 / (chains - 1) + two**2 / (others - 1))
+
+
 def welch(one, other, column: str) -> float:
     """``limit`` of ``apart``, by Welch's t of the rows' few chains."""
-    squares = [(getattr(row, f"{column}_error") ** 2, row.chains - 1) for row in (one, other)]
-    freedom = sum(square for square, _ in squares) ** 2 / sum(square**2 / max(less, 1) for square, less in squares)
-    return max(LIMIT, float(student.isf(CHANCE / 2, freedom)))
+    errors = [getattr(row, f"{column}_error") for row in (one, other)]
+    return limit(chains=1 + freedom(*errors, one.chains, other.chains))
 
 
 def side(away: float, least: float = LIMIT, sides: tuple[str, str] = ("agrees", "differs")) -> str:

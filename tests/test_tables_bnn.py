@@ -103,7 +103,7 @@ def test_a_chain_that_did_not_finish_is_said_and_left_out(chains):
 
 def test_the_limit_of_many_draws_has_no_term_in_one_over_their_number():
     row = pd.Series({"chains": 4, "nll": 0.2 + 3 / 50, "joint_nll": 0.2 + 3 / 200})
-    assert figure.limit(row) == pytest.approx(0.2)
+    assert figure.many_draws(row) == pytest.approx(0.2)
 
 
 def row(**values) -> pd.Series:

@@ -71,7 +71,7 @@ def method(table: pd.DataFrame, sampler: str, gradient: str, acceptance: str, *_
     return None if part.empty else part.iloc[0]
 
 
-def limit(rows):
+def many_draws(rows):
     """The NLL of ever more draws, (C J − c)/(C − 1) of a chain's c and of all C chains' together J: a term in one over
     the number of draws is gone. To first order it varies from chains to chains as c does, and has its error."""
     return (rows.chains * rows.joint_nll - rows.nll) / (rows.chains - 1)
@@ -88,7 +88,7 @@ def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
             error = rows[f"{quantity}_error"]
             style = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2}
             panel.errorbar(rows.temperature, rows[quantity], error, ls=line, label=name, **style)
-        panels[0].plot(rows.temperature, limit(rows), marker, color=colour, mfc="white", ms=4)
+        panels[0].plot(rows.temperature, many_draws(rows), marker, color=colour, mfc="white", ms=4)
     ensemble = method(table, *METHODS[5])
     for (quantity, text), panel in zip(PANELS, panels, strict=True):
         if ensemble is not None:
@@ -125,7 +125,7 @@ def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
 def colder(table: pd.DataFrame, prior) -> tuple[pd.Series, pd.Series, float] | None:
     """The exact rows at T = 1 and at the T < 1 of least NLL of many draws, and the difference of that in its errors."""
     rows = over(table, "hmc", "full", prior)
-    rows = rows.assign(limit_nll=limit(rows))
+    rows = rows.assign(limit_nll=many_draws(rows))
     warm, cold = rows[rows.temperature == 1], rows[rows.temperature < 1]
     if warm.empty or cold.empty:
         return None

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pandas as pd
-from figures.finding_words import GROUPS, share_left
+from figures.finding_words import GROUPS, groups_of, share_left
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, clean
-from verdicts import CHANCE, chance, limit, side
+from verdicts import CHANCE, chance, freedom, limit, side
 
 SOURCE = "Neal's persistent uniform, with noisy gradients"
 CAPTION = """
@@ -151,10 +151,9 @@ def compare(table: pd.DataFrame):
 def differences(rows: pd.DataFrame, column: str, chains, others) -> tuple[pd.Series, float]:
     """Of numbers and a fresh uniform's, the differences in standard errors, and how probable the largest is by chance:
     Welch's t of so many chains each, and Bonferroni."""
-    one, other = rows[f"{column}_error"] ** 2, rows[f"{column}_error_fresh"] ** 2
-    away = (rows[column] - rows[f"{column}_fresh"]) / (one + other) ** 0.5
-    freedom = (one + other) ** 2 / (one**2 / (chains - 1) + other**2 / (others - 1))
-    return away, chance(away, freedom + 1)
+    errors = rows[f"{column}_error"], rows[f"{column}_error_fresh"]
+    away = (rows[column] - rows[f"{column}_fresh"]) / np.hypot(*errors)
+    return away, chance(away, 1 + freedom(*errors, chains, others))
 
 
 def clusters(pairs: pd.DataFrame) -> tuple:
@@ -191,10 +190,9 @@ def worth(title: str, rows: pd.DataFrame) -> tuple:
 def more(ours: pd.Series, others: pd.Series, edge: str = "", number: int = 1) -> str:
     """The verdict on the slower ESS of one setting over that of another, whose grid could be wider at an ``edge``, as
     one of ``number`` such comparisons."""
-    squares = np.array([ours.slower_error, others.slower_error]) ** 2
-    away, freedom = (ours.slower - others.slower) / squares.sum() ** 0.5, squares.sum() ** 2 / (squares**2).sum()
-    groups, ratio = min(GROUPS, ours.chains, others.chains), ours.slower / others.slower
-    most = limit(number, 1 + freedom * (groups - 1))
+    errors, groups = (ours.slower_error, others.slower_error), (groups_of(ours), groups_of(others))
+    away, ratio = (ours.slower - others.slower) / np.hypot(*errors), ours.slower / others.slower
+    most = limit(number, 1 + freedom(*errors, *groups))
     if away > most and edge:
         return f"not decided: {ratio:.1f} times, but the other's best is at the edge of its grid, {edge}"
     return f"agrees: {ratio:.1f} times" if away > most else "differs: less" if away < -most else "not resolved"

@@ -122,7 +122,6 @@ def _network(config, module, data, device, dtype, prior="fan_in", flat_norms=Fal
         data.train,
         prior=prior,
         flat_norms=flat_norms,
-        test=data.test,
         augmentation=config["augmentation"] or "none",
         views=config["views"] or 1,
         seed=config["seed"],

@@ -277,8 +277,50 @@ def test_amagold_s_settings_are_judged_together():
     figure = draw.load(ROOT / "scripts" / "figures" / "amagold_table2.py")
     many = [table2(3.0, 3.4).assign(sampler="amagold", b=b, test_accuracy_at_start=0.97) for b in range(16)]
     *each, (_, _, here, verdict) = figure.compare(pd.concat(many))
+    assert "between settings" not in str(each)  # there are none of SGHMC
     assert {row[3] for row in each} == {"agrees (one seed)"}
     assert here.startswith("-0.40 ± 0.12") and verdict.startswith("differs by -0.4, 3.2 errors (one seed)")
+
+
+@pytest.mark.parametrize(
+    ("amagold", "sghmc", "verdict"),
+    [((3.2, 3.3), (3.7, 90.0), "agrees"), ((3.2, 4.3), (3.7, 90.0), "differs"), ((3.2, 3.3), (3.7, 3.8), "differs")],
+)
+def test_the_error_is_to_depend_on_the_setting_for_sghmc_alone(amagold, sghmc, verdict):
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_table2.py")
+    parts = [table2(error, 3.65).assign(sampler="amagold", b=error, test_accuracy_at_start=0.97) for error in amagold]
+    parts += [table2(error, 3.7).assign(b=error) for error in sghmc]
+    (row,) = [row for row in figure.compare(pd.concat(parts)) if "between settings" in row[0]]
+    assert row[3] == verdict
+
+
+@pytest.mark.parametrize(
+    ("amagold", "verdict"),
+    [
+        (2.0, "agrees"),
+        (1.02, "not resolved: 0.4 standard errors apart"),
+        (0.5, "differs: -14.0 standard errors apart"),
+    ],
+)
+def test_who_is_faster_is_told_while_j_is_far_above_the_bias(amagold, verdict):
+    """J of 1/n beside so many times that; the last length, at SGHMC's bias, does not count."""
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig7.py")
+    rows = [
+        {
+            "sampler": name,
+            "draws_a_chain": n,
+            "chains": 5,
+            "seconds_a_draw": 1e-3,
+            "J": j,
+            "J_error": 0.035 * j,
+            "bias": b,
+        }
+        for name, times, b in (("sghmc", 1, 1e-3), ("amagold", amagold, 0))
+        for n, j in ((10, 0.1 * times), (100, 0.01 * times), (1000, 0.001))
+    ]
+    *_, here, found = figure.sooner("", pd.DataFrame(rows))
+    assert "50 to 500 draws" in here and found == verdict
+    assert figure.sooner("", pd.DataFrame(rows).assign(bias=1.0))[3].startswith("not comparable")
 
 
 @pytest.mark.parametrize(
@@ -291,7 +333,7 @@ def test_amagold_s_settings_are_judged_together():
 )
 def test_figure_7_s_title_claims_what_its_verdicts_bear(bias, title, monkeypatch):
     figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig7.py")
-    rows = [("", "", "1.5", "agrees: less than 1.5 times"), ("", "", "J", bias)] * 2
+    rows = [("", "", "1.5", "agrees: less than 1.5 times"), ("", "", "J", bias), ("", "", "", "not resolved")] * 2
     monkeypatch.setattr(figure, "compare", lambda *tables: iter(rows))
     assert figure.title(None, None).startswith(title)
 

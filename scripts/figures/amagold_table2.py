@@ -24,6 +24,7 @@ and so stays near where SGD left it; that its error does not depend on b is part
 measured; the nearest to it is AMAGOLD's first row of metrics, after 50 trajectories (quick: 10).
 """
 WRONG = 50  # test errors, in per cent, above which a run is taken to have diverged
+POINT = 1  # percentage point of test error: less hardly matters, more is much
 READINGS = (("error", "mean prediction"), ("single_error", "single draws"))
 
 
@@ -92,8 +93,8 @@ def compare(table: pd.DataFrame):
                 here += f", accepts {part.accept_prob.mean():.2f}"
             verdict = judged(error - quoted, np.hypot(own, quoted_error), seeds)
             yield f"{name}: {reading}", paper, here, few if quick else verdict
-    if (offset := common_offset(table)) is not None:
-        yield *offset[:-1], few if quick else offset[-1]
+    for of_all in filter(None, (steady(table), common_offset(table))):
+        yield *of_all[:-1], few if quick else of_all[-1]
 
 
 def of_ensembles(part: pd.DataFrame, spread: float) -> tuple[float, float]:
@@ -107,6 +108,22 @@ def judged(difference: float, error: float, seeds: int) -> str:
     if abs(difference) <= LIMIT * error:
         return f"agrees{alone}"
     return f"differs by {difference:+.2g}, {abs(difference) / error:.1f} errors{alone}"
+
+
+def steady(table: pd.DataFrame) -> tuple | None:
+    """The row of how much the error differs between settings, of each sampler."""
+    spans = []
+    for sampler in ("amagold", "sghmc"):
+        rows = [(single, part.quoted.iloc[0]) for key, part, single, *_ in settings(table) if key[0] == sampler]
+        if len(rows) < 2 or not np.isfinite(rows).all():
+            return None
+        spans.append(np.ptp(rows, axis=0))
+    (ours, quoted), (others, others_quoted) = spans
+    paper, here = (
+        f"{one:.2f} points, SGHMC's by {other:.1f}" for one, other in ((quoted, others_quoted), (ours, others))
+    )
+    verdict = "agrees" if ours < POINT < others else "differs"
+    return f"error of single draws between settings: AMAGOLD's within {POINT} point, SGHMC's not", paper, here, verdict
 
 
 def common_offset(table: pd.DataFrame) -> tuple | None:

@@ -99,7 +99,7 @@ class NetworkPotential:
     and ``dtype``, its parameters made views of one vector, dropout switched off. Parameters that do not require a
     gradient keep their values and are not part of θ. ``prior`` and ``flat_norms``: see ``prior_std``.
 
-    ``train`` (and ``test``, only kept for the caller) are moved to ``device``. ``augmentation``:
+    ``train`` is moved to ``device``. ``augmentation``:
 
     - ``none``: the images as they are;
     - ``averaged``: ``views`` of the 162 flips and crops of each image, drawn without replacement by ``seed``, frozen.
@@ -130,7 +130,6 @@ class NetworkPotential:
         train: Dataset,
         prior: str | float = "cin",
         flat_norms: bool = False,
-        test: Dataset | None = None,
         augmentation: str = "none",
         views: int = 8,
         seed: int = 0,
@@ -147,7 +146,7 @@ class NetworkPotential:
         if evaluation_batch is not None and evaluation_batch < 1:
             raise SettingError("evaluation_batch", evaluation_batch, "must be at least 1")
         self.device, self.dtype, self.seed = torch.device(device), dtype, seed
-        self.train, self.test = train.to(self.device), test and test.to(self.device)
+        self.train = train.to(self.device)
         self.data_size = len(train)
         self.augmentation = augmentation
         self.views = {"none": 1, "averaged": views, "random": VIEWS}[augmentation]

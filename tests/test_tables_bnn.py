@@ -17,6 +17,7 @@ from sgmcmc.random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from figures import finding_bnn as figure  # noqa: E402
+from figures import finding_bnn_resnet as resnet  # noqa: E402
 from figures import finding_corrected as corrected  # noqa: E402
 
 HMC, GGMC, SGD = 3, (10, 11), 15  # points of the grid
@@ -151,6 +152,22 @@ def test_the_title_claims_a_cold_posterior_effect_where_it_is_resolved(cold, mix
     assert (one.temperature, other.temperature) == (1, 0.1 if cold < 0.15 else 0.3)
     assert apart == pytest.approx((0.06 if cold < 0.15 else 0.01) / 0.002 / 2**0.5)
     assert ("colder" in figure.title(table)) == told
+
+
+@pytest.mark.parametrize("column", ["r_hat_max", "r_hat_potential"])
+def test_each_temperature_of_the_resnet_is_judged_by_its_own_chains(column):
+    common = {"sampler": "hmc", "gradient": "full", "acceptance": "metropolis", "prior": "cin", "accuracy": 0.9}
+    common |= {"nll": 0.2, "nll_error": 0.01, "joint_nll": 0.2, "ece": 0.1, "chains": 4, "draws_a_chain": 80}
+    common |= {"r_hat_max": 1.02, "r_hat_median": 1.005, "r_hat_potential": 1.01, "ess_min": 200.0}
+    table = pd.DataFrame([common | {"temperature": 0.3, column: 1.2}, common | {"temperature": 1.0}])
+    assert resnet.title(table) == "At T = 1 corrected chains of a ResNet-20 agree in function space (R-hat 1.020)"
+    assert [row[3] for row in resnet.compare(table)] == [
+        "differs: longer chains are needed",
+        "agrees",
+        "not comparable: the chains do not agree yet",
+    ]
+    assert "do not agree yet (R-hat 1." in resnet.title(table[:1])
+    assert "At T = 0.3 and 1 " in resnet.title(table.assign(**{column: 1.03}))
 
 
 @pytest.mark.parametrize(

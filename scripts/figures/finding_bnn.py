@@ -77,12 +77,12 @@ def many_draws(rows):
     return (rows.chains * rows.joint_nll - rows.nll) / (rows.chains - 1)
 
 
-def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
+def draw(table: pd.DataFrame) -> Figure:
     """Above: quality over temperature; below: each method at T = 1, a column a quantity."""
     figure = pyplot.figure(figsize=(10, 6.4), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=(3.2, 3))
-    panels, columns = above.subplots(1, len(PANELS)), below.subplots(1, len(COLUMNS), sharey=True)
-    for sampler, gradient, prior, colour, marker, line, name in lines:
+    panels = above.subplots(1, len(PANELS))
+    for sampler, gradient, prior, colour, marker, line, name in OVER:
         rows = over(table, sampler, gradient, prior)
         for (quantity, _), panel in zip(PANELS, panels, strict=True):
             error = rows[f"{quantity}_error"]
@@ -98,6 +98,15 @@ def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
         panel.set_ylim(0)
     panels[0].plot([], [], "o", color=GREY, mfc="white", ms=4, label="of ever more draws")
     panels[0].legend(frameon=False, fontsize=7)
+    clean(*panels)
+    draw_methods(below, table)
+    figure.suptitle(title(table), fontsize=11)
+    return figure
+
+
+def draw_methods(figure, table: pd.DataFrame) -> None:
+    """Each method at T = 1 in a figure or a part of one, a column a quantity."""
+    columns = figure.subplots(1, len(COLUMNS), sharey=True)
     found = [(method(table, *key), colour, name) for *key, colour, name in METHODS]
     found = [one for one in found if one[0] is not None]
     for place, (row, colour, name) in enumerate(found):
@@ -117,9 +126,7 @@ def draw(table: pd.DataFrame, lines: tuple = OVER) -> Figure:
     columns[-1].xaxis.set_minor_locator(NullLocator())
     columns[-1].xaxis.set_major_formatter("{x:g}")
     columns[-1].tick_params(labelsize=7)
-    clean(*panels, *columns)
-    figure.suptitle(title(table), fontsize=11)
-    return figure
+    clean(*columns)
 
 
 def colder(table: pd.DataFrame, prior) -> tuple[pd.Series, pd.Series, float] | None:
@@ -133,9 +140,14 @@ def colder(table: pd.DataFrame, prior) -> tuple[pd.Series, pd.Series, float] | N
     return one, other, (one.limit_nll - other.limit_nll) / np.hypot(one.nll_error, other.nll_error)
 
 
+def exact_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The finished rows of HMC."""
+    return table[(table.sampler == "hmc") & table.nll.notna()]
+
+
 def mixed(table: pd.DataFrame) -> bool:
     """Whether R-hat of HMC's predictions and of U is below ``MIXED`` at every temperature."""
-    exact = table[(table.sampler == "hmc") & table.nll.notna()]
+    exact = exact_rows(table)
     return max(exact.r_hat_max.max(), exact.r_hat_potential.max()) < MIXED
 
 
@@ -164,11 +176,19 @@ def title(table: pd.DataFrame) -> str:
 
 def compare(table: pd.DataFrame):
     """Mixing, two exact samplers, the cold posterior effect, the bias of what is not corrected, SGD."""
-    exact = table[(table.sampler == "hmc") & table.nll.notna()]
-    worst, energy = exact.r_hat_max.max(), exact.r_hat_potential.max()
-    here = f"worst R-hat {worst:.3f} of a prediction, {energy:.3f} of U; least ESS {least_ess(exact)}"
-    verdict = "agrees" if mixed(table) else "differs: longer chains are needed"
-    yield "HMC: four chains, all temperatures and priors", f"R-hat below {MIXED}", here, verdict
+    yield mixing("HMC: four chains, all temperatures and priors", exact_rows(table))
+    yield from beside(table)
+
+
+def mixing(what: str, exact: pd.DataFrame) -> tuple:
+    """Whether R-hat of predictions and of U says that the chains of these rows agree."""
+    here = f"R-hat {exact.r_hat_max.max():.3f} of the worst prediction, {exact.r_hat_median.max():.3f} in the median, "
+    here += f"{exact.r_hat_potential.max():.3f} of U; least ESS {least_ess(exact)}"
+    return what, f"R-hat below {MIXED}", here, "agrees" if mixed(exact) else "differs: longer chains are needed"
+
+
+def beside(table: pd.DataFrame):
+    """What is compared of chains that agree."""
     rows = {name: method(table, *key) for *key, _, name in METHODS}
     names = [name for *_, name in METHODS]
     yield against("a second exact sampler, test NLL", "the same", rows[names[0]], rows[names[1]], same=True)
@@ -200,9 +220,7 @@ def effect(table: pd.DataFrame, prior) -> tuple:
     here += (
         f"; accuracy {one.accuracy:.4f} and {other.accuracy:.4f}, calibration error {one.ece:.3f} and {other.ece:.3f}"
     )
-    if not mixed(table):
-        return what, expected, here, "not comparable: the chains do not agree yet"
-    return what, expected, here, side(apart, LIMIT)
+    return what, expected, here, unmixed(one, other) or side(apart, LIMIT)
 
 
 def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:

@@ -280,6 +280,7 @@ def path_log_density(positions, slopes, first, last, sizes, decays) -> Tensor:
 TABLES = {
     "ggmc_fig1": ("ggmc_fig1", of_each(_trace, _settings, diverged=True)),
     "ggmc_figd1": ("ggmc_fig1", _whole_runs),
+    "ggmc_fig1_cycle": ("ggmc_fig1_cycle", of_each(_trace, _settings, diverged=True)),
     "ggmc_fig1_as_run": ("ggmc_fig1_as_run", of_each(_trace, _settings, diverged=True)),
     "ggmc_figd1_as_run": ("ggmc_fig1_as_run", _cycles_as_run),
     "ggmc_figd1_averaged": ("ggmc_fig1_averaged", _whole_runs),

@@ -27,6 +27,7 @@ from sgmcmc.diagnostics import (
     kinetic_temperature,
     metrics,
     predictive_entropy,
+    temperature_interval,
 )
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel, check_growth
@@ -634,8 +635,15 @@ class Chain:
         return float(torch.cat(energies).mean())
 
     def _temperatures(self) -> dict:
-        """Kinetic mᵀM⁻¹m/d and configurational ⟨θ, ∇U⟩/d, means over chains; both should be T."""
-        kinetic, configurational = [], []
+        """Kinetic mᵀM⁻¹m/d and configurational ⟨θ, ∇U⟩/d, means over chains; both should be T.
+
+        Of a network ``kinetic_inside``, too: the share of its parameter tensors (and chains) each of whose kinetic
+        temperature is where momenta of equilibrium have it 99 times in 100 (Wenzel et al. 2020).
+        """
+        kinetic, configurational, inside = [], [], []
+        blocks = [where for _, where in getattr(self.potential, "blocks", [])]
+        sizes = [where.stop - where.start for where in blocks]
+        low, high = (ends.tolist() for ends in temperature_interval(sizes, self.kernel.temperature))
         moves = getattr(self.potential, "moves", None)
         moves = slice(None) if moves is None else moves
         # ⟨θ, ∇U⟩ has no expectation in coordinates with a flat prior.
@@ -646,11 +654,16 @@ class Chain:
             inverse_mass = inverse_mass[moves] if isinstance(inverse_mass, Tensor) else inverse_mass
             gradient = self._diagnostic_gradient(state, group)
             kinetic.append(kinetic_temperature(state.momentum[:, moves], inverse_mass)[state.alive])
+            for number, where in enumerate(blocks):
+                part = inverse_mass[where] if isinstance(inverse_mass, Tensor) else inverse_mass
+                here = kinetic_temperature(state.momentum[:, where], part)[state.alive]
+                inside.append((low[number] <= here) & (here <= high[number]))
             theta, gradient = state.theta[:, proper], gradient[:, proper]
             configurational.append(configurational_temperature(theta, gradient)[state.alive])
         return {
             "kinetic_temperature": float(torch.cat(kinetic).mean()),
             "configurational_temperature": float(torch.cat(configurational).mean()),
+            **({"kinetic_inside": float(torch.cat(inside).double().mean())} if inside else {}),
         }
 
     def _diagnostic_gradient(self, state: State, group: range) -> Tensor:

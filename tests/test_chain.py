@@ -732,6 +732,21 @@ def test_a_full_gradient_s_mass_takes_one_gradient(monkeypatch):
             assert torch.equal(mass, root / root.min())
 
 
+def test_the_share_of_a_network_s_tensors_whose_kinetic_temperature_is_inside():
+    """m²/M = T everywhere is in the middle of every interval; one tensor of one of two chains is put out of it."""
+    target, _, _ = network_case()
+    mass = torch.linspace(1, 100, target.dim, dtype=F64)
+    kernel = make_kernel("ggmc", target, 0.02, steps=2, batch_size=3, temperature=1.7, mass=mass, dtype=F64)
+    chain = Chain(kernel, target, Plan(3), Random(1), 2, lambda: target.initial(2, Random(1)))
+    chain.begin()
+    for state in chain.states:
+        state.momentum.copy_((1.7 * mass).sqrt())
+    assert chain._temperatures()["kinetic_inside"] == 1
+    _, block = target.blocks[2]
+    chain.states[1].momentum[:, block] *= 3
+    assert chain._temperatures()["kinetic_inside"] == 7 / 8
+
+
 @pytest.mark.parametrize("temperature", [1.7, 0.0])
 def test_kept_momentum_is_rescaled_when_the_mass_changes(temperature):
     """m √(M₂/M₁): its law at the new mass; also at T = 0, where both scales vanish."""

@@ -81,9 +81,10 @@ def test_a_path_density_is_that_of_its_noises():
 def test_the_effective_energy_of_positions_is_minus_log_mh():
     """The note's formula from OVRVO's positions, against the sum of its kicks."""
     h, potential = 0.3, Quartic(3)
-    result = sgmcmc.sample(
-        potential, "ovrvo", step_size=h, steps=1, cycles=40, chains=5, dtype=torch.float64, gradient="full"
-    )
+    with pytest.warns(UserWarning, match="not corrected"):
+        result = sgmcmc.sample(
+            potential, "ovrvo", step_size=h, steps=1, cycles=40, chains=5, dtype=torch.float64, gradient="full"
+        )
     theta = result.draws
     energy = torch.stack([potential.potential(position) for position in theta])
     slope = potential.gradient(theta.reshape(-1, 3)).reshape(theta.shape)

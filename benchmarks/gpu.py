@@ -30,6 +30,7 @@ from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 
 BATCH = 125
+TOGETHER = 5.0  # seconds that processes step side by side
 
 
 def images(number: int) -> Dataset:
@@ -76,23 +77,48 @@ def rows(device: torch.device, number: int, steps: int) -> Iterator[tuple[str, s
             yield f"a step, ResNet-20, {norm}, batch {BATCH}, {how}", f"{1e3 * each:.3g} ms"
     target = NetworkPotential(ResNet(), images(number), device=device)
     theta = target.initial(1, Random(0, device)).to(device)
-    yield f"exact U of {number:,} images", f"{1e3 * clocked(lambda: target.potential(theta), device):.4g} ms"
-    both = clocked(lambda: target.potential_and_gradient(theta), device, 1)
-    yield f"exact U and gradient of {number:,} images", f"{1e3 * both:.4g} ms"
+    for how in ("eager", "compiled"):
+        if how == "compiled":
+            target.compile_layers(BATCH)
+        for what, call in (("U", target.potential), ("U and gradient", target.potential_and_gradient)):
+            each = clocked(lambda call=call: call(theta), device, 2)
+            yield f"exact {what} of {number:,} images, {how}", f"{1e3 * each:.4g} ms"
     if device.type == "cuda":
         yield "peak memory of one chain", f"{torch.cuda.max_memory_allocated(device) / 2**20:.0f} MiB"
 
 
 def side_by_side(device: str, chains: int = 2) -> tuple[str, str]:
-    """Steps a second of several processes on one device, over one's."""
+    """Steps a second of several processes on one device, over one's; they step during the same seconds."""
     command = [sys.executable, __file__, "--device", device, "--one"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 
     def rates(number: int) -> float:
-        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(number)]
-        said = [process.communicate()[0].split() for process in running]
-        return sum(float(words[-1]) if words else math.nan for words in said)  # none of a process that failed
+        running = [subprocess.Popen(command, **pipes) for _ in range(number)]
+        ready = [process.stdout.readline() for process in running]
+        for process in running if all(ready) else ():
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        said = [process.communicate()[0] for process in running]  # nothing of a process that failed
+        return sum(map(float, said)) if all(said) else math.nan
 
     return f"{chains} processes' steps a second over one's", f"{rates(chains) / rates(1):.2f}"
+
+
+def one_process(device: torch.device, steps: int) -> None:
+    """Say ready, and when asked print the steps a second of ``TOGETHER`` seconds."""
+    step, _ = resnet("frn", False, device.type == "cuda", device, steps)
+    for _ in range(3):
+        step()
+    print("ready", flush=True)
+    if not sys.stdin.readline():  # another one failed
+        return
+    begun, number = time.perf_counter(), 0
+    while time.perf_counter() - begun < TOGETHER:
+        step()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        number += steps
+    print(number / (time.perf_counter() - begun))
 
 
 def main() -> int:
@@ -100,13 +126,11 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--images", type=int, default=50_000)
     parser.add_argument("--steps", type=int, default=100, help="of a timed trajectory")
-    parser.add_argument("--one", action="store_true", help="print the steps a second of one process, and no more")
+    parser.add_argument("--one", action="store_true", help="be one of several processes side by side")
     options = parser.parse_args()
     device = torch.device(options.device)
     if options.one:
-        step, _ = resnet("frn", False, device.type == "cuda", device, options.steps)
-        step()
-        print(options.steps / clocked(step, device))
+        one_process(device, options.steps)
         return 0
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     print(f"{name}, torch {torch.__version__}", flush=True)

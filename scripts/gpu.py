@@ -3,7 +3,7 @@
     make gpu-plan                     # once, where Hydra is: results/state/plan.json, what to run in which order
     make gpu BUDGET=9                 # minutes; as often as it takes, on any machine with a GPU
 
-`make gpu` needs no Hydra, no Jug and no network: torch, torchvision, pandas, SciPy and safetensors, the data unpacked
+`make gpu` needs no Hydra, no Jug and no network: torch, pandas, SciPy, matplotlib and safetensors, the data unpacked
 in $SGMCMC_DATA, the plan, and results/state as the call before left it. It checks the machine, once for each kind of
 GPU runs the tests that need one, benchmarks/gpu_accuracy.py and benchmarks/gpu.py (five minutes at most), then advances
 the plan, most wanted chain first, until the minutes are over: the exact preset of the GGMC paper, GGMC and HMC; how
@@ -14,7 +14,8 @@ progress the last checkpoint is packed. A table whose chains are all done is wri
 others to results/state/tables/. With DEVICE=cpu the same is done in miniature, with the smoke configurations, under
 results/runs/smoke/.
 
-What is to be kept is in results/state/ and, with OUT=folder, there in at most 8 files of at most 16 MiB.
+What is to be kept is in results/state/ and, with OUT=folder, there in at most 8 files of at most 16 MiB. Nothing is
+downloaded: chains of a data set that is not there are left out, and where none is there that is said before the rest.
 """
 
 from __future__ import annotations
@@ -112,6 +113,19 @@ def plan() -> int:
 # -- one call
 
 
+def data_of(job: dict) -> set[str]:
+    """The data sets that a chain reads from the disk."""
+    data = job["config"]["data"]
+    return {name for name in (data["name"], data.get("ood")) if name not in (None, "none")}
+
+
+def checkpoints_of(job: dict) -> list[Path]:
+    """What is there to go on from, the newest last."""
+    from experiments.resolved import folder
+
+    return sorted(folder(job["config"]).glob("checkpoint-*.pt"), key=lambda file: file.stat().st_mtime)
+
+
 def finished(command: list[str], seconds: float) -> tuple[int | None, str]:
     """Exit status and output of a command; None, and what it said so far, where it was not done after the seconds."""
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
@@ -149,6 +163,7 @@ class Session:
     def run(self) -> int:
         self.check()
         self.jobs = self.read_plan()
+        self.absent = self.find_data()
         self.unpack()
         if self.device != "cpu":
             self.measure_once()
@@ -177,11 +192,11 @@ class Session:
 
     def check(self) -> None:
         """The machine can do it, or one sentence says what is missing."""
-        for module in ("torch", "torchvision", "pandas", "safetensors", "scipy"):
+        needed = ("torch", "pandas", "safetensors", "scipy", "matplotlib")
+        for module in needed:
             if importlib.util.find_spec(module) is None:
-                raise Refused(
-                    f"{module} is not installed: make gpu needs torch, torchvision, pandas, safetensors, scipy"
-                )
+                raise Refused(f"{module} is not installed: make gpu needs {', '.join(needed)}")
+        import matplotlib.font_manager  # noqa: F401  # on a new machine it looks for fonts: not when time is short
         import torch
 
         if self.device != "cpu" and not torch.cuda.is_available():
@@ -201,6 +216,22 @@ class Session:
         self.commit = content.get("commit")
         return content["jobs"]
 
+    def find_data(self) -> set[str]:
+        """The data sets that are not there; Refused where no chain that is left to do could have its own."""
+        from sgmcmc.data import load
+
+        left, absent = [job for job in self.jobs if not self.is_done(job)], {}
+        for name in sorted({name for job in left for name in data_of(job)}):
+            try:
+                load(name, download=False)
+            except DataError as error:
+                absent[name] = error
+        if left and all(data_of(job) & absent.keys() for job in left):
+            raise Refused(next(iter(absent.values())))
+        for name, error in absent.items():
+            print(f"left out, all chains of {name}: {error}", file=sys.stderr)
+        return set(absent)
+
     def unpack(self) -> None:
         """Put the chain in progress back, where this machine does not have it."""
         packed = self.home / "chain.tar"
@@ -212,6 +243,7 @@ class Session:
 
     def measure_once(self) -> None:
         """The tests marked gpu, how right and how fast the GPU is, where this kind of GPU has not been asked."""
+        side = ["-p", "xdist", "-n", "4"] if importlib.util.find_spec("xdist") else []
         path = self.home / "checked.json"
         checked = json.loads(path.read_text()) if path.exists() else {}
         if self.kind in checked:
@@ -221,7 +253,8 @@ class Session:
         accuracy.parent.mkdir(parents=True, exist_ok=True)
         found = {}
         commands = {
-            "tests": ["-m", "pytest", "-v", "--tb=short", "-m", "gpu", *self.tests()],
+            # -q of pyproject.toml would leave of -v only dots, which do not tell what a run that was ended had reached.
+            "tests": ["-m", "pytest", "-o", "addopts=", "-v", "--tb=short", *side, "-m", "gpu", *self.tests()],
             "accuracy": ["benchmarks/gpu_accuracy.py", "--device", self.device, "--write", str(accuracy)],
             "benchmarks": ["benchmarks/gpu.py", "--device", self.device],
         }
@@ -249,23 +282,29 @@ class Session:
         return self.home / "rows" / f"{job['experiment']}-{identity(job['config'])}.json"
 
     def advance_all(self) -> dict | None:
-        """One chain after the other; the one in progress when the time is over, whose state is what travels."""
-        absent: set[str] = set()  # data sets that this machine does not have
+        """One chain after the other. Of one that was begun and is not done, the first, the state travels."""
+        import torch
+
+        unfinished = None
         for job in self.jobs:
-            if self.is_done(job) or job["config"]["data"]["name"] in absent:
+            if self.is_done(job) or data_of(job) & self.absent:
                 continue
             if self.left() < LEAST:
-                return job  # a call before may have begun it
+                return unfinished or job  # a call before may have begun it
             try:
                 if not self.advance(job):
-                    return job
-            except (DataError, StoreError) as error:  # what another machine may have
-                absent |= {job["config"]["data"]["name"]} if isinstance(error, DataError) else set()
+                    return unfinished or job
+                continue
+            except (DataError, StoreError) as error:
                 print(f"left out: {error}", file=sys.stderr)
-            except Exception:  # the others may do
+            except Exception as error:  # the others may do
                 self.failed = True
                 traceback.print_exc()
-        return None
+                if isinstance(error, torch.AcceleratorError):  # nothing works on the device any more in this process
+                    return unfinished or job
+            if unfinished is None and checkpoints_of(job):
+                unfinished = job
+        return unfinished
 
     def is_done(self, job: dict) -> bool:
         return self.rows_path(job).exists()
@@ -338,7 +377,11 @@ class Session:
             jobs = [job for job in self.jobs if job["experiment"] == experiment]
             done = [json.loads(self.rows_path(job).read_text())["tables"] for job in jobs if self.is_done(job)]
             for name in tables_of(experiment) if done else ():
-                rows = join(name, [row for part in done for row in part[name]["rows"]])
+                try:
+                    rows = join(name, [row for part in done for row in part[name]["rows"]])
+                except ModuleNotFoundError as error:  # of statistics that need ArviZ: the rows are kept
+                    print(f"{name}: written where {error.name} is installed", file=sys.stderr)
+                    continue
                 made = {"experiment": experiment, "scale": self.scale, "runs": len(done), "of": len(jobs)}
                 parts = [part[name]["made"] for part in done]
                 made["seconds"] = round(sum(part["seconds"] for part in parts), 1)
@@ -383,8 +426,7 @@ class Session:
         """The run folder in progress, with the newest checkpoint alone; without draws that would be too large."""
         from experiments.resolved import folder
 
-        path = folder(job["config"])
-        checkpoints = sorted(path.glob("checkpoint-*.pt"), key=lambda file: file.stat().st_mtime)
+        path, checkpoints = folder(job["config"]), checkpoints_of(job)
         files = [file for file in path.rglob("*") if file.is_file() and file.name not in (".lock", "picture.png")]
         files = [file for file in files if file not in checkpoints[:-1]]
         size = sum(file.stat().st_size for file in files)

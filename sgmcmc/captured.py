@@ -134,8 +134,10 @@ def cuda_graph(function: Callable, inputs: list[Tensor]) -> tuple[Callable[[], N
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     # Not torch.cuda.graph, which puts an error of its own in the place of what the function raised. Collecting garbage
-    # meanwhile could free another graph, which a capture does not allow.
+    # meanwhile could free another graph, which a capture does not allow; nor can it free what is cached, which is the
+    # memory of the graphs of chains before.
     gc.collect()
+    torch.cuda.empty_cache()
     gc.disable()
     try:
         with torch.cuda.stream(side):

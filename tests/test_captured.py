@@ -19,7 +19,7 @@ from experiments.build import build
 from experiments.run import run as execute
 from sgmcmc import captured, certificate_networks
 from sgmcmc.captured import Captured
-from sgmcmc.chain import INTERRUPTED
+from sgmcmc.chain import DONE, INTERRUPTED, Plan, run
 from sgmcmc.compiled import Normals, Segments
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
@@ -309,6 +309,20 @@ def several(device, dtype, walk=None, compiled=False, number=6, **settings):
     return records, state
 
 
+def run_of(cycles, store, device):
+    """A run of ``resnet``, begun or gone on with from what the store has."""
+    target, kernel = resnet(device, torch.float32)
+    plan, random = Plan(cycles, keep="all", save_every=1, graph=True), Random(4, device)
+    return run(kernel, target, plan, random, 1, lambda: target.initial(1, Random(4)).to(device), None, store)
+
+
+def test_the_run_that_a_gpu_goes_on_with_is_replayed_here(recordings):
+    whole, parts = Memory(), Memory()
+    assert run_of(2, whole, "cpu").captured and recordings
+    assert run_of(1, parts, "cpu").status == run_of(2, parts, "cpu").status == DONE
+    assert all(torch.equal(*pair) for pair in zip(whole.draws, parts.draws, strict=True))
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("dtype", [F64, torch.float32])
 class TestOnAGPU:
@@ -360,18 +374,13 @@ class TestDevices:
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
-    def test_a_run_is_gone_on_with_to_the_bit_under_deterministic_kernels(self, tmp_path):
-        words = ["experiment=ggmc_fig1", "scale=smoke", "device=cuda", "progress=false", "epochs=4", "sampler=ggmc"]
-        words += ["lr=1e-4", "keep=all", "save_every=1"]
-        from sgmcmc import load_samples
-
-        assert execute(compose([*words, f"output={tmp_path}/whole"])) == 0
-        for epochs in (1, 2, 4):
-            assert execute(compose([*words, f"output={tmp_path}/parts", f"epochs={epochs}"])) == 0
-        whole, parts = (load_samples(tmp_path / name) for name in ("whole", "parts"))
-        assert torch.equal(whole, parts)
-        status = json.loads((tmp_path / "whole/status.json").read_text())
-        assert status["graph"] is True and status["environments"][0]["deterministic"] is True
+    def test_a_run_is_gone_on_with_to_the_bit(self, deterministic):
+        whole, parts = Memory(), Memory()
+        assert run_of(4, whole, "cuda").captured
+        for cycles in (1, 2, 4):
+            assert run_of(cycles, parts, "cuda").status == DONE
+        assert len(whole.draws) == 4 and all(torch.equal(*pair) for pair in zip(whole.draws, parts.draws, strict=True))
+        same_state(whole.state, parts.state)
 
     def test_the_certificate_s_lines_of_networks(self):
         for network in certificate_networks.NETWORKS:

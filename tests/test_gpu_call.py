@@ -165,22 +165,25 @@ def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, mon
     gpu = sys.modules["gpu"]
     session = gpu.Session(type("Options", (), {"budget": (gpu.PACKING + 2) / 60, "device": "cpu", "out": None}))
     monkeypatch.setattr(gpu, "LEAST", 0.1)
-    jobs, packed = [{"config": {"data": {"name": name}}} for name in ("mnist", "mnist", "cifar10", "none")], []
+    names = ("mnist", "cifar10", "none", "none", "none")
+    jobs, packed = [{"config": {"data": {"name": name}}} for name in names], []
     seen = []
 
     def advance(job):
         seen.append(job)
         if len(seen) == 1:
-            raise gpu.DataError("there is no mnist")
+            raise gpu.DataError("a damaged file")
         if len(seen) == 2:
             raise RuntimeError("something else")
         while session.left() > 0:
             time.sleep(0.05)
         return False
 
+    monkeypatch.setattr(gpu, "checkpoints_of", lambda job: [])
     for name, made in {
         "check": lambda: None,
         "read_plan": lambda: jobs,
+        "find_data": lambda: {"mnist"},
         "unpack": lambda: None,
         "is_done": lambda job: False,
         "advance": advance,
@@ -190,8 +193,80 @@ def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, mon
         monkeypatch.setattr(session, name, made)
     began, before = time.monotonic(), signal.getsignal(signal.SIGTERM)
     assert session.run() == 1 and session.failed
-    assert seen == [jobs[0], jobs[2], jobs[3]] and packed == [jobs[3]]
+    assert seen == jobs[1:4] and packed == [jobs[3]]
     assert time.monotonic() - began < 30 and signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_error_keeps_the_state_of_the_chain_that_was_begun(call, monkeypatch):
+    """The first that has a checkpoint travels, whatever comes later; after an error of the device nothing is tried."""
+    call("broken", 0.001)
+    gpu = sys.modules["gpu"]
+    session = gpu.Session(type("Options", (), {"budget": 60, "device": "cpu", "out": None}))
+    session.jobs = [{"config": {"data": {"name": "none"}}, "number": number} for number in range(4)]
+    session.absent, begun, seen = set(), [1, 2], []
+    monkeypatch.setattr(gpu, "checkpoints_of", lambda job: [Path("checkpoint-0.pt")] * (job["number"] in begun))
+    monkeypatch.setattr(session, "is_done", lambda job: False)
+
+    def advance(job):
+        seen.append(job["number"])
+        raise errors.get(job["number"], RuntimeError)("an error")
+
+    monkeypatch.setattr(session, "advance", advance)
+    errors = {}
+    assert session.advance_all() is session.jobs[1] and seen == [0, 1, 2, 3] and session.failed
+    errors, seen = {2: torch.AcceleratorError}, []
+    assert session.advance_all() is session.jobs[1] and seen == [0, 1, 2]
+    begun.clear()
+    assert session.advance_all() is session.jobs[2]
+
+
+def test_without_the_data_of_any_chain_that_is_said_first_and_nothing_is_downloaded(call, monkeypatch, capsys):
+    import sgmcmc.data
+
+    asked = []
+
+    def load(name, root=None, train_size=None, download=True):
+        asked.append((name, download))
+        if name != "digits":
+            raise sgmcmc.DataError(f"no {name} here")
+
+    monkeypatch.setattr(sgmcmc.data, "load", load)
+    call("empty", 0.001)
+    gpu = sys.modules["gpu"]
+    session = gpu.Session(type("Options", (), {"budget": 60, "device": "cpu", "out": None}))
+    monkeypatch.setattr(session, "is_done", lambda job: False)
+    data = [{"name": "cifar10", "ood": None}, {"name": "mnist", "ood": "notmnist"}]
+    asked.clear()
+    session.jobs = [{"config": {"data": one}} for one in data]
+    with pytest.raises(gpu.Refused, match="no cifar10 here"):
+        session.find_data()
+    assert asked == [("cifar10", False), ("mnist", False), ("notmnist", False)]
+    session.jobs += [{"config": {"data": {"name": "digits"}}}, {"config": {"data": {"name": "none"}}}]
+    capsys.readouterr()
+    assert session.find_data() == {"cifar10", "mnist", "notmnist"}
+    assert "left out, all chains of mnist: no mnist here" in capsys.readouterr().err
+
+
+def test_a_table_whose_statistics_are_not_installed_is_written_elsewhere(call, monkeypatch, capsys):
+    """Its rows are kept; the other tables are written."""
+    root, _ = call("whole", 10)
+    gpu = sys.modules["gpu"]
+    from experiments import tables
+
+    table, join = root / "results/runs/smoke/tables", tables.join
+
+    def without(name, rows):
+        if name == "ggmc_fig1":
+            raise ModuleNotFoundError("No module named 'arviz_stats'", name="arviz_stats")
+        return join(name, rows)
+
+    monkeypatch.setattr(tables, "join", without)
+    for path in table.glob("*.csv"):
+        path.unlink()
+    capsys.readouterr()
+    assert gpu.main() == 0
+    assert "ggmc_fig1: written where arviz_stats is installed" in capsys.readouterr().err
+    assert {path.stem for path in table.glob("*.csv")} == {"ggmc_figd1", "gpu_runs"}
 
 
 # ---- how right a GPU's numbers are, in miniature

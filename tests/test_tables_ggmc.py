@@ -180,12 +180,16 @@ def test_a_learning_rate_that_diverged_is_no_reason_to_draw_nothing(name):
             row |= {"momentum_decay": math.exp(-14.2854713425451 * (rate / 50000) ** 0.5), "test_accuracy": 0.8}
             lost = sampler == "hmc" and rate == 1e-2
             for step in (0, 1, 2, 3):
-                row |= {"step": math.nan if lost else step, "cycle": step, "exact_point": int(step in (0, 3))}
+                row |= {"step": math.nan if lost else step, "cycle": 101 + step, "exact_point": int(step in (0, 3))}
                 rows.append(dict(row))
     verdicts = [row[3] for row in figure.compare(pd.DataFrame(rows))]
     assert verdicts and all(verdict.split()[0].strip(":") in ("agrees", "differs", "not") for verdict in verdicts)
     if name == "ggmc_fig1":
         assert "not comparable: no cycle at ℓ = 0.01" in verdicts
+        first = pd.DataFrame(rows)
+        first = first[(first.cycle == 101) | (first.exact_point == 1)].assign(cycle=1)
+        said = {row[0]: row[3] for row in figure.compare(first[first.lr > 1e-6])}
+        assert said["GGMC: log MH of the cycle, ℓ = 0.0001, 0.001, 0.01"].startswith("not comparable: a first cycle")
 
 
 @pytest.mark.parametrize(("noise", "verdict"), [(20.0, "not decided"), (0.1, "differs")])

@@ -136,7 +136,8 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     """A target of one's own: a class with the three methods of a target, or a ``torch.nn.Module`` to logits.
 
     The constructor gets the keyword arguments of ``model.…`` and, by name, those of ``data`` (the training set),
-    ``test``, ``device``, ``dtype`` and ``seed`` that it takes.
+    ``test``, ``device``, ``dtype`` and ``seed`` that it takes. ``model.prior`` (a network's: see ``prior_std``) and
+    ``model.flat_norms`` are not a module's own, unless it takes them.
     """
     target = settings.pop("_target_")
     where = f"{target} cannot be used"
@@ -147,6 +148,8 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         make = getattr(importlib.import_module(package), name)
         offered = {"data": data.train, "test": data.test, "device": device, "dtype": dtype, "seed": config["seed"]}
         taken = inspect.signature(make).parameters
+        module = inspect.isclass(make) and issubclass(make, torch.nn.Module) and not hasattr(make, "potential")
+        prior = {key: settings.pop(key) for key in ("prior", "flat_norms") if module and key in settings.keys() - taken}
         own = make(**{key: value for key, value in offered.items() if key in taken} | settings)
     except SettingError:
         raise
@@ -156,7 +159,7 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     if isinstance(own, torch.nn.Module) and not hasattr(own, "potential"):
         if data.train is None:
             raise SettingError("data", "none", f"{target} is a network, and needs data, such as data=digits")
-        return _network(config, own, data, device, dtype)
+        return _network(config, own, data, device, dtype, **prior)
     missing = [name for name in ("potential", "gradient", "initial", "dim", "data_size") if not hasattr(own, name)]
     if missing:
         raise SettingError("model._target_", target, f"{where}: a target has {', '.join(missing)}, too")

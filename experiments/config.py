@@ -598,6 +598,7 @@ def _auto(setting, value):
     return value
 
 
+_INFINITE = (math.inf, ".inf", "infinite")  # as Hydra reads inf, as YAML spells it, as the samplers' table says it
 _CASTS = {
     "seed": lambda setting, value: count(setting, value, 0),
     "chains": count,
@@ -607,7 +608,7 @@ _CASTS = {
     "momentum_decay": lambda setting, value: numbers(
         setting, value, "a momentum decay a whole step, from 0 to 1", low=-1e-300, high=1 + 1e-15
     ),
-    "friction": lambda setting, value: value if value == math.inf else _not_negative(setting, value),
+    "friction": lambda setting, value: math.inf if value in _INFINITE else _not_negative(setting, value),
     "sampler.beta": _not_negative,
     "sampler.b": _not_negative,
     "sampler.alpha": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
@@ -835,6 +836,13 @@ def _fill_start(config: dict, network: bool, said) -> None:
             raise SettingError("epochs", config["epochs"], mend)
     if config["cycles"] is not None and config["burn_in"] >= config["cycles"]:
         raise SettingError("burn_in", config["burn_in"], f"leaves no draws of cycles={config['cycles']}: make it less")
+    if (
+        config["cycles"] is not None
+        and config["keep"] != "none"
+        and config["thin"] > config["cycles"] - config["burn_in"]
+    ):
+        left = config["cycles"] - config["burn_in"]
+        raise SettingError("thin", config["thin"], f"keeps none of the {left} draws after the burn-in: make it less")
     if config["trace"] is None:
         config["trace_cycles"] = None
     elif config["cycles"] is not None and max(config["trace_cycles"] or [0]) > config["cycles"]:

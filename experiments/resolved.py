@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from sgmcmc.errors import SettingError
-from sgmcmc.samplers import Sampler, lookup
+from sgmcmc.samplers import Sampler, custom, lookup
 
 DONE, MISTAKE, DIVERGED, INTERRUPTED = 0, 2, 3, 75  # exit statuses of a run
 
@@ -70,9 +70,7 @@ def sampler_row(sampler: dict) -> Sampler:
         return lookup(sampler["name"])
     if sampler["word"] is None:
         raise SettingError("sampler.word", "null", "sampler=custom needs a word, such as sampler.word=BABAB")
-    letters = set(sampler["word"])
-    refresh = "keep" if letters & set("OE") else "full"
-    return Sampler(sampler["word"], refresh, "monitor", "either" if letters & set("BE") else "none", "custom")
+    return custom(sampler["word"])
 
 
 def show(config: dict) -> str:

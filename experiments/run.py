@@ -149,7 +149,8 @@ def _finished(config: dict, path: Path) -> int | None:
         return DIVERGED
     if status.get("state") != engine.DONE or status.get("cycles", 0) < wanted or damage(path):
         return None  # what is damaged is told when the run is taken up
-    print(f"done: {status['cycles']} cycles; the run lies in {path}")
+    more = f", more than the {wanted} asked for" if status["cycles"] > wanted else ""
+    print(f"done: {status['cycles']} cycles{more}; the run lies in {path}")
     if config["trace"] and not (path / "trace.csv").exists():
         print("it was run without a trace; more cycles are traced, or another folder (output=…) from the start")
     for line in status.get("summary", ()):
@@ -213,6 +214,10 @@ class Voice:
             lines.append(f"not exactly corrected: {part.why_inexact(kernel)}")
         else:
             lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
+        if self.config["model"].get("_target_") and hasattr(potential, "std"):  # a module of the user's own
+            prior = self.config["model"].get("prior", "fan_in")
+            inputs = "as they are in the files" if potential.train.mean is None else "normalised"
+            lines.append(f"its outputs are logits, its prior is normal (model.prior={prior}), inputs are {inputs}")
         if plan.trajectory:
             lines.append(f"trajectory length, up to {kernel.steps} steps, and step size are chosen in the burn-in")
         if plan.compile:

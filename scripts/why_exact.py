@@ -9,6 +9,7 @@ divergence between the draws' histogram (bins of .1 on [−6, 6]) and the exact 
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -26,13 +27,14 @@ OUT = Path(__file__).parents[1] / "results"
 STEP_SIZES = (0.1, 0.15, 0.2, 0.25)
 COMPARED = {  # label: (sampler, policies, colour)
     "SGHMC, not correctable": ("sghmc", {}, "#D55E00"),
-    "GGMC, monitored": ("ggmc", {}, "#E69F00"),
+    "GGMC, monitored": ("ggmc", {"acceptance": "monitor"}, "#E69F00"),
     "GGMC, corrected": ("ggmc", {"acceptance": "metropolis"}, "#0072B2"),
     "AMAGOLD, corrected": ("amagold", {}, "#009E73"),
 }
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
     target, grid = DoubleWell(noise=1.0), Grid([-6.0], [6.0], [120])
     edges = torch.linspace(-6, 6, 121, dtype=torch.float64)

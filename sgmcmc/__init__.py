@@ -40,10 +40,22 @@ __all__ = ["LAW", *_HOME]
 
 
 def __getattr__(name: str):
+    if name == "__version__":
+        return _version()
     if name not in _HOME:
         raise AttributeError(f"module 'sgmcmc' has no attribute {name!r}")
     return getattr(import_module(f"sgmcmc.{_HOME[name]}"), name)
 
 
 def __dir__():
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_HOME, "__version__"])
+
+
+def _version() -> str:
+    """The version that was installed; "unknown" for a folder of sources that never was."""
+    from importlib import metadata  # slow to import, and seldom needed
+
+    try:
+        return metadata.version("sgmcmc")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,8 +1,9 @@
-"""The exactness certificate: ``python -m sgmcmc.certify [NAME …] [--word BABOBAB] [--full] [--output results]``.
+"""The exactness certificate: ``python -m sgmcmc.certify [NAME …] [--word BABOBAB] [--full] [--output FOLDER]``.
 
 A row for every sampler of ``samplers.SAMPLERS`` and every variant one step from its defaults, a column for every
 property; ``certificate_columns`` says what each measures, ``certificate_reference`` what it is held to. Rows
-whose acceptance cannot be exact must fail where theory says so, or the certificate itself fails.
+whose acceptance cannot be exact must fail where theory says so, or the certificate itself fails. The whole is written
+to ``results``; rows of some samplers or of a word are printed, and written only to a folder that is given.
 
 Exit status: 0 if every claim is borne out, 1 if not, 2 for a setting that cannot work.
 """
@@ -335,8 +336,8 @@ cov      covariance and lag-1 autocovariance of unadjusted trajectories against 
 order    the batches' joint law against its mirror image
 step     power of h of the energy error of a step; time: of a fixed time
 Columns back to lin show errors, (i) to order the largest |z| of their tests. x: fails, as theory says it must or
-may. !: contradicts what is claimed. Two-way: the direction is drawn for each trajectory.
-certificate.csv has every cell with its standard error and smallest bias."""
+may. !: contradicts what is claimed. Two-way: the direction is drawn for each trajectory."""
+WRITTEN = "certificate.csv has every cell with its standard error and smallest bias."
 
 
 def summary(cells: list[Cell], threshold: float, tests: int, seconds: float) -> list[str]:
@@ -388,16 +389,18 @@ def _sentence(cell: Cell) -> str:
     return f"{cell.row}: {cell.column} {held} ({cell.target}, {cell.dtype}, {cell.statistic}: {what})"
 
 
-def write(folder: Path, cells: list[Cell], text: list[str]) -> None:
-    """``certificate.csv``, a line a cell, and ``certificate.md``, the page that was printed."""
+def write(folder: Path, cells: list[Cell], text: list[str]) -> tuple[Path, Path]:
+    """``certificate.md``, the page that was printed, and ``certificate.csv``, a line a cell; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "certificate.csv", "w", newline="") as file:
+    page, table = folder / "certificate.md", folder / "certificate.csv"
+    with open(table, "w", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Cell)])
         writer.writeheader()
         for cell in cells:
             values = asdict(cell).items()
             writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in values})
-    (folder / "certificate.md").write_text("\n".join(["# Certificate of exactness", "", "```", *text, "```", ""]))
+    page.write_text("\n".join(["# Certificate of exactness", "", "```", *text, "```", ""]))
+    return page, table
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -408,14 +411,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--full", action="store_true", help="ten times the chains, every target in both precisions")
     parser.add_argument("--seed", type=int, default=0, help="other random numbers (0)")
     parser.add_argument(
-        "--output", type=Path, default=Path("results"), help="folder of certificate.csv and .md (results)"
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="of certificate.md and .csv (results; with NAME or --word nothing is written unless it is given)",
     )
     options = parser.parse_args(arguments)
+    # A few rows must not take the place of the whole certificate unasked.
+    whole = not options.names and options.word is None
+    folder = options.output or (Path("results") if whole else None)
     began = time.monotonic()
     try:
         for name in options.names:
             lookup(name)
-        if options.names and options.word:
+        if options.names and options.word is not None:
             raise SettingError("--word", options.word, "give names of samplers or a word, not both")
         rows = design(options.names, options.word)
         cells = run(rows, MANY if options.full else CHAINS, options.seed, options.full, progress=sys.stderr.isatty())
@@ -423,11 +432,17 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     threshold, tests = judge(cells)
-    measured = networks.page(networks.budgets())
-    text = [*show(cells), "", *LEGEND.split("\n"), "", *DESIGN.split("\n"), ""]
-    text += [*summary(cells, threshold, tests, time.monotonic() - began), "", *measured]
+    legend = LEGEND.split("\n") + ([WRITTEN] if folder else [])
+    text = [*show(cells), "", *legend, "", *DESIGN.split("\n"), ""]
+    text += summary(cells, threshold, tests, time.monotonic() - began)
+    # The networks are sampled with GGMC: their budget says nothing of a word or of another sampler.
+    if whole or "ggmc" in options.names:
+        text += ["", *networks.page(networks.budgets())]
     print("\n".join(text))
-    write(options.output, cells, text)
+    if folder:
+        print(f"\nwritten: {', '.join(map(str, write(folder, cells, text)))}")
+    else:
+        print("\nnot written: for that, give --output FOLDER")
     return 1 if any(cell.verdict == "WRONG" for cell in cells) else 0
 
 

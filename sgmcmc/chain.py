@@ -211,6 +211,12 @@ class Result:
     captured: bool = False
     under_way: int = 0  # gradients of the cycle in progress, which a checkpoint holds
 
+    def __repr__(self) -> str:
+        """One line: how it ended, how much there is, and the draws' shape."""
+        chains, draws = self.proposed // max(self.cycles, 1), None if self.draws is None else list(self.draws.shape)
+        counts = f"cycles={self.cycles}, chains={chains}, draws={draws}"
+        return f"Result(status={self.status!r}, {counts}, accepted={self.accepted}, proposed={self.proposed})"
+
 
 class Chain:
     """A run in progress: the states of its chains and everything that a checkpoint holds.
@@ -280,6 +286,7 @@ class Chain:
     def begin(self) -> None:
         """Start every chain: positions, momentum, U."""
         theta = self.initial()
+        check_target(self.kernel, self.potential, theta, self.chains)
         if self.plan.estimate_mass:
             self._set_mass(self._estimated_mass(theta))
         for number, group in enumerate(self.groups):
@@ -706,6 +713,30 @@ class Chain:
             columns |= {f"{name}_{key}": float(single[key].mean()) for key in ("nll", "accuracy")}
             columns |= {f"{name}_ensemble_{key}": math.nan if empty else float(joint[key]) for key in joint}
         return columns
+
+
+def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: int) -> None:
+    """Raise SettingError where what a target gives has not the shapes that it must have: they would broadcast, and be
+    sampled wrongly; or where U is not finite at the start, which a chain that decides could never leave."""
+    dim = potential.dim
+    if tuple(theta.shape) != (chains, dim):
+        raise SettingError("initial", _shape(theta), f"must be [{chains}, {dim}]: [chains, dim]")
+    if not getattr(potential, "together", True):  # a network, ours
+        return
+    value, slope = potential.potential(theta), potential.gradient(theta)
+    if tuple(value.shape) != (chains,):
+        raise SettingError("shape of U", _shape(value), f"must be [{chains}]: a number for each of the chains")
+    if slope.shape != theta.shape:
+        raise SettingError("shape of the gradient", _shape(slope), f"must be [{chains}, {dim}]: [chains, dim]")
+    if kernel.acceptance != "monitor" and not bool(value.isfinite().all()):
+        lost = (~value.isfinite()).nonzero()[:, 0].tolist()
+        which = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
+        where = f"is not finite in chains {which} of {chains}: start where the target's density is positive"
+        raise SettingError("U at the start", float(value[lost[0]]), where)
+
+
+def _shape(tensor: Tensor) -> list[int]:
+    return list(tensor.shape)
 
 
 def run(

@@ -3,7 +3,8 @@
     python -m sgmcmc.evaluate RUN [RUN …] [data=NAME] [data.root=FOLDER] [noise=S] [translate=P] [draws=200]
         [output=FILE.csv]
 
-Several run folders of one configuration (its seeds) are joined as chains. ``data`` is the test set by default,
+Several run folders of one configuration (its seeds) are joined as chains; of runs of different lengths the first draws,
+which all of them have. ``data`` is the test set by default,
 or any data set of the same shape (``data=notmnist`` for a network of MNIST: out of distribution, no labels are
 compared; for a network of digits images of 28 x 28 are made 8 x 8 as the digits were). ``noise`` adds normal
 noise of that standard deviation to the normalised inputs, ``translate`` moves images that many pixels down and
@@ -33,7 +34,7 @@ from sgmcmc.data import Dataset, load
 from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.potentials import Potential
 from sgmcmc.random import Random
-from sgmcmc.store import load_samples
+from sgmcmc.store import check_alike, load_samples
 
 FUNCTIONS = 200  # data whose predictions are followed through the chains
 
@@ -167,11 +168,17 @@ def _main(words: list[str]) -> int:
     if foreign:
         data = data.like(own.train)
     data = shifted(data.to(device), _number("noise", known["noise"]), int(_number("translate", known["translate"])))
-    draws = load_samples(folders)
+    check_alike(folders)
+    runs = [load_samples(folder) for folder in folders]
+    least = min(map(len, runs))
+    if any(len(run) > least for run in runs):
+        print(f"the runs are of different lengths: the first {least} draws of each are used", file=sys.stderr)
+    draws = torch.cat([run[:least] for run in runs], 1)
     every = max(1, -(-len(draws) // max(int(_number("draws", known["draws"])), 1)))
     draws = draws[every - 1 :: every].to(device)
     result = evaluate(potential, draws, data, labelled=not foreign)
-    print(f"{draws.shape[0]} draws of {draws.shape[1]} chains on the {len(data)} {which} data of {name}")
+    chains = f"{draws.shape[1]} chain" + "s" * (draws.shape[1] > 1)
+    print(f"{draws.shape[0]} draws of {chains} on the {len(data)} {which} data of {name}")
     for key, value in result.items():
         if value == value:  # what one chain cannot tell is left out
             print(f"  {key:22} {value:.6g}")

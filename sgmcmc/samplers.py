@@ -45,6 +45,13 @@ SAMPLERS: dict[str, Sampler] = {
 }
 
 
+def custom(word: str) -> Sampler:
+    """The row of a word of one's own: monitored, its momentum kept where the word refreshes it."""
+    letters = set(word)
+    refresh = "keep" if letters & set("OE") else "full"
+    return Sampler(word, refresh, "monitor", "either" if letters & set("BE") else "none", "custom")
+
+
 def lookup(name: str) -> Sampler:
     """The row of ``name``. Raises SettingError, with the nearest name, where there is none."""
     if name not in SAMPLERS:

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import warnings
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from sgmcmc.chain import Plan, Result, run
+from sgmcmc.chain import DIVERGED, Plan, Result, run
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.potentials import Potential
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.random import Random
-from sgmcmc.samplers import Sampler, lookup
+from sgmcmc.samplers import Sampler, custom, lookup
+from sgmcmc.schedules import Schedule
 
 
 def sample(
     potential: Potential | Callable[[Tensor], Tensor],
     sampler: str | Sampler = "ggmc",
     *,
-    step_size,
+    step_size=None,
     dim: int | None = None,
     cycles: int = 1000,
     steps: int | None = None,
-    chains: int = 1,
+    chains: int | None = None,
     burn_in: int = 0,
     thin: int = 1,
     friction=None,
     momentum_decay=None,
     beta=None,
     b=None,
+    word: str | None = None,
+    schedule: str | Schedule | None = None,
     tune: float | None = None,
     trajectory: bool = False,
     initial: Tensor | None = None,
     seed: int = 0,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | str = torch.float32,
     device: torch.device | str = "cpu",
     **policies,
 ) -> Result:
@@ -46,48 +51,80 @@ def sample(
     chain: without it a UserWarning tells that it is not corrected. Every proposal that is finite then counts as
     accepted.
 
-    ``potential`` is a class with three methods (see ``sgmcmc.potentials``) or just U as a function of one θ
-    ``[dim]`` (then give ``dim``; its gradient is made by ``torch.func``). ``steps`` is the length of a trajectory
-    (10, or 1 where the sampler has just one). Friction is γ (``friction``, 1 by default), e^{−γh}
-    (``momentum_decay``), or AMAGOLD's ``beta`` or ``b``. A sequence of step sizes or of frictions is one a chain.
-    ``initial`` is ``[chains, dim]``. ``tune`` and ``trajectory`` are those of ``Plan``, ``policies`` those of
-    ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``, ``batch_size``, ``temperature``, ….
+    ``potential`` is an instance of a class with three methods (see ``sgmcmc.potentials``) or just U as a function of
+    one θ ``[dim]`` (then give ``dim``; its gradient is made by ``torch.func``). ``sampler`` is a name of
+    ``sgmcmc.SAMPLERS``, a row of one's own, or "custom" with the letters of a step, ``word="BABOBAB"``: monitored,
+    its momentum kept where the word has an O or E, else fresh. ``steps`` is the length of a trajectory
+    (10, or 1 where the sampler has just one). ``step_size`` is h, which has to be given. Friction is γ (``friction``,
+    1 by default, ``math.inf`` is infinite), e^{−γh} (``momentum_decay``), or AMAGOLD's ``beta`` or ``b``. A sequence
+    of step sizes or of frictions is one a chain, and says how many chains there are where ``chains`` does not (1).
+    ``initial`` is ``[chains, dim]``, a tensor or nested lists; ``schedule`` a name or a ``Schedule``, such as
+    ``Schedule("cosine", direction="random")``; ``dtype`` float32 or float64. ``tune`` and ``trajectory`` are those of
+    ``Plan`` and need a ``burn_in``; ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``, ``refresh``,
+    ``gradient``, ``batch_size``, ``temperature``, ….
+
+    ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
+    Ctrl-C or a signal: both have fewer draws (``result.draws`` is None where there are none). Chains that diverged,
+    all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite.
     Raises SettingError, one sentence, for what cannot work.
     """
-    if not hasattr(potential, "potential"):
+    _check_names(policies)
+    if isinstance(potential, type):
+        name = potential.__name__
+        raise SettingError("potential", name, f"is a class: give an instance of it, such as {name}()")
+    if callable(potential) and not hasattr(potential, "potential"):
         if dim is None:
             raise SettingError("dim", dim, "a function as the target needs its number of coordinates")
-        potential = FunctionPotential(potential, dim)
-    for name, count, least in (
-        ("cycles", cycles, 1),
-        ("chains", chains, 1),
-        ("thin", thin, 1),
-        ("burn_in", burn_in, 0),
-    ):
-        if count < least:
-            raise SettingError(name, count, f"must be at least {least}")
+        potential = FunctionPotential(potential, _whole("dim", dim, 1))
+    needed = ["potential", "gradient", "dim", "data_size", *(["initial"] if initial is None else [])]
+    missing = [name for name in needed if not hasattr(potential, name)]
+    if missing:
+        mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
+        raise SettingError("potential", type(potential).__name__, mend)
+    cycles, thin, burn_in = _whole("cycles", cycles, 1), _whole("thin", thin, 1), _whole("burn_in", burn_in, 0)
+    seed = _whole("seed", seed, 0)
     if burn_in >= cycles:
         raise SettingError("burn_in", burn_in, f"leaves no draws of cycles={cycles}: make it less")
+    if thin > cycles - burn_in:
+        raise SettingError("thin", thin, f"leaves no draws of {cycles - burn_in} cycles: make it less")
     if tune is not None and not 0 < tune < 1:
         raise SettingError("tune", tune, "is the acceptance to tune to, between 0 and 1")
-    if initial is not None and initial.numel() != chains * potential.dim:
-        raise SettingError("initial", list(initial.shape), f"must be [{chains}, {potential.dim}]: [chains, dim]")
-    row = lookup(sampler) if isinstance(sampler, str) else sampler
-    euler = "E" in (policies.get("word") or row.word)
+    if tune is not None and not burn_in:
+        raise SettingError("tune", tune, "tunes during the burn-in: give burn_in, in cycles")
+    if trajectory and not burn_in:
+        raise SettingError("trajectory", trajectory, "chooses during the burn-in: give burn_in, in cycles")
     ways = {"friction": friction, "momentum_decay": momentum_decay, "beta": beta, "b": b}
+    ways = {name: _numbers(name, value) for name, value in ways.items() if value is not None}
+    step_size = _numbers("step_size", step_size)
+    lists = {name: value for name, value in {"step_size": step_size, **ways}.items() if isinstance(value, list)}
+    chains = max([1, *map(len, lists.values())]) if chains is None else _whole("chains", chains, 1)
+    for name, value in lists.items():
+        if len(value) not in (1, chains):
+            shown = value if len(value) < 10 else f"[{len(value)} numbers]"
+            raise SettingError(name, shown, f"must be a number or {chains}, one a chain")
+    dtype = _dtype(dtype)
+    if initial is not None:
+        initial = _initial(initial, chains, potential.dim, dtype)
+    if sampler == "custom":
+        if not word:
+            raise SettingError("sampler", "custom", "needs a word, such as word='BABOBAB'")
+        sampler = custom(word)
+    row = lookup(sampler) if isinstance(sampler, str) else sampler
+    if isinstance(schedule, str):
+        schedule = Schedule(schedule)
+    if not isinstance(schedule, Schedule | None):
+        raise SettingError("schedule", schedule, "must be a name or an sgmcmc.Schedule")
     kernel = make_kernel(
         row,
         potential,
         step_size,
-        steps=steps or row.steps or 10,
-        friction=Friction.of(step_size, euler, **ways),
+        steps=row.steps or 10 if steps is None else _whole("steps", steps, 1),
+        friction=Friction.of(step_size, "E" in (word or row.word), **ways),
+        word=word,
+        schedule=schedule,
         dtype=dtype,
         **policies,
     )
-    named = (kernel.friction.said or ("friction",))[0]
-    for name, value in (("step_size", kernel.step_size), (named, kernel.friction.value)):
-        if isinstance(value, Tensor) and len(value) not in (1, chains):
-            raise SettingError(name, f"[{len(value)} numbers]", f"must be a number or {chains}, one a chain")
     if kernel.acceptance == "monitor" and not policies.get("acceptance") and not kernel.impossible:
         warnings.warn("the chain is not corrected; acceptance='metropolis' corrects it", stacklevel=2)
     random = Random(seed, device)
@@ -99,4 +136,67 @@ def sample(
         theta = potential.initial(chains, random) if initial is None else initial
         return theta.to(device=device, dtype=dtype).reshape(chains, potential.dim)
 
-    return run(kernel, potential, plan, random, chains, begin)
+    result = run(kernel, potential, plan, random, chains, begin)
+    if result.status == DIVERGED:
+        end = f"no chain is finite after cycle {result.cycles} of {cycles}"
+        warnings.warn(f"diverged: {end}; a smaller step_size may do", stacklevel=2)
+    elif result.frozen:
+        still = f"{len(result.frozen)} of {chains} chains diverged and stand still where they were last finite"
+        mend = "leave the draws of result.frozen out; a smaller step_size may do"
+        warnings.warn(f"{still}: {mend}", stacklevel=2)
+    return result
+
+
+def _check_names(policies: dict) -> None:
+    """Refuse keyword arguments that there are not."""
+    known = [name for name in inspect.signature(sample).parameters if name != "policies"]
+    parameters = inspect.signature(make_kernel).parameters.values()
+    known += [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.name not in known]
+    for name, value in policies.items():
+        if name == "lr":
+            raise SettingError(name, value, "is the command line's; here give step_size = sqrt(lr/N) with N data")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}? " if near else "there is no such argument; "
+            raise SettingError(name, value, f"{hint}known are {', '.join(known)}")
+
+
+def _whole(name: str, value, least: int) -> int:
+    """``value`` as a whole number (1e4 is one) not below ``least``, or SettingError."""
+    try:
+        whole = int(value)
+    except (TypeError, ValueError, OverflowError):
+        whole = None
+    if whole is None or whole != value or whole < least:
+        raise SettingError(name, value, f"must be a whole number, at least {least}")
+    return whole
+
+
+def _numbers(name: str, value) -> float | list[float]:
+    """A number, or a sequence of them (an array, a tensor) as a list; SettingError for anything else."""
+    try:
+        numbers = torch.as_tensor(value, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        more = "; infinite friction is math.inf" if name == "friction" else ""
+        raise SettingError(name, value, f"must be a number, or a sequence of them, one a chain{more}") from None
+    return numbers.flatten().tolist() if numbers.ndim else float(numbers)
+
+
+def _dtype(value) -> torch.dtype:
+    """float32 or float64, of torch or as a string; SettingError for anything else."""
+    dtype = getattr(torch, value, None) if isinstance(value, str) else value
+    if dtype not in (torch.float32, torch.float64):
+        raise SettingError("dtype", value, "must be torch.float32 or torch.float64")
+    return dtype
+
+
+def _initial(value, chains: int, dim: int, dtype: torch.dtype) -> Tensor:
+    """Starting positions ``[chains, dim]`` of a tensor or of nested lists; SettingError for another shape."""
+    need = f"must be [{chains}, {dim}]: [chains, dim]"
+    try:
+        initial = torch.as_tensor(value, dtype=dtype)
+    except (TypeError, ValueError, RuntimeError):
+        raise SettingError("initial", value, need) from None
+    if initial.numel() != chains * dim or initial.ndim == 2 and initial.shape != (chains, dim):
+        raise SettingError("initial", list(initial.shape), need)
+    return initial

@@ -52,6 +52,7 @@ SAMPLE_BYTES = 4 << 20  # size of a full sample file; one that is not full is wr
 _FORMAT = 1
 _MAGIC = b"sgmcmc checkpoint "
 _SAMPLE_FILE = re.compile(r"\d+\.safetensors")
+MAY_DIFFER = {"seed", "chains", "init", "warm_start", "log_every", "save_every"}  # of runs whose chains are joined
 _SLOTS = ("checkpoint-0.pt", "checkpoint-1.pt")
 _TABLES = ("metrics.csv", "trace.csv")
 # What a checkpoint records of the files beside it: blocks and draws so far, the first draw that is still kept,
@@ -473,12 +474,14 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
     read while it is being written.
 
     :raises StoreError: no draws, a damaged or missing file, or runs with different numbers of draws,
-        dimensions or dtypes.
+        dimensions or dtypes, or of different settings.
     """
     if not isinstance(folder, str | os.PathLike):
+        folder = list(folder)
         runs = [load_samples(one) for one in folder]
         if not runs:
             raise StoreError("no run folder was given to load samples from")
+        check_alike(folder)
         for path, run in zip(folder, runs, strict=True):
             if (run.shape[0], run.shape[2], run.dtype) != (runs[0].shape[0], runs[0].shape[2], runs[0].dtype):
                 raise StoreError(
@@ -494,6 +497,19 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
         except _Damaged as damage:
             if _sample_names(folder) == names:  # else a running chain has just replaced a file
                 raise StoreError(f"{folder}: {damage}: the run's own command computes it again") from None
+
+
+def check_alike(folders: Sequence) -> None:
+    """Raise StoreError for runs that differ in more than seed and start: their draws are of different laws, or of
+    different samplers, and no chains of one."""
+    first, *others = ((read_status(folder).get("identity") or {}).get("settings", {}) for folder in folders)
+    for folder, other in zip(folders[1:], others, strict=True):
+        names = {name for name in first.keys() | other.keys() if first.get(name) != other.get(name)} - MAY_DIFFER
+        if names:
+            which = ", ".join(sorted(names))
+            raise StoreError(
+                f"{folder} differs from {folders[0]} in {which}: only runs of one configuration are joined"
+            )
 
 
 def _sample_names(folder: Path) -> list[str]:

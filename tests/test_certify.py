@@ -174,24 +174,49 @@ def test_what_cannot_work_is_one_sentence(arguments, capsys):
     assert captured.out == "" and captured.err.count("\n") == 1
 
 
-def test_command_writes_what_it_prints(tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def one_row(tmp_path, monkeypatch):
+    """The command in an empty folder, with one row and few chains."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(certify, "cpu_count", lambda: 1)
     monkeypatch.setattr(certify, "CHAINS", 1000)
     monkeypatch.setattr(certify, "FALSE_ALARM", 1e-9)  # 1,000 chains are no budget's worth
-    monkeypatch.setattr(networks, "budgets", lambda: "not measured: no data")
     rows = certify.design(["langevin"])[:1]
     monkeypatch.setattr(certify, "design", lambda names, word: rows)
-    assert certify.main(["langevin", "--output", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
+
+
+def test_command_writes_what_it_prints(one_row, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(networks, "budgets", lambda: "not measured: no data")
+    assert certify.main([]) == 0
+    printed, said = capsys.readouterr().out.rsplit("\n\n", 1)
+    assert said == "written: results/certificate.md, results/certificate.csv\n"
     assert max(map(len, printed.splitlines())) <= 120
     assert "Every claim of the samplers table is borne out." in printed and "not measured: no data" in printed
-    page = (tmp_path / "certificate.md").read_text()
-    assert printed.strip() in page
-    with open(tmp_path / "certificate.csv", newline="") as file:
+    page = (tmp_path / "results/certificate.md").read_text()
+    assert printed in page
+    with open(tmp_path / "results/certificate.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     assert {line["verdict"] for line in lines} == {"ok"}
     assert {line["column"] for line in lines} >= {"back", "ratio", "path", "lin", "(i)", "(ii)", "(iii)", "(iv)", "cov"}
     assert all(float(line["smallest_bias"]) > 0 for line in lines if line["column"] == "(iv)")
+
+
+@pytest.mark.parametrize("arguments", [["langevin"], ["--word", "A"]])
+def test_a_few_rows_leave_the_whole_certificate_alone(arguments, one_row, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(networks, "budgets", lambda: pytest.fail("GGMC's budget for other rows"))
+    whole = tmp_path / "results"
+    whole.mkdir()
+    names = ("certificate.md", "certificate.csv")
+    for name in names:
+        (whole / name).write_text("all rows")
+    assert certify.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "\nlangevin " in printed and "not written" in printed and "certificate.csv" not in printed
+    assert list(tmp_path.iterdir()) == [whole]
+    assert certify.main([*arguments, "--output", "mine"]) == 0
+    assert "written: mine/certificate.md, mine/certificate.csv\n" in capsys.readouterr().out
+    assert all((tmp_path / "mine" / name).stat().st_size > 1000 for name in names)
+    assert [(whole / name).read_text() for name in names] == ["all rows"] * 2
 
 
 def test_command_fails_where_a_claim_does(tmp_path, capsys, monkeypatch):

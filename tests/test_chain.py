@@ -732,6 +732,42 @@ def test_a_full_gradient_s_mass_takes_one_gradient(monkeypatch):
             assert torch.equal(mass, root / root.min())
 
 
+class Wrong(Gaussian):
+    """A target of somebody's that makes one mistake."""
+
+    def __init__(self, mistake):
+        super().__init__(2)
+        self.mistake = mistake
+
+    def potential(self, theta):
+        value = super().potential(theta)
+        change = {"sum": value.sum(), "column": value[:, None], "log": torch.where(theta[:, 0] > 0, value, torch.nan)}
+        return change.get(self.mistake, value)
+
+    def gradient(self, theta, batch=None):
+        return super().gradient(theta, batch)[:, : 1 if self.mistake == "slope" else 2]
+
+    def initial(self, chains, random):
+        return super().initial(chains, random)[: 1 if self.mistake == "start" else chains]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        ("sum", r"^shape of U=\[\]: must be \[50\]"),
+        ("column", r"^shape of U=\[50, 1\]: must be \[50\]"),
+        ("slope", r"^shape of the gradient=\[50, 1\]: must be \[50, 2\]"),
+        ("start", r"^initial=\[1, 2\]: must be \[50, 2\]"),
+        ("log", r"^U at the start=nan: is not finite in chains \d"),
+    ],
+)
+def test_what_a_target_gives_has_the_shapes_of_chains_and_begins_finite(mistake, said):
+    """A U that is summed over the chains too would broadcast, and be accepted wrongly."""
+    target, random = Wrong(mistake), Random(1)
+    with pytest.raises(SettingError, match=said):
+        run(make_kernel("hmc", target, 0.1, steps=3), target, Plan(2), random, 50, lambda: target.initial(50, random))
+
+
 def test_the_share_of_a_network_s_tensors_whose_kinetic_temperature_is_inside():
     """m²/M = T everywhere is in the middle of every interval; one tensor of one of two chains is put out of it."""
     target, _, _ = network_case()

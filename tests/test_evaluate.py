@@ -9,6 +9,7 @@ import torch
 from experiments.command_line import main as run
 from sgmcmc import load_metrics, load_samples
 from sgmcmc.data import load
+from sgmcmc.errors import StoreError
 from sgmcmc.evaluate import main, shifted
 
 WORDS = "model=mlp model.hidden=[8] data=digits sampler=ggmc lr=1e-3 batch_size=100 steps_per_cycle=5 cycles=6".split()
@@ -37,7 +38,7 @@ def test_one_run_on_its_own_test_set_is_what_the_run_said(runs, tmp_path, capsys
     assert row["accuracy"] == pytest.approx(metrics["test_ensemble_accuracy"][-1], abs=1e-12)
     assert row["nll"] == pytest.approx(metrics["test_ensemble_nll"][-1], rel=1e-6)
     assert row["sample_nll"] == pytest.approx(np.mean(metrics["test_nll"]), rel=1e-6)
-    assert "6 draws of 1 chains on the 297 test data of digits" in capsys.readouterr().out
+    assert "6 draws of 1 chain on the 297 test data of digits" in capsys.readouterr().out
 
 
 def test_seeds_are_joined_as_chains(runs, tmp_path):
@@ -46,6 +47,27 @@ def test_seeds_are_joined_as_chains(runs, tmp_path):
     assert both["chain_nll"] == pytest.approx(np.mean([row["nll"] for row in each]), rel=1e-9)
     assert both["nll"] <= max(row["nll"] for row in each)  # the joint ensemble's NLL is convex in the members
     assert np.isfinite(both["r_hat_max"]) and np.isnan(both["ess_min"])  # of six draws a chain
+
+
+def test_of_seeds_of_different_lengths_the_draws_that_all_have_are_joined(runs, tmp_path, capsys):
+    words = [*WORDS[:-1], "cycles=4", "seed=2", "progress=false", f"output={tmp_path / 'short'}"]
+    assert run(words) == 0
+    capsys.readouterr()
+    assert main([*map(str, runs), str(tmp_path / "short")]) == 0
+    said = capsys.readouterr()
+    assert "4 draws of 3 chains" in said.out and "the first 4 draws of each are used" in said.err
+
+
+def test_runs_of_different_settings_are_no_chains_of_one(runs, tmp_path, capsys):
+    """Another temperature is another posterior, another sampler another law where it is not corrected."""
+    for name, word, differs in (("cold", "temperature=0.1", "temperature"), ("hmc", "sampler=hmc", "sampler")):
+        assert run([*WORDS, word, f"output={tmp_path / name}", "progress=false"]) == 0
+        capsys.readouterr()
+        assert main([*map(str, runs), str(tmp_path / name)]) == 2
+        said = capsys.readouterr().err
+        assert f"differs from {runs[0]} in" in said and differs in said and said.count("\n") == 1
+        with pytest.raises(StoreError, match="only runs of one configuration"):
+            load_samples([*runs, tmp_path / name])
 
 
 def test_shifted_inputs_are_predicted_worse(runs, tmp_path):

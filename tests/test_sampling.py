@@ -1,0 +1,145 @@
+"""``sgmcmc.sample``: what a call in a notebook may get wrong is refused in a sentence, or is understood."""
+
+import importlib.metadata
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import sgmcmc
+from sgmcmc.errors import SettingError
+from sgmcmc.potentials.analytic import Gaussian
+
+
+def square(theta):
+    return (theta**2).sum() / 2
+
+
+class WithoutStart:
+    """The standard normal, with no ``initial``."""
+
+    dim, data_size = 2, 0
+
+    def potential(self, theta):
+        return theta.double().square().sum(-1) / 2
+
+    def gradient(self, theta, batch=None):
+        return theta
+
+
+def short(target=square, sampler="ggmc", **settings):
+    more = {"dim": 2} if target is square else {}
+    settings = {"step_size": 0.1, "cycles": 20, "acceptance": "metropolis", **more, **settings}
+    return sgmcmc.sample(target, sampler, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"mass": -1.0}, "mass=-1.0: must be positive"),
+        ({"mass": [1.0, 2.0, 3.0]}, "mass=[3 numbers]: must be a number or 2"),
+        ({"thin": 0}, "thin=0: must be a whole number, at least 1"),
+        ({"thin": 6, "burn_in": 15}, "thin=6: leaves no draws of 5 cycles"),
+        ({"chains": 0}, "chains=0: must be a whole number, at least 1"),
+        ({"chains": 2.5}, "chains=2.5: must be a whole number, at least 1"),
+        ({"steps": 0}, "steps=0: must be a whole number, at least 1"),
+        ({"seed": -1}, "seed=-1: must be a whole number, at least 0"),
+        ({"dim": None}, "dim=None: a function as the target needs"),
+        ({"dim": "2"}, "dim=2: must be a whole number"),
+        ({"burn_in": 9, "cycles": 5}, "burn_in=9: leaves no draws of cycles=5"),
+        ({"tune": 1.5}, "tune=1.5: is the acceptance"),
+        ({"tune": 0.6}, "tune=0.6: tunes during the burn-in: give burn_in"),
+        ({"trajectory": True}, "trajectory=True: chooses during the burn-in: give burn_in"),
+        ({"initial": torch.zeros(4, 2)}, "initial=[4, 2]: must be [1, 2]"),
+        ({"initial": torch.zeros(2, 3), "dim": 3, "chains": 3}, "initial=[2, 3]: must be [3, 3]"),
+        ({"initial": torch.zeros(2, 3), "chains": 3}, "initial=[2, 3]: must be [3, 2]"),
+        ({"initial": [[1.0, 2.0], [1.0]]}, "initial=[[1.0, 2.0], [1.0]]: must be [1, 2]"),
+        ({"momentum_decay": [0.5, 0.6], "chains": 3}, "momentum_decay=[0.5, 0.6]: must be a number or 3"),
+        ({"step_size": [0.1, 0.2], "chains": 3}, "step_size=[0.1, 0.2]: must be a number or 3"),
+        ({"step_size": np.full(50, 0.1), "chains": 3}, "step_size=[50 numbers]: must be a number or 3"),
+        ({"step_size": [0.1, 0.2], "friction": [1.0, 2.0, 3.0]}, "step_size=[0.1, 0.2]: must be a number or 3"),
+        ({"step_size": None}, "step_size=None: must be a number"),
+        ({"friction": "infinite"}, "friction=infinite: must be a number, .*; infinite friction is math.inf"),
+        ({"acceptence": "metropolis"}, "acceptence=metropolis: did you mean acceptance. known are potential, .*"),
+        ({"zeal": 1}, "zeal=1: there is no such argument; known are potential, sampler, step_size"),
+        ({"lr": 0.1, "step_size": None}, "lr=0.1: is the command line's; here give step_size = sqrt(lr/N)"),
+        ({"dtype": "float16"}, "dtype=float16: must be torch.float32 or torch.float64"),
+        ({"dtype": np.float64}, "dtype=<class 'numpy.float64'>: must be torch.float32 or torch.float64"),
+        ({"schedule": "cosinus"}, "schedule=cosinus: must be one of constant, cosine"),
+        ({"schedule": {"name": "cosine"}}, "schedule={'name': 'cosine'}: must be a name or an sgmcmc.Schedule"),
+        ({"sampler": "custom"}, "sampler=custom: needs a word, such as word='BABOBAB'"),
+        ({"target": Gaussian}, "potential=Gaussian: is a class: give an instance of it, such as Gaussian()"),
+        ({"target": WithoutStart()}, "potential=WithoutStart: a target has initial, too"),
+        ({"target": object()}, "potential=object: a target has potential, gradient, dim, data_size, initial, too"),
+    ],
+)
+def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
+    for character in "[](){}":
+        said = said.replace(character, "\\" + character)
+    with pytest.raises(SettingError, match=f"^{said}"):
+        short(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "shape"),
+    [
+        ({"step_size": [0.1, 0.2]}, [20, 2, 2]),
+        ({"friction": torch.tensor([1.0, 2.0, math.inf])}, [20, 3, 2]),
+        ({"step_size": np.array([0.1, 0.2]), "chains": 2}, [20, 2, 2]),
+        ({"initial": [[1.0, 2.0], [3.0, 4.0]], "chains": 2, "dtype": "float64"}, [20, 2, 2]),
+        ({"target": WithoutStart(), "initial": [[1.0, 2.0]]}, [20, 1, 2]),
+        ({"schedule": "palindromic_cosine"}, [20, 1, 2]),
+        ({"sampler": "custom", "word": "BABOBAB"}, [20, 1, 2]),
+        ({"sampler": "custom", "word": "BAB"}, [20, 1, 2]),
+        ({"cycles": 1e1, "thin": 5}, [2, 1, 2]),
+        ({"tune": 0.6, "burn_in": 10}, [10, 1, 2]),
+    ],
+)
+def test_what_is_meant_is_understood(settings, shape):
+    result = short(**settings)
+    assert list(result.draws.shape) == shape and result.status == "done"
+    assert result.draws.dtype == (torch.float64 if settings.get("dtype") == "float64" else torch.float32)
+
+
+def test_a_word_of_one_s_own_keeps_its_momentum_where_it_refreshes_it():
+    """OBABO by its letters is GGMC, number for number; without an O the momentum is fresh."""
+    assert torch.equal(short(sampler="custom", word="OBABO").draws, short(sampler="ggmc").draws)
+    assert torch.equal(short(sampler="custom", word="BAB", steps=3).draws, short(sampler="hmc", steps=3).draws)
+
+
+def test_positions_start_where_initial_says():
+    # With a tiny step the first draw is the start; in float64, to more digits than float32 has.
+    result = short(initial=[[1 / 3, -2.0]], dtype="float64", step_size=1e-12, cycles=1, steps=1)
+    assert result.draws.flatten().tolist() == pytest.approx([1 / 3, -2.0], abs=1e-10)
+
+
+def test_a_chain_that_is_not_corrected_says_so():
+    with pytest.warns(UserWarning, match="not corrected"):
+        short(acceptance=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for more in ({}, {"acceptance": "monitor"}, {"sampler": "amagold"}):
+            short(**more)
+
+
+def test_chains_that_diverged_are_told():
+    quartic = {"target": sgmcmc.potentials.analytic.Quartic(1), "acceptance": "monitor", "cycles": 60}
+    with pytest.warns(UserWarning, match=r"^diverged: no chain is finite after cycle \d+ of 60; a smaller step_size"):
+        result = short(**quartic, step_size=10.0)
+    assert result.status == "diverged" and (result.draws is None or len(result.draws) < 60)
+    with pytest.warns(UserWarning, match="^1 of 2 chains diverged and stand still"):
+        result = short(**quartic, step_size=[0.01, 10.0])
+    assert result.status == "done" and result.frozen == [1] and len(result.draws) == 60
+
+
+def test_a_result_prints_as_a_line():
+    result = short(chains=3)
+    counts = f"cycles=20, chains=3, draws=[20, 3, 2], accepted={result.accepted}, proposed=60"
+    assert repr(result) == f"Result(status='done', {counts})"
+    assert repr(sgmcmc.Result("interrupted")).startswith("Result(status='interrupted', cycles=0, chains=0, draws=None")
+
+
+def test_the_version_is_the_installed_one():
+    assert sgmcmc.__version__ == importlib.metadata.version("sgmcmc")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from experiments.config import nearest
+from experiments.config import nearest, options
 from experiments.grid import configurations
 from experiments.signals import signals_first
 from experiments.tasks import SCALES
@@ -29,6 +29,8 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict]]]:
     chosen = said.pop("experiment", None)
     names = list(EXPERIMENTS) if chosen is None else chosen.split(",")
     for name in names:
+        if name not in EXPERIMENTS and name in options("experiment"):
+            _refuse(f"experiment={name}: makes no table: python run.py experiment={name} runs it")
         if name not in EXPERIMENTS:
             _refuse(f"experiment={name}: {nearest(name, EXPERIMENTS, 'known are ' + ', '.join(EXPERIMENTS))}")
     more = [f"{key}={value}" for key, value in said.items()]

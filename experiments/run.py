@@ -326,7 +326,8 @@ class Voice:
         after = f"{result.cycles} cycles"
         if result.under_way:
             after += f" and {result.under_way} gradients of the next"
-        lines = [f"{result.status} after {after} in {_duration(result.seconds)}: {moved}"]
+        again = "; the same command goes on from there" if result.status == engine.INTERRUPTED else ""
+        lines = [f"{result.status} after {after} in {_duration(result.seconds)}: {moved}{again}"]
         if not result.cycles:
             return lines
         if self.pieces.plan.trajectory and result.cycles >= self.pieces.plan.burn_in:

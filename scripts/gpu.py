@@ -65,9 +65,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("plan", "run"))
     parser.add_argument("--budget", type=float, default=9, help="minutes, packing included (9)")
-    parser.add_argument("--device", default="cuda", help="cuda; cpu for the miniature (cuda)")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cuda; cpu for the miniature (cuda)")
     parser.add_argument("--out", type=Path, help="a folder for copies of what must be kept")
     options = parser.parse_args()
+    if not options.budget > 0:
+        parser.error(f"--budget {options.budget}: must be a positive number of minutes")
     os.chdir(ROOT)
     if options.what == "plan":
         return plan()

@@ -192,6 +192,22 @@ def test_a_learning_rate_that_diverged_is_no_reason_to_draw_nothing(name):
         assert said["GGMC: log MH of the cycle, ℓ = 0.0001, 0.001, 0.01"].startswith("not comparable: a first cycle")
 
 
+@pytest.mark.parametrize(("error", "kinetic", "verdicts"), [(6e5, 1.06, ["agrees"] * 2), (1e5, 1.2, ["differs"] * 2)])
+def test_a_first_cycle_from_sgd_is_compared_with_the_authors_own(error, kinetic, verdicts):
+    figure = draw.load(ROOT / "scripts" / "figures" / "ggmc_fig1_cycle.py")
+    common = {"status": "done", "acceptance": "exact", "data": 50000, "cycle": 1, "potential_per_datum": 0.0}
+    rows = [
+        {"sampler": sampler, "lr": rate, "step": step, "exact_point": int(step in (0, 4000)), **common}
+        | {"log_accept": -error * step / 4000, "kinetic_temperature": kinetic}
+        for sampler in ("ggmc", "hmc")
+        for rate in (1e-4, 1e-3, 1e-2)
+        for step in (0, 1000, 2000, 3000, 4000)
+    ]
+    found = list(figure.compare(pd.DataFrame(rows)))
+    assert [row[3] for row in found[:2]] == verdicts
+    assert found[2][2].startswith(f"{-error / 2:.3g}, while U/N is 0.00")
+
+
 @pytest.mark.parametrize(("noise", "verdict"), [(20.0, "not decided"), (0.1, "differs")])
 def test_what_the_noise_of_u_can_do_decides_nothing(noise, verdict):
     """|log MH| of 21, 20, 16 and 449: it falls, and where U's two evaluations differ by 20 that is no finding."""

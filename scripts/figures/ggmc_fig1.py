@@ -16,9 +16,9 @@ two ends (dots, at the red lines) is exact; between them, as in the paper's code
 end there, with a minibatch's U in place of U of all data. Friction is one for all chains, as in their code (14.285: β =
 .98 at ℓ = .1), HMC's momentum is drawn afresh before the cycle and its leapfrog steps take minibatches, the cycle's
 first and last gradients are of all data; mass 1 (theirs was estimated anew every epoch). Paper scale: cycle 101 of 300,
-4,001 steps, every 10th; configured, and not run here. Quick scale: 5,000 images, a quarter of the width (17,622
-weights), the third of 3 cycles of an epoch (41 steps, every 2nd) from 2 epochs of SGD, far from equilibrium: the net
-has learnt little.
+4,001 steps, every 10th; configured, and not run here (a first cycle in that size is below). Quick scale: 5,000 images,
+a quarter of the width (17,622 weights), the third of 3 cycles of an epoch (41 steps, every 2nd) from 2 epochs of SGD,
+far from equilibrium: the net has learnt little.
 """
 ROWS = (("ggmc", "GGMC"), ("hmc", "HMC"))
 COLUMNS = (
@@ -26,11 +26,13 @@ COLUMNS = (
     ("potential_per_datum", "potential, a datum"),
     ("kinetic_temperature", "est. kinetic temp."),
 )
-# Read off the paper's figure, by learning rate: log MH of the cycle, as text and as a number, kinetic temperature of
-# GGMC, and potentials a datum.
+# Read off the paper's figure, by learning rate: log MH of the cycle, as text and as the range that agrees with it (10⁴
+# about 0, else a factor of 3; what lies below the axis, which ends at −5·10⁴, below it), kinetic temperature of GGMC,
+# and potentials a datum.
+ZERO = ("≈ 0", (-1e4, 1e4))
 LOG_MH = {
-    "ggmc": {1e-6: ("≈ 0", 0.0), 1e-4: ("≈ 0", 0.0), 1e-3: ("−2·10⁴", -2e4), 1e-2: ("below −5·10⁴", -5e4)},
-    "hmc": {1e-6: ("≈ 0", 0.0), 1e-4: ("≈ 0", 0.0), 1e-3: ("≈ 0", 0.0), 1e-2: ("−1.5·10⁴", -1.5e4)},
+    "ggmc": {1e-6: ZERO, 1e-4: ZERO, 1e-3: ("−2·10⁴", (-6e4, -2e4 / 3)), 1e-2: ("below −5·10⁴", (-np.inf, -5e4))},
+    "hmc": {1e-6: ZERO, 1e-4: ZERO, 1e-3: ZERO, 1e-2: ("−1.5·10⁴", (-4.5e4, -5e3))},
 }
 KINETIC = {1e-6: "0.998", 1e-4: "1.005", 1e-3: "1.01", 1e-2: "1.01"}
 POTENTIAL = {1e-6: "−1.5", 1e-4: "−.5", 1e-3: "−.5", 1e-2: "−.1"}  # of HMC; GGMC's are −.5
@@ -91,7 +93,7 @@ def compare(table: pd.DataFrame, exact: bool = True):
         yield (
             f"{text}: log MH of the cycle, ℓ = {listed}",
             ", ".join(paper[rate][0] for rate in rates),
-            f"{here} (agrees: within 10⁴ of 0, else to a factor of 3)",
+            f"{here} (agrees: within 10⁴ of 0, else to a factor of 3, or below the axis)",
             _about(log_mh, {rate: paper[rate][1] for rate in rates}) if settled else START if same else small,
         )
         rising = log_mh.abs().clip(lower=NOTHING).is_monotonic_increasing
@@ -107,7 +109,7 @@ def compare(table: pd.DataFrame, exact: bool = True):
         "GGMC: kinetic temperature near 1 at every ℓ",
         ", ".join(KINETIC[rate] for rate in rates),
         f"{here} (near: within {NEAR})",
-        ("agrees" if near else "differs") if same else SHORT,
+        ("agrees" if near else "differs") if settled else START if same else SHORT,
     )
     drift = done[(done.sampler == "hmc") & (done.lr == done.lr.max())].sort_values("step").kinetic_temperature
     here = f"{drift.iloc[0]:.3f} to {drift.iloc[-1]:.3f} (drifts: by more than {NEAR})" if len(drift) else ""
@@ -134,11 +136,8 @@ def _drifts(kinetic) -> str:
     return "agrees" if kinetic.iloc[-1] - kinetic.iloc[0] > NEAR else "differs: less"
 
 
-def _about(log_mh, paper: dict[float, float]) -> str:
-    """Read off a plot: within ±10⁴ where it is near 0, else to a factor of 3."""
-    if missing := [rate for rate in paper if rate not in log_mh]:
+def _about(log_mh, ranges: dict[float, tuple[float, float]]) -> str:
+    """Whether each is in its range."""
+    if missing := [rate for rate in ranges if rate not in log_mh]:
         return f"not comparable: no cycle at ℓ = {missing[0]:g}"
-    near = [
-        3 * target < log_mh[rate] < target / 3 if target else abs(log_mh[rate]) < 1e4 for rate, target in paper.items()
-    ]
-    return "agrees" if all(near) else "differs"
+    return "agrees" if all(low < log_mh[rate] < high for rate, (low, high) in ranges.items()) else "differs"

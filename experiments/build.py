@@ -148,7 +148,8 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         make = getattr(importlib.import_module(package), name)
         offered = {"data": data.train, "test": data.test, "device": device, "dtype": dtype, "seed": config["seed"]}
         taken = inspect.signature(make).parameters
-        module = inspect.isclass(make) and issubclass(make, torch.nn.Module) and not hasattr(make, "potential")
+        module = not inspect.isclass(make) or issubclass(make, torch.nn.Module) and not hasattr(make, "potential")
+        module &= not any(one.kind is one.VAR_KEYWORD for one in taken.values())
         prior = {key: settings.pop(key) for key in ("prior", "flat_norms") if module and key in settings.keys() - taken}
         own = make(**{key: value for key, value in offered.items() if key in taken} | settings)
     except SettingError:
@@ -160,6 +161,8 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         if data.train is None:
             raise SettingError("data", "none", f"{target} is a network, and needs data, such as data=digits")
         return _network(config, own, data, device, dtype, **prior)
+    for key, value in prior.items():
+        raise SettingError(f"model.{key}", value, f"is a network's, and {target} is none and does not take it")
     missing = [name for name in ("potential", "gradient", "initial", "dim", "data_size") if not hasattr(own, name)]
     if missing:
         raise SettingError("model._target_", target, f"{where}: a target has {', '.join(missing)}, too")

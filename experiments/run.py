@@ -22,6 +22,7 @@ from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, 
 from sgmcmc import chain as engine
 from sgmcmc import compiled, diagnostics, part
 from sgmcmc.errors import DataError, SettingError, StoreError
+from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.store import damage, read_status, told
 
 STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
@@ -214,7 +215,7 @@ class Voice:
             lines.append(f"not exactly corrected: {part.why_inexact(kernel)}")
         else:
             lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
-        if self.config["model"].get("_target_") and hasattr(potential, "std"):  # a module of the user's own
+        if self.config["model"].get("_target_") and isinstance(potential, NetworkPotential):
             prior = self.config["model"].get("prior", "fan_in")
             inputs = "as they are in the files" if potential.train.mean is None else "normalised"
             lines.append(f"its outputs are logits, its prior is normal (model.prior={prior}), inputs are {inputs}")

@@ -284,7 +284,8 @@ class Session:
         return self.home / "rows" / f"{job['experiment']}-{identity(job['config'])}.json"
 
     def advance_all(self) -> dict | None:
-        """One chain after the other. Of one that was begun and is not done, the first, the state travels."""
+        """One chain after the other. The state that travels is that of the chain in progress when the time is over,
+        else of the first that was begun and failed."""
         import torch
 
         unfinished = None
@@ -295,7 +296,7 @@ class Session:
                 return unfinished or job  # a call before may have begun it
             try:
                 if not self.advance(job):
-                    return unfinished or job
+                    return job
                 continue
             except (DataError, StoreError) as error:
                 print(f"left out: {error}", file=sys.stderr)

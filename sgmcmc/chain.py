@@ -648,7 +648,7 @@ class Chain:
         temperature is where momenta of equilibrium have it 99 times in 100 (Wenzel et al. 2020).
         """
         kinetic, configurational, inside = [], [], []
-        blocks = [where for _, where in getattr(self.potential, "blocks", [])]
+        blocks = [] if self.together else [where for _, where in getattr(self.potential, "blocks", [])]
         sizes = [where.stop - where.start for where in blocks]
         low, high = (ends.tolist() for ends in temperature_interval(sizes, self.kernel.temperature))
         moves = getattr(self.potential, "moves", None)
@@ -724,6 +724,9 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     if not getattr(potential, "together", True):  # a network, ours
         return
     value, slope = potential.potential(theta), potential.gradient(theta)
+    for name, one in (("U", value), ("gradient", slope)):
+        if not isinstance(one, Tensor):
+            raise SettingError(f"type of {name}", type(one).__name__, "must be a torch.Tensor")
     if tuple(value.shape) != (chains,):
         raise SettingError("shape of U", _shape(value), f"must be [{chains}]: a number for each of the chains")
     if slope.shape != theta.shape:

@@ -3,8 +3,8 @@
     python -m sgmcmc.evaluate RUN [RUN …] [data=NAME] [data.root=FOLDER] [noise=S] [translate=P] [draws=200]
         [output=FILE.csv]
 
-Several run folders of one configuration (its seeds) are joined as chains; of runs of different lengths the first draws,
-which all of them have. ``data`` is the test set by default,
+Several run folders of one configuration (its seeds) are joined as chains; of runs of different lengths as many of
+the first draws kept as all of them have. ``data`` is the test set by default,
 or any data set of the same shape (``data=notmnist`` for a network of MNIST: out of distribution, no labels are
 compared; for a network of digits images of 28 x 28 are made 8 x 8 as the digits were). ``noise`` adds normal
 noise of that standard deviation to the normalised inputs, ``translate`` moves images that many pixels down and

@@ -109,6 +109,8 @@ def sample(
         if not word:
             raise SettingError("sampler", "custom", "needs a word, such as word='BABOBAB'")
         sampler = custom(word)
+    if not isinstance(sampler, str | Sampler):
+        raise SettingError("sampler", sampler, "must be a name of sgmcmc.SAMPLERS, or a row as they are there")
     row = lookup(sampler) if isinstance(sampler, str) else sampler
     if isinstance(schedule, str):
         schedule = Schedule(schedule)

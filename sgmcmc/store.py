@@ -502,8 +502,18 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
 def check_alike(folders: Sequence) -> None:
     """Raise StoreError for runs that differ in more than seed and start: their draws are of different laws, or of
     different samplers, and no chains of one."""
-    first, *others = ((read_status(folder).get("identity") or {}).get("settings", {}) for folder in folders)
+    if len(folders) < 2:
+        return
+
+    def settings(folder) -> dict | None:
+        identity = read_status(folder).get("identity") or {}
+        known = identity.get("settings")
+        return known and {**known, "law": identity.get("law")}
+
+    first, *others = map(settings, folders)
     for folder, other in zip(folders[1:], others, strict=True):
+        if not first or not other:  # of runs of one's own, which need not say
+            continue
         names = {name for name in first.keys() | other.keys() if first.get(name) != other.get(name)} - MAY_DIFFER
         if names:
             which = ", ".join(sorted(names))
@@ -614,8 +624,8 @@ def _table(rows: Sequence[dict], columns: list[str] | None, path: Path) -> tuple
         columns = list(rows[0])
         write(columns)
     for row in rows:
-        if row.keys() != set(columns):
-            other = ", ".join(sorted(row.keys() ^ set(columns)))
+        if missing := set(columns) - row.keys():  # what a newer version measures, too, is left out of an older run
+            other = ", ".join(sorted(missing))
             raise StoreError(f"{path} has other columns than this run writes ({other}): give it another output")
         write([_cell(row[column]) for column in columns])
     return text.getvalue().encode(), columns

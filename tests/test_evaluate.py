@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from experiments.command_line import main as run
-from sgmcmc import load_metrics, load_samples
+from sgmcmc import RunFolder, load_metrics, load_samples
 from sgmcmc.data import load
 from sgmcmc.errors import StoreError
 from sgmcmc.evaluate import main, shifted
@@ -68,6 +68,22 @@ def test_runs_of_different_settings_are_no_chains_of_one(runs, tmp_path, capsys)
         assert f"differs from {runs[0]} in" in said and differs in said and said.count("\n") == 1
         with pytest.raises(StoreError, match="only runs of one configuration"):
             load_samples([*runs, tmp_path / name])
+
+
+def test_runs_of_another_version_of_the_law_are_no_chains_of_one(tmp_path):
+    """And of those that say nothing of their settings nothing is known."""
+    settings = {"seed": 0, "lr": 0.1}
+    for name, identity in {
+        "a": {"settings": settings, "law": 1},
+        "b": {"settings": settings | {"seed": 1}, "law": 1},
+        "c": {"settings": settings, "law": 2},
+        "d": None,
+    }.items():
+        with RunFolder(tmp_path / name, identity) as folder:
+            folder.commit([], torch.zeros(2, 1, 3), {})
+    assert load_samples([tmp_path / "a", tmp_path / "b", tmp_path / "d"]).shape == (2, 3, 3)
+    with pytest.raises(StoreError, match="differs from .* in law"):
+        load_samples([tmp_path / "a", tmp_path / "c"])
 
 
 def test_shifted_inputs_are_predicted_worse(runs, tmp_path):

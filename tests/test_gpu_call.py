@@ -218,6 +218,11 @@ def test_an_error_keeps_the_state_of_the_chain_that_was_begun(call, monkeypatch)
     assert session.advance_all() is session.jobs[1] and seen == [0, 1, 2]
     begun.clear()
     assert session.advance_all() is session.jobs[2]
+    # One that goes on is what travels, though one before it was begun, and fails every time.
+    begun, seen = [0], []
+    monkeypatch.setattr(session, "advance", lambda job: advance(job) if job["number"] < 2 else False)
+    errors = {}
+    assert session.advance_all() is session.jobs[2] and seen == [0, 1]
 
 
 def test_without_the_data_of_any_chain_that_is_said_first_and_nothing_is_downloaded(call, monkeypatch, capsys):

@@ -84,12 +84,12 @@ def compare(table: pd.DataFrame, exact: bool = True):
     ends = done[done.exact_point == 1].sort_values("step").groupby(["sampler", "lr"]).last()
     size, steps = int(done["data"].iloc[0]), int(done.step.max() - done.step.min())
     small = f"not comparable: {size:,} images and {steps} steps, not 50,000 and 4,001; log MH grows with both"
-    same, rates = size == 50000, sorted(table.lr.unique())
+    same, rates = size == 50000, [rate for rate in KINETIC if rate in set(table.lr)]
     settled = same and done.cycle.min() > 1
     listed = ", ".join(f"{rate:g}" for rate in rates)
     for name, text in ROWS:
         log_mh, paper = ends.loc[name].log_accept, LOG_MH[name]
-        here = ", ".join(f"{value:.3g}" for value in log_mh)
+        here = _values(log_mh, rates, ".3g")
         yield (
             f"{text}: log MH of the cycle, ℓ = {listed}",
             ", ".join(paper[rate][0] for rate in rates),
@@ -97,13 +97,13 @@ def compare(table: pd.DataFrame, exact: bool = True):
             _about(log_mh, {rate: paper[rate][1] for rate in rates}) if settled else START if same else small,
         )
         rising = log_mh.abs().clip(lower=NOTHING).is_monotonic_increasing
-        verdict = "agrees" if rising else "differs: one cycle of one chain each, see the whole run in Figure D.1"
+        verdict = "agrees" if rising else "differs: one cycle of one chain each"
         if not exact:
             verdict = "not decided: U is evaluated with noise, for which see Figure D.1, as run"
         here = f"{'yes' if rising else 'no'} (below {NOTHING} counts as 0)"
         yield f"{text}: abs(log MH) grows with ℓ", "yes", here, verdict
     kinetic = done.groupby(["sampler", "lr"]).kinetic_temperature.mean()
-    here = ", ".join(f"{value:.3f}" for value in kinetic.loc["ggmc"])
+    here = _values(kinetic.loc["ggmc"], rates, ".3f")
     near = bool((kinetic.loc["ggmc"] - 1).abs().max() < NEAR)
     yield (
         "GGMC: kinetic temperature near 1 at every ℓ",
@@ -121,13 +121,18 @@ def compare(table: pd.DataFrame, exact: bool = True):
     )
     values = {name: ends.loc[name].potential_per_datum for name, _ in ROWS}
     spread = {name: np.ptp(some) for name, some in values.items()}
-    here = {name: ", ".join(f"{value:.2f}" for value in some) for name, some in values.items()}
+    here = {name: _values(some, rates, ".2f") for name, some in values.items()}
     yield (
         f"potentials a datum differ more from chain to chain for HMC, ℓ = {listed}",
         f"HMC {', '.join(POTENTIAL[rate] for rate in rates)}; GGMC −.5 all",
         f"HMC {here['hmc']}; GGMC {here['ggmc']}: range {spread['hmc']:.2f} and {spread['ggmc']:.2f} (more: larger)",
         ("agrees" if spread["hmc"] > spread["ggmc"] else "differs") if settled else FEW,
     )
+
+
+def _values(series, rates: list[float], form: str) -> str:
+    """The value at each learning rate, in order; that of a run that diverged is missing."""
+    return ", ".join(f"{series[rate]:{form}}" if rate in series else "no cycle" for rate in rates)
 
 
 def _drifts(kinetic) -> str:

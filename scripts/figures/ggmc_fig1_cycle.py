@@ -8,14 +8,15 @@ SOURCE = "GGMC paper, Figure 1, one cycle from SGD"
 CAPTION = """
 Figure 1's ResNet-20 (272,826 weights, filter response normalisation) on its 50,000 images, with its batches of 125, its
 friction and its cycle of 10 epochs (4,001 steps, every 10th drawn): what a CPU can do of it, half an hour a chain. But
-it is the chain's first cycle, from three epochs of SGD, where the paper has the 101st. From where SGD ends U rises to
-what T = 1 has there. GGMC's momentum, renewed all the time, stays at its temperature, and log MH goes on falling at the
-same rate where U has settled: minibatch noise heats every step, friction carries the heat away, and −log MH is what was
-carried. HMC's momentum is not renewed within the cycle: energy swings between U and the momentum, and the noise's heat
-stays, the more the larger ℓ. The noise's work is h² times the gradients' variance over the mass, which is 1 here; the
-authors' mass, estimated anew every epoch, is 1 or more. They ran GGMC from SGD, too: their notebooks show its energy
-error and kinetic temperature at ℓ = .01, with batch normalisation and random augmentation. Quick scale: 2,500 images, a
-quarter of the width, an epoch (21 steps) from two epochs of SGD.
+it is the chain's first cycle, from three epochs of SGD, where the paper has the 101st. GGMC's U rises at ℓ = .01 within
+the cycle from where SGD ended to where it settles, at smaller ℓ it is still on its way; its momentum, renewed all the
+time, has its temperature, .07 too warm at ℓ = .01. log MH goes on falling at the same rate where U has settled:
+minibatch noise heats every step, friction carries the heat away, and −log MH is what was carried. HMC's momentum is not
+renewed within the cycle: energy swings between U and the momentum, and the noise's heat stays, the more the larger ℓ.
+The noise's work is h² times the gradients' variance over the mass, which is 1 here; the authors' mass, estimated anew
+every epoch, is 1 or more. They ran GGMC from SGD, too: their notebooks show its energy error and kinetic temperature at
+ℓ = .01, with batch normalisation and random augmentation. Quick scale: 2,500 images, a quarter of the width, an epoch
+(21 steps) from two epochs of SGD.
 """
 TOLD_ERROR, TOLD_KINETIC = 7e5, 1.05  # of the authors' GGMC at ℓ = .01 in its first cycles from SGD, read off
 
@@ -28,8 +29,8 @@ def draw(table: pd.DataFrame) -> Figure:
 def compare(table: pd.DataFrame):
     """The authors' own first cycles from SGD, then as Figure 1."""
     mine = table[(table.sampler == "ggmc") & (table.lr == 1e-2)].dropna(subset=["step"]).sort_values("step")
-    small = None if mine["data"].iloc[0] == 50000 else "not comparable: fewer images, and steps"
     if len(mine) and mine.status.iloc[0] == "done":
+        small = None if mine["data"].iloc[0] == 50000 else "not comparable: fewer images, and steps"
         error, kinetic = -mine.log_accept.iloc[-1], mine.kinetic_temperature.mean()
         yield (
             "GGMC from SGD, ℓ = .01: energy error −log MH of the first cycle",

@@ -149,11 +149,8 @@ def _main(words: list[str]) -> int:
     for folder in folders:
         if not (Path(folder) / "config.yaml").is_file():
             raise SettingError("RUN", folder, "is not a run folder: it has no config.yaml")
-    configs = [OmegaConf.to_container(OmegaConf.load(Path(folder) / "config.yaml")) for folder in folders]
-    config = configs[0]
-    for other, folder in zip(configs, folders, strict=True):
-        if other["model"] != config["model"] or {**other["data"], "root": 0} != {**config["data"], "root": 0}:
-            raise SettingError("RUN", folder, f"samples another model or data set than {folders[0]}")
+    check_alike(folders)
+    config = OmegaConf.to_container(OmegaConf.load(Path(folders[0]) / "config.yaml"))
     config["data"]["root"] = known["data.root"] or os.environ.get("SGMCMC_DATA") or config["data"]["root"]
     device = find_device(known["device"])
     own = load_data(config)
@@ -168,7 +165,6 @@ def _main(words: list[str]) -> int:
     if foreign:
         data = data.like(own.train)
     data = shifted(data.to(device), _number("noise", known["noise"]), int(_number("translate", known["translate"])))
-    check_alike(folders)
     runs = [load_samples(folder) for folder in folders]
     least = min(map(len, runs))
     if any(len(run) > least for run in runs):

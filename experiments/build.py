@@ -148,9 +148,9 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         make = getattr(importlib.import_module(package), name)
         offered = {"data": data.train, "test": data.test, "device": device, "dtype": dtype, "seed": config["seed"]}
         taken = inspect.signature(make).parameters
-        module = not inspect.isclass(make) or issubclass(make, torch.nn.Module) and not hasattr(make, "potential")
-        module &= not any(one.kind is one.VAR_KEYWORD for one in taken.values())
-        prior = {key: settings.pop(key) for key in ("prior", "flat_norms") if module and key in settings.keys() - taken}
+        anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+        networks = {"prior", "flat_norms"} & settings.keys() - (settings.keys() if anything else taken.keys())
+        prior = {key: settings.pop(key) for key in sorted(networks)}
         own = make(**{key: value for key, value in offered.items() if key in taken} | settings)
     except SettingError:
         raise

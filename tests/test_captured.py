@@ -382,6 +382,12 @@ class TestDevices:
         assert len(whole.draws) == 4 and all(torch.equal(*pair) for pair in zip(whole.draws, parts.draws, strict=True))
         same_state(whole.state, parts.state)
 
+    def test_what_a_run_was_captured_and_summed_with_is_recorded(self, tmp_path):
+        words = ["experiment=digits", "scale=smoke", "device=cuda", "progress=false", f"output={tmp_path}/run"]
+        assert execute(compose(words)) == 0
+        status = json.loads((tmp_path / "run/status.json").read_text())
+        assert status["graph"] is True and status["environments"][0]["deterministic"] is True
+
     def test_the_certificate_s_lines_of_networks(self):
         for network in certificate_networks.NETWORKS:
             budget = certificate_networks.budget(network, "cuda")

@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 import sgmcmc
+from experiments.build import build
 from experiments.command_line import main
 from sgmcmc.errors import StoreError
 
@@ -152,6 +154,41 @@ class Bowl:
     assert "missing 1 required positional argument: 'width'" in capsys.readouterr().err
     assert main("model._target_=mine.Ball step_size=1".split()) == 2
     assert "has no attribute 'Ball'" in capsys.readouterr().err
+
+
+def test_a_module_of_ones_own_and_its_prior(elsewhere, capsys):
+    Path("nets.py").write_text(
+        """
+import torch
+
+
+class Net(torch.nn.Sequential):
+    def __init__(self, hidden):
+        super().__init__(torch.nn.Flatten(), torch.nn.Linear(64, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 10))
+
+
+def net(**sizes):
+    return Net(**sizes)
+
+
+class Bowl:
+    dim, data_size, potential, gradient, initial = 2, 0, None, None, None
+"""
+    )
+    run = "data=digits data.train_size=100 batch_size=50 sampler=ggmc lr=1e-4 epochs=1 epochs_per_cycle=1 chains=1"
+    for prior in ("unit", "fan_in"):
+        words = f"model._target_=nets.Net model.hidden=3 {run} progress=false output={prior} model.prior={prior}"
+        assert main(words.split()) == 0
+        std = build(OmegaConf.to_container(OmegaConf.load(f"{prior}/config.yaml"))).potential.std
+        assert std[:192].tolist() == pytest.approx([1.0 if prior == "unit" else (2 / 64) ** 0.5] * 192)  # first weights
+    for words, said in (
+        (f"model._target_=nets.Net model.hidden=3 {run} model.prior=wide", "model.prior=wide: "),
+        (f"model._target_=nets.net model.hidden=3 {run} model.prior=unit", "unexpected keyword argument 'prior'"),
+        ("model._target_=nets.Bowl step_size=1 model.prior=unit", "model.prior=unit: is a network's, and nets.Bowl is"),
+        ("model._target_=nets.Net model.hidden=3 step_size=1", "data=none: nets.Net is a network, and needs data"),
+    ):
+        assert main(words.split()) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_a_finished_run_that_is_damaged_is_mended(capsys):

@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy.stats import t as student
 
+from experiments.config import compose
 from experiments.tables import findings, minibatch_mh, trajectory
 from experiments.tables.common import Run
 from sgmcmc.kernel import Friction, make_kernel
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import verdicts  # noqa: E402
 from figures import finding_clustering as clustering  # noqa: E402
 from figures import finding_minibatch_mh as on_a_part  # noqa: E402
+from figures import finding_minibatches as orders  # noqa: E402
 from figures import finding_schedules as schedules  # noqa: E402
 from figures import finding_theorem2 as theorem2  # noqa: E402
 from figures import finding_trajectory as lengths  # noqa: E402
@@ -508,3 +510,37 @@ def test_a_bound_is_judged_where_runs_finished():
     assert [found[3] for found in theorem2.compare(table[1:])] == ["not comparable: no run"] * 2
     assert next(theorem2.compare(pd.DataFrame([row | {"least": 0.7}])))[3] == "differs"
     assert next(theorem2.compare(pd.DataFrame([row | {"least": 0.78}])))[3] == "agrees"  # two errors below
+
+
+def test_passes_of_a_trajectory_are_its_minibatches_and_u():
+    """28 of 27 an epoch, and U where it is corrected; full gradients bring U along."""
+    of = ((0, "independent", 1, 28 / 27 + 1), (5, "shuffled", 4, 109 / 27), (6, None, None, 4))
+    for point, law, epochs, passes in of:
+        config = compose(["experiment=finding_minibatches", f"point={point}"])
+        row = findings._minibatches(Run(0, config, "done", None))
+        assert (row["minibatches"], row["epochs"]) == (law, epochs) and row["passes"] == pytest.approx(passes)
+
+
+def by_order(rows: list[tuple]) -> pd.DataFrame:
+    """Corrected rows of both laws of minibatches: (law, step size, acceptance, ESS in 1,000 gradients)."""
+    table = pd.DataFrame(rows, columns=["minibatches", "step_size", "accepted", "ess"])
+    common = {"target": "heart", "status": "done", "acceptance": "metropolis", "epochs": 4.0, "gradients": 100}
+    common |= {"accepted_error": 0.01, "passes": 5.0, "chains": 20, "frozen": 0, "word": None}
+    return table.assign(ess_error=0.02 * table.ess, **common)
+
+
+def test_orders_of_minibatches_are_compared_at_one_step_size_and_by_passes():
+    rows = [("independent", 0.1, 0.5, 1.0), ("independent", 0.2, 0.2, 0.9), ("independent", 0.3, 0.1, 0.1)]
+    rows += [("shuffled", 0.2, 0.6, 5.0), ("shuffled", 0.3, 0.2, 9.0), ("shuffled", 0.4, 0.2, 4.0)]
+    table = by_order(rows)
+    _, _, here, verdict = orders.acceptance(table, "heart", "Heart", 4)
+    assert here.startswith("0.20 and 0.60 at h = 0.2, ") and here.endswith("least +0.10 of 2") and verdict == "agrees"
+    _, _, here, verdict = orders.bests(table, "heart", "Heart")
+    assert (
+        here == "independent, 4 epochs: 0.02 ± 0.0004; shuffled, 4 epochs: 0.18 ± 0.004"
+    )  # 1,000 gradients: 50 passes
+    assert verdict == "not claimed: shuffled 9 ± 0.3 times"
+    swapped = table.assign(minibatches=table.minibatches.map({"independent": "shuffled", "shuffled": "independent"}))
+    assert orders.acceptance(swapped, "heart", "Heart", 4)[3].startswith("differs")
+    assert orders.acceptance(table[:3], "heart", "Heart", 4)[3] == "not comparable: a run is missing"
+    assert orders.bests(table[:3], "heart", "Heart")[3] == "not comparable: too few draws"

@@ -13,11 +13,11 @@ from torch import Tensor
 from sgmcmc import load_metrics, load_samples
 from sgmcmc.store import load_trace, read_status
 
-FULL = {"cifar10": 50_000, "digits": 1_500}  # training data of a whole set
+FULL = {"cifar10": 50_000, "digits": 1_500, "heart": 270, "australian": 690}  # training data of a whole set
 
 
 def data_size(config: dict) -> int:
-    """How many data a run of a network trains on."""
+    """How many data a run trains on."""
     return config["data"]["train_size"] or FULL[config["data"]["name"]]
 
 

@@ -29,7 +29,7 @@ from experiments.tables.amagold import (
     shared_bias,
     well_masses,
 )
-from experiments.tables.common import Maker, Run, moved, of_each, standard_error
+from experiments.tables.common import Maker, Run, data_size, moved, of_each, standard_error
 from sgmcmc.diagnostics import integrated_autocorrelation_time, rejection_clustering
 from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.schedules import Schedule
@@ -224,6 +224,21 @@ def _schedule(run: Run) -> dict:
     }
 
 
+def _minibatches(run: Run) -> dict:
+    """What tells laws of minibatches apart; ``passes`` over the data a trajectory: its gradients, and U at its end
+    where it is corrected (full gradients bring it along)."""
+    config, full = run.config, run.config["sampler"]["gradient"] == "full"
+    share = 1 if full else config["batch_size"] / data_size(config)
+    corrected = config["sampler"]["acceptance"] != "monitor"
+    return {
+        "target": _target(run),
+        "minibatches": config["sampler"]["minibatches"],
+        "epochs": None if full else config["steps_per_cycle"] * share,
+        "acceptance": config["sampler"]["acceptance"],
+        "passes": gradients_of(run) * share + (corrected and not full),
+    }
+
+
 def probabilities(log_accept: np.ndarray) -> np.ndarray:
     """min(1, MH)."""
     return np.exp(np.minimum(log_accept, 0))
@@ -337,5 +352,6 @@ TABLES = {
     "finding_words_australian": ("finding_words_australian", over_steps(_word)),
     "finding_words_network": ("finding_words_network", networks),
     "finding_clustering": ("finding_clustering", of_each(_clustering, _decision)),
+    "finding_minibatches": ("finding_minibatches", over_steps(_minibatches)),
     "finding_schedules": ("finding_schedules", over_steps(_schedule)),
 }

@@ -37,7 +37,7 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
 
     A chain that diverged or failed is a result: the rest of the grid goes on. A signal ends the worker after a
     checkpoint, and the task can be taken up by another; so do a full disk, and a run folder that another process is
-    writing.
+    writing. Data that are not found here end it, too, as a mistake: they may be found elsewhere, or later.
     """
     from experiments.run import run, status_of
 
@@ -51,7 +51,10 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     except (FolderBusy, DiskFull) as error:
         print(error, file=sys.stderr)
         raise SystemExit(75) from None
-    except (SettingError, DataError, StoreError) as error:
+    except DataError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
+    except (SettingError, StoreError) as error:
         return {"status": "failed", "why": str(error), "hash": identity(config), "folder": str(folder(config))}
     if code == 75:
         raise SystemExit(75)

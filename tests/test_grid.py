@@ -149,6 +149,19 @@ def test_a_folder_that_another_process_writes_is_no_result(tmp_path, monkeypatch
     assert segment(config, 20, None)["status"] == "done"
 
 
+def test_data_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch, capsys):
+    """Of one machine of many, or of today: were it a failed chain, the grid would never run it again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SGMCMC_DATA", str(tmp_path))
+    (tmp_path / "uci").mkdir()
+    (tmp_path / "uci/heart.dat").write_bytes(b"not this")
+    config = compose(["model=logistic", "data=heart", "sampler=hmc", "step_size=.1", "cycles=5", "name=dataless"])
+    with pytest.raises(SystemExit) as left:
+        segment(config, 5, None)
+    assert left.value.code == 2 and "heart.dat is damaged" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
 @pytest.mark.slow
 def test_jug_runs_a_grid_writes_its_table_and_says_that_it_is_done(tmp_path):
     """Two workers side by side; the table's rows are the grid's points."""

@@ -446,6 +446,8 @@ def _apply(config: dict, block: dict, said) -> None:
 
 
 def _covered(key: str, said) -> bool:
+    if key == "sampler.minibatches":  # of the data, whichever sampler goes through them
+        return key in said
     parts = key.split(".")
     same = next((ways for ways in WAYS if key in ways), ())
     return any(name in said for name in (*(".".join(parts[:size]) for size in range(1, len(parts) + 1)), *same))

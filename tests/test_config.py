@@ -216,6 +216,14 @@ def test_what_is_filled_in(composing, words, expected):
     assert {key: schema._get(config, key) for key in expected} == expected
 
 
+def test_a_point_s_minibatches_are_of_the_data_and_stay_with_another_sampler():
+    points, said = [{"sampler.minibatches": "shuffled", "sampler.refresh": "full"}], ["sampler=hmc"]
+    assert point_settings(points, 0, {"scale": "paper"}, said) == {"sampler.minibatches": "shuffled"}
+    assert point_settings(points, 0, {"scale": "paper"}, ["sampler.minibatches=independent"]) == {
+        "sampler.refresh": "full"
+    }
+
+
 def test_the_frictions_of_the_presets_are_beta_98_at_lr_point_1(composing):
     for experiment, size in (("digits", 1500), ("garriga2021", 50_000)):
         gamma = composing(f"experiment={experiment}")["friction"]

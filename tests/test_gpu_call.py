@@ -117,6 +117,8 @@ def test_the_plan_has_what_is_wanted_in_the_order_of_wanting(call, tmp_path, cap
     assert {(one["augmentation"], one["views"]) for one in of["ggmc_fig1_averaged"]} == {("averaged", 8)}
     cycles = {one["steps_per_cycle"] or 400 * one["epochs_per_cycle"] for one in of["finding_cycles"]}
     assert cycles == {1, 5, 400, 1200, 4000} and {one["tune"]["target"] for one in of["finding_cycles"]} == {0.5}
+    laws = [one["sampler"]["minibatches"] for one in of["finding_cycles"]]
+    assert (laws.count("independent"), laws.count("shuffled")) == (10, 6)
     assert all(one["model"]["name"] == "resnet20" for name in order if name != "amagold_table2" for one in of[name])
 
 

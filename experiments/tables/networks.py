@@ -33,6 +33,7 @@ def _cycle(run: Run) -> Iterator[dict]:
     halves = [float(part.mean()) for part in np.array_split(metrics["potential_per_datum"][kept], 2)]
     yield {
         "data": size,
+        "minibatches": config["sampler"]["minibatches"],
         "steps": each,
         "epochs": (each - 1) * batch / size,
         "lr": size * h**2,

@@ -215,6 +215,8 @@ class Voice:
             lines.append(f"not exactly corrected: {part.why_inexact(kernel)}")
         else:
             lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
+        if hint := self.in_epochs():
+            lines.append(hint)
         if self.config["model"].get("_target_") and isinstance(potential, NetworkPotential):
             prior = self.config["model"].get("prior", "fan_in")
             inputs = "as they are in the files" if potential.train.mean is None else "normalised"
@@ -230,6 +232,17 @@ class Voice:
             begun = "compiled" if plan.compile else "not compiled"
             lines.append(f"the run was begun {begun}, and stays so")
         return lines
+
+    def in_epochs(self) -> str | None:
+        """That shuffled epochs are accepted oftener, where trajectories are long enough for them."""
+        kernel = self.pieces.kernel
+        batches = kernel.batches
+        if getattr(batches, "law", None) != "independent" or kernel.impossible:
+            return None
+        if not batches.epochs or batches.data_size % batches.batch_size or self.pieces.plan.trajectory:
+            return None
+        words = f"sampler.minibatches=shuffled epochs_per_cycle={batches.epochs}"
+        return f"minibatches are independent; those of whole shuffled epochs are accepted oftener ({words})"
 
     def estimate(self) -> list[str]:
         """How long the run will take, from the time of one gradient: for networks, whose first cycle may take long."""

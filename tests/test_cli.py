@@ -90,6 +90,22 @@ def test_a_network_warm_started_and_corrected(capsys):
     assert {"test_accuracy", "ood_entropy"} & set(metrics) == {"test_accuracy"}
 
 
+def test_shuffled_epochs_are_proposed_where_trajectories_are_long_enough(capsys):
+    words = "experiment=digits scale=smoke data.train_size=100 batch_size=50 cycles=1 epochs=null init=he".split()
+    proposed = "minibatches are independent; those of whole shuffled epochs are accepted oftener"
+    independent = "sampler.minibatches=independent"
+    for number, (more, said) in enumerate(
+        (
+            (f"steps_per_cycle=5 {independent}", f"{proposed} (sampler.minibatches=shuffled epochs_per_cycle=3)"),
+            (f"steps_per_cycle=1 sampler.ends=minibatch {independent} batch_size=20", None),
+            ("epochs_per_cycle=1", None),
+        )
+    ):
+        assert main([*words, *more.split(), f"output=run{number}", "progress=false"]) == 0
+        told = capsys.readouterr().out
+        assert said in told if said else proposed not in told
+
+
 def test_epochs_with_exact_ends_have_one_step_more():
     words = "experiment=garriga2021 data=digits data.train_size=100 model.width=2 batch_size=50 augmentation=none"
     assert main([*words.split(), "epochs=2", "epochs_per_cycle=1", "output=run", "keep=none"]) == 0

@@ -239,7 +239,7 @@ class Voice:
         batches = kernel.batches
         if getattr(batches, "law", None) != "independent" or kernel.impossible:
             return None
-        if not batches.epochs or batches.data_size % batches.batch_size or self.pieces.plan.trajectory:
+        if not batches.epochs or batches.data_size % batches.batch_size:
             return None
         words = f"sampler.minibatches=shuffled epochs_per_cycle={batches.epochs}"
         return f"minibatches are independent; those of whole shuffled epochs are accepted oftener ({words})"

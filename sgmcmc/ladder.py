@@ -1,14 +1,15 @@
 """How long a trajectory, and how large its steps: ``tune.trajectory=auto`` tries and chooses in the burn-in.
 
-A rung is a number of steps L, from that of the kernel down by halves to 1, and an acceptance that the step size is
-tuned to (Robbins–Monro on log h). The burn-in is cut into equal spans: one to settle in, one a rung, and one in which
-the chosen rung is tuned on. Chosen is what moves farthest for what it costs,
+A rung is a number of steps L, from that of the kernel down by halves to 1 (of shuffled minibatches in whole epochs,
+down to one), and an acceptance that the step size is tuned to (Robbins–Monro on log h). The burn-in is cut into equal
+spans: one to settle in, one a rung, and one in which the chosen rung is tuned on. Chosen is what moves farthest for
+what it costs,
 
     E |M^½ (θ' − θ)|² / (gradients + evaluations of U),      both in passes over the data (``Kernel.work``),
 
-over the second half of a rung's span. Under gradient noise the variance of log MH goes with L h², and so does the
-squared jump a gradient: all L do alike but for U, which a long trajectory shares among more gradients, and the best
-acceptance is .23. With exact gradients it is .65 (Beskos et al. 2013).
+over the second half of a rung's span. Under independent gradient noise the variance of log MH goes with L h², and so
+does the squared jump a gradient: all L do alike but for U, which a long trajectory shares among more gradients, and the
+best acceptance is .23. With exact gradients it is .65 (Beskos et al. 2013).
 
 Of kept momentum the criterion sees a trajectory's own move alone. After the burn-in nothing changes any more.
 """
@@ -33,12 +34,9 @@ class Ladder:
     """The rungs, what was seen of them (``tuning`` log factors on h ``[rungs, chains or 1]``), and the choice."""
 
     def __init__(self, kernel: Kernel, potential, burn_in: int, target: float | None, share: float):
-        lengths = [kernel.steps]
-        while lengths[-1] > 1:
-            lengths.append(lengths[-1] // 2)
         highest = 0.5 if kernel.acceptance in BARKER else 1.0  # what is accepted as h goes to 0
         targets = tuple(highest * one for one in ACCEPTANCES) if target is None else (target,)
-        self.rungs = [(steps, acceptance) for steps in lengths for acceptance in targets]
+        self.rungs = [(steps, acceptance) for steps in lengths(kernel) for acceptance in targets]
         self.base, self.kinds = kernel, len(targets)
         self.span = burn_in // (len(self.rungs) + 2)
         if self.span < LEAST:
@@ -100,12 +98,25 @@ class Ladder:
         self.tuning, self.jumps = values["tuning"].clone(), list(values["jumps"])
 
 
+def lengths(kernel: Kernel) -> list[int]:
+    """Numbers of steps: the kernel's, and halves of it, rounded down; of shuffled epochs halves of their number."""
+    batches, points = kernel.batches, kernel.word.gradient_points
+    shuffled = getattr(batches, "law", "independent") == "shuffled"
+    halves = [batches.epochs if shuffled else kernel.steps]
+    while halves[-1] > 1:
+        halves.append(halves[-1] // 2)
+    if not shuffled:
+        return halves
+    a_step, fewer = points(2) - points(1), [(halves[0] - epochs) * batches.per_epoch for epochs in halves]
+    return [kernel.steps - gradients // a_step for gradients in fewer if gradients % a_step == 0]
+
+
 def with_steps(kernel: Kernel, steps: int) -> Kernel:
-    """The kernel with trajectories of another length, of independent minibatches."""
-    kernel = replace(kernel, steps=steps)
+    """The kernel with trajectories of another length."""
+    kernel, batches = replace(kernel, steps=steps), kernel.batches
     exact_ends = 2 if kernel.ends == "exact" and kernel.gradient == "minibatch" else 0
     points = kernel.points - exact_ends
-    return replace(kernel, batches=kernel.batches.with_points(points) if kernel.batches and points else None)
+    return replace(kernel, batches=batches.of_trajectory(points) if batches and points else None)
 
 
 def check(kernel: Kernel, estimate_mass: bool) -> None:
@@ -121,5 +132,6 @@ def check(kernel: Kernel, estimate_mass: bool) -> None:
         raise SettingError(*setting, mend)
     if estimate_mass:
         raise SettingError("mass", "estimate", "would measure each length's moves by another mass: use tune.target")
-    if getattr(kernel.batches, "law", "independent") != "independent":
-        raise SettingError(*setting, "shuffled batches have one length; use sampler.minibatches=independent")
+    if getattr(kernel.batches, "law", None) == "shuffled" and not kernel.batches.epochs:
+        mend = "shuffled batches of a part of an epoch have one length: use sampler.minibatches=independent"
+        raise SettingError(*setting, mend)

@@ -14,12 +14,13 @@ from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, MASS_BATCHES, Chain, Plan,
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
-from sgmcmc.ladder import Ladder
+from sgmcmc.ladder import Ladder, lengths
 from sgmcmc.models import MLP
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import GeneratedLogistic, HierarchicalRegression
 from sgmcmc.random import Random
+from sgmcmc.samplers import custom
 from sgmcmc.sampling import sample
 from sgmcmc.schedules import Schedule
 from sgmcmc.store import RunFolder, load_metrics, load_samples, load_trace
@@ -1013,6 +1014,47 @@ def test_a_rung_costs_what_its_trajectories_evaluate(target, sampler, settings, 
     assert chain.ladder.costs == pytest.approx([cost for cost in costs for _ in range(3)])
 
 
+@pytest.mark.parametrize(
+    ("sampler", "settings", "steps"),
+    [
+        ("ggmc", {"steps": 30}, [30, 15, 5]),  # 6 epochs of 5 batches and one batch
+        ("ggmc", {"steps": 21, "ends": "exact"}, [21, 11, 6]),
+        ("amagold", {"steps": 15}, [15, 5]),
+        (
+            custom("BABOBAB"),
+            {"steps": 10, "gradient": "minibatch"},
+            [10, 5],
+        ),  # an epoch of 5 is no whole number of these steps
+    ],
+)
+def test_a_ladder_of_shuffled_epochs_has_whole_ones(sampler, settings, steps):
+    target, random = GeneratedLogistic(100, 2), Random(1)
+    settings = {"batch_size": 20, "minibatches": "shuffled", "acceptance": "metropolis", "dtype": F64, **settings}
+    kernel = make_kernel(sampler, target, 0.05, **settings)
+    assert lengths(kernel) == steps
+
+    def begun():
+        return Chain(
+            kernel, target, Plan(200, burn_in=150, trajectory=True), random, 3, lambda: target.initial(3, random)
+        )
+
+    chain, seen = begun(), set()
+    chain.begin()
+    for cycle in range(160):
+        if cycle == 70:
+            saved = chain.checkpoint()
+        batches = chain.kernel.batches
+        assert batches.law == "shuffled" and batches.extra == kernel.batches.extra
+        seen.add(chain.kernel.steps)
+        chain.advance()
+    assert seen == set(steps)
+    again = begun()
+    again.resume(saved)
+    for _ in range(70, 160):
+        again.advance()
+    assert torch.equal(again.theta, chain.theta) and again.kernel.steps == chain.kernel.steps
+
+
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_a_shorter_rung_begins_at_the_h_of_its_like_or_under_gradient_noise_at_its_l_h2(noise):
     target = Gaussian(2, noise=noise)
@@ -1032,6 +1074,10 @@ def test_a_shorter_rung_begins_at_the_h_of_its_like_or_under_gradient_noise_at_i
         ({"acceptance": "barker_minibatch"}, "tune.trajectory"),
         ({"acceptance": "austerity"}, "tune.trajectory"),
         ({"estimate_mass": True}, "mass"),
+        (
+            {"minibatches": "shuffled", "batch_size": 10, "gradient": "minibatch"},
+            "tune.trajectory",
+        ),  # 5 of an epoch's 10 batches
         ({"steps": 64}, "burn_in"),
     ],
 )

@@ -71,6 +71,10 @@ class Minibatches:
         """Independent batches of the same size for ``points`` gradients that are no trajectory's."""
         return Minibatches("independent", self.data_size, self.batch_size, points, self.views)
 
+    def of_trajectory(self, points: int) -> Minibatches:
+        """By the same law, for trajectories of another length."""
+        return Minibatches(self.law, self.data_size, self.batch_size, points, self.views)
+
     def draw(self, random: Random, trajectory: int, chains: Tensor) -> Callable[[int], Tensor]:
         """The batches of one trajectory: a function of the gradient point 0 … points − 1."""
         if self.law == "independent":
@@ -142,6 +146,8 @@ class GradientNoise:
 
     def with_points(self, points: int) -> GradientNoise:
         return GradientNoise(self.std, self.dim, points, self.dtype)
+
+    of_trajectory = with_points
 
     def draw(self, random: Random, trajectory: int, chains: Tensor) -> Callable[[int], Tensor]:
         def block(steps: range) -> Tensor:

@@ -14,13 +14,14 @@ GGMC on the logistic regressions of Heart (27 minibatches of 10 of its 270 data 
 690; standardised columns and an intercept, prior N(0, 100 I)), friction 1, kept momentum, over the step size h. A
 trajectory's minibatches are drawn independently (`sampler.minibatches=independent`), or are whole epochs, each a new
 permutation of the data (`shuffled`): one gradient more than one epoch or four, as L steps of OBABO take L + 1. Both
-read the same backwards in law, so both are corrected exactly (the certificate's rows "ggmc metropolis" and "ggmc epoch
-+ batch, either end"). −log MH is the minibatches' error in the gradient, summed along the way: of independent ones a
-sum of as many independent terms; of an epoch's the errors add up to nothing where θ moves straight and the gradients'
-errors are the same all along, so what is left comes of friction, curvature and the batch too many. Top: acceptance.
-Middle: ESS of the slowest coordinate a pass over the data, minibatches and the U that the decision takes; dotted, HMC
-with full gradients, its step size tuned to an acceptance of .8. Bottom: without correction (trajectories of four
-epochs), by how much the mean U of the draws is too large, 2(E U − its mean by HMC)/dim, in units of T.
+read the same backwards in law, so both are corrected exactly (the certificate's rows of ggmc with independent
+minibatches and with an epoch and a batch at either end). −log MH is the minibatches' error in the gradient, summed
+along the way: of independent ones a sum of as many independent terms; of an epoch's the errors add up to nothing where
+θ moves straight and the gradients' errors are the same all along, so what is left comes of friction, curvature and the
+batch too many. Top: acceptance. Middle: ESS of the slowest coordinate a pass over the data, minibatches and the U that
+the decision takes; dotted, HMC with full gradients, its step size tuned to an acceptance of .8. Bottom: without
+correction (trajectories of four epochs), by how much the mean U of the draws is too large, 2(E U − its mean by
+HMC)/dim, in units of T.
 
 Seven step sizes are one tensor, 20 chains each, from standard normals: 1,000 trajectories of four epochs after 300 left
 out, 2,000 of one after 600 (quick scale: 6 chains each, 200 after 100); the reference 60 chains of 3,200 (quick 200).
@@ -173,9 +174,9 @@ def bias(table: pd.DataFrame, target: str, name: str) -> tuple:
         return what, claim, "", "not comparable: a run is missing"
     gap = both.excess - both.excess_shuffled
     away = gap / np.hypot(both.excess_error, both.excess_error_shuffled)
-    at = away.idxmax()
-    here = f"{both.excess[at]:.3g} and {both.excess_shuffled[at]:.3g} at h = {both.step_size[at]:g}, the surest of "
-    here += f"{len(gap)}; the least sure {away.min():+.1f} errors"
+    at = both.step_size.idxmin()
+    here = f"{both.excess[at]:.3g} and {both.excess_shuffled[at]:.2g} ± {both.excess_error_shuffled[at]:.1g} at h = "
+    here += f"{both.step_size[at]:g}, the smallest of {len(gap)}; less by {away.min():.0f} errors or more at each"
     return what, claim, here, surest(away, both.chains.min())
 
 

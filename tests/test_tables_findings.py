@@ -544,3 +544,16 @@ def test_orders_of_minibatches_are_compared_at_one_step_size_and_by_passes():
     assert orders.acceptance(swapped, "heart", "Heart", 4)[3].startswith("differs")
     assert orders.acceptance(table[:3], "heart", "Heart", 4)[3] == "not comparable: a run is missing"
     assert orders.bests(table[:3], "heart", "Heart")[3] == "not comparable: too few draws"
+
+
+def test_the_bias_of_both_orders_is_compared_over_step_sizes():
+    rows = [(law, size, 0.0, 1.0) for law in ("independent", "shuffled") for size in (0.1, 0.2, 0.4)]
+    table = by_order(rows).assign(acceptance="monitor", excess_error=0.001)
+    table["excess"] = np.where(table.minibatches == "shuffled", 10 * table.step_size**3, 3 * table.step_size)
+    _, _, here, verdict = orders.growth(table, "heart", "Heart")
+    assert here.startswith("1.00 and 3.00 of points") and verdict == "agrees"
+    assert orders.growth(table.assign(excess=1.0), "heart", "Heart")[3] == "differs"
+    few = table.assign(excess_error=0.01)  # the smallest step's is not beyond three of these
+    assert orders.growth(few, "heart", "Heart")[3] == "not comparable: fewer than three points above 3 errors"
+    _, _, here, verdict = orders.bias(table, "heart", "Heart")
+    assert here.startswith("0.3 and 0.01 ± 0.001 at h = 0.1, the smallest of 3; less by ") and verdict == "agrees"

@@ -6,7 +6,7 @@ from figures.finding_words import GROUPS, best, diverged, known, no_bias
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREY, ORANGE, clean
-from verdicts import decided, limit, mark_diverged
+from verdicts import LIMIT, decided, limit, mark_diverged
 
 SOURCE = "Independent minibatches, or whole shuffled epochs?"
 CAPTION = """
@@ -32,6 +32,7 @@ the same backwards too (Paulin and others 2025), were tried and gained nothing h
 TARGETS = (("heart", "Heart"), ("australian", "Australian"))
 COLOUR = {"independent": BLUE, "shuffled": ORANGE}
 LENGTHS = {1: ("s", "--", "1 epoch"), 4: ("o", "-", "4 epochs")}
+NEAR = 0.3  # of a power of h
 ROWS = (("accepted", "acceptance"), ("ess", "ESS a pass over the data"), ("excess", "excess of U, uncorrected"))
 
 
@@ -107,6 +108,7 @@ def compare(table: pd.DataFrame):
             yield acceptance(table, target, f"{name}, trajectories of {LENGTHS[epochs][2]}", epochs)
         yield bests(table, target, name)
         yield bias(table, target, name)
+        yield growth(table, target, name)
 
 
 def side_by_side(table: pd.DataFrame, target: str, epochs: int, acceptance: str, column: str) -> pd.DataFrame:
@@ -178,6 +180,23 @@ def bias(table: pd.DataFrame, target: str, name: str) -> tuple:
     here = f"{both.excess[at]:.3g} and {both.excess_shuffled[at]:.2g} ± {both.excess_error_shuffled[at]:.1g} at h = "
     here += f"{both.step_size[at]:g}, the smallest of {len(gap)}; less by {away.min():.0f} errors or more at each"
     return what, claim, here, surest(away, both.chains.min())
+
+
+def growth(table: pd.DataFrame, target: str, name: str) -> tuple:
+    """With which power of h the uncorrected excess grows, a straight line through its logarithms."""
+    what = f"{name}: uncorrected excess of U, power of h"
+    claim = "independent 1 (heat h tr Σ/(2γ)), shuffled more"
+    powers = {}
+    for law in COLOUR:
+        rows = of(table, target, law, 4, "monitor")
+        rows = rows[(rows.excess > LIMIT * rows.excess_error) & ~(rows.frozen > 0)] if "excess" in rows else rows[:0]
+        if len(rows) > 2:
+            powers[law] = np.polyfit(np.log(rows.step_size), np.log(rows.excess), 1)[0]
+    if len(powers) < 2:
+        return what, claim, "", f"not comparable: fewer than three points above {LIMIT:g} errors"
+    one, other = (powers[law] for law in COLOUR)
+    here = f"{one:.2f} and {other:.2f} of points above {LIMIT:g} errors (agrees: within {NEAR} of 1, and that above it)"
+    return what, claim, here, "agrees" if abs(one - 1) < NEAR and other > 1 + NEAR else "differs"
 
 
 def title(table: pd.DataFrame) -> str:

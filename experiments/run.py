@@ -234,7 +234,7 @@ class Voice:
         return lines
 
     def in_epochs(self) -> str | None:
-        """That shuffled epochs are accepted oftener, where trajectories are long enough for them."""
+        """That shuffled epochs are accepted oftener, or as often, where trajectories are long enough for them."""
         kernel = self.pieces.kernel
         batches = kernel.batches
         if getattr(batches, "law", None) != "independent" or kernel.impossible:
@@ -242,7 +242,9 @@ class Voice:
         if not batches.epochs or batches.data_size % batches.batch_size:
             return None
         words = f"sampler.minibatches=shuffled epochs_per_cycle={batches.epochs}"
-        return f"minibatches are independent; those of whole shuffled epochs are accepted oftener ({words})"
+        return (
+            f"minibatches are independent; those of whole shuffled epochs are accepted oftener at small steps ({words})"
+        )
 
     def estimate(self) -> list[str]:
         """How long the run will take, from the time of one gradient: for networks, whose first cycle may take long."""

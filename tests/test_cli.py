@@ -92,7 +92,7 @@ def test_a_network_warm_started_and_corrected(capsys):
 
 def test_shuffled_epochs_are_proposed_where_trajectories_are_long_enough(capsys):
     words = "experiment=digits scale=smoke data.train_size=100 batch_size=50 cycles=1 epochs=null init=he".split()
-    proposed = "minibatches are independent; those of whole shuffled epochs are accepted oftener"
+    proposed = "minibatches are independent; those of whole shuffled epochs are accepted oftener at small steps"
     independent = "sampler.minibatches=independent"
     for number, (more, said) in enumerate(
         (

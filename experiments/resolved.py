@@ -22,7 +22,7 @@ OWN_DATA = ("hierarchical_regression", "logistic_generated", "location_mixture")
 # What a chain's law does not depend on. Its length is not part of its identity either (a longer run continues a
 # shorter one): no schedule depends on the whole length.
 NOT_IDENTITY = ("name", "output", "device", "scale", "trace", "trace_cycles", "compile", "progress", "debug")
-NOT_IDENTITY += ("save_every", "save_minutes", "epochs", "cycles", "graph")
+NOT_IDENTITY += ("save_minutes", "epochs", "cycles", "graph")
 
 
 def identity(config: dict) -> str:

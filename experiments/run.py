@@ -22,6 +22,7 @@ from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, 
 from sgmcmc import chain as engine
 from sgmcmc import compiled, diagnostics, part
 from sgmcmc.errors import DataError, SettingError, StoreError
+from sgmcmc.ladder import steps_of_epochs
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.store import damage, read_status, told
 
@@ -234,17 +235,21 @@ class Voice:
         return lines
 
     def in_epochs(self) -> str | None:
-        """That shuffled epochs are accepted oftener, or as often, where trajectories are long enough for them."""
+        """What shuffled epochs are good for, and how to have them, where trajectories are long enough for them."""
         kernel = self.pieces.kernel
         batches = kernel.batches
-        if getattr(batches, "law", None) != "independent" or kernel.impossible:
+        if getattr(batches, "law", None) != "independent" or kernel.impossible or not batches.epochs:
             return None
-        if not batches.epochs or batches.data_size % batches.batch_size:
+        if batches.per_epoch == 1 or batches.data_size % batches.batch_size:
             return None
-        words = f"sampler.minibatches=shuffled epochs_per_cycle={batches.epochs}"
-        return (
-            f"minibatches are independent; those of whole shuffled epochs are accepted oftener at small steps ({words})"
-        )
+        words = "sampler.minibatches=shuffled"
+        if batches.extra > 1:
+            steps = steps_of_epochs(kernel, round(batches.points / batches.per_epoch))
+            words += f" steps_per_cycle={steps}"
+            if steps is None:
+                return None
+        gain = "less biased" if kernel.acceptance == "monitor" else "accepted oftener"
+        return f"minibatches are independent; those of whole shuffled epochs are {gain} at small steps ({words})"
 
     def estimate(self) -> list[str]:
         """How long the run will take, from the time of one gradient: for networks, whose first cycle may take long."""

@@ -37,7 +37,8 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
 
     A chain that diverged or failed is a result: the rest of the grid goes on. A signal ends the worker after a
     checkpoint, and the task can be taken up by another; so do a full disk, and a run folder that another process is
-    writing. Data that are not found here end it, too, as a mistake: they may be found elsewhere, or later.
+    writing. Data that are not found here are a mistake that ends it, too, or under ``--keep-going`` an error like any
+    other, which leaves the other chains to be done: they may be found elsewhere, or later.
     """
     from experiments.run import run, status_of
 
@@ -52,6 +53,8 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
         print(error, file=sys.stderr)
         raise SystemExit(75) from None
     except DataError as error:
+        if "--keep-going" in sys.argv:
+            raise
         print(error, file=sys.stderr)
         raise SystemExit(2) from None
     except (SettingError, StoreError) as error:

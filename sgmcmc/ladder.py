@@ -100,15 +100,25 @@ class Ladder:
 
 def lengths(kernel: Kernel) -> list[int]:
     """Numbers of steps: the kernel's, and halves of it, rounded down; of shuffled epochs halves of their number."""
-    batches, points = kernel.batches, kernel.word.gradient_points
-    shuffled = getattr(batches, "law", "independent") == "shuffled"
-    halves = [batches.epochs if shuffled else kernel.steps]
+    shuffled = getattr(kernel.batches, "law", "independent") == "shuffled"
+    halves = [kernel.batches.epochs if shuffled else kernel.steps]
     while halves[-1] > 1:
         halves.append(halves[-1] // 2)
     if not shuffled:
         return halves
-    a_step, fewer = points(2) - points(1), [(halves[0] - epochs) * batches.per_epoch for epochs in halves]
-    return [kernel.steps - gradients // a_step for gradients in fewer if gradients % a_step == 0]
+    return list(dict.fromkeys(steps for epochs in halves if (steps := steps_of_epochs(kernel, epochs))))
+
+
+def steps_of_epochs(kernel: Kernel, epochs: int) -> int | None:
+    """The number of steps whose minibatches are so many epochs, or these and one batch more, which is what a trajectory
+    of shuffled ones may have (the one that the kernel's has, where both can be); None where there is none."""
+    batches, points = kernel.batches, kernel.word.gradient_points
+    exact_ends = kernel.points - batches.points
+    for extra in (1, 0) if batches.extra == 1 else (0, 1):
+        steps, left = divmod(epochs * batches.per_epoch + extra + exact_ends - points(1), points(2) - points(1))
+        if steps >= 0 and not left:
+            return steps + 1
+    return None
 
 
 def with_steps(kernel: Kernel, steps: int) -> Kernel:
@@ -132,6 +142,10 @@ def check(kernel: Kernel, estimate_mass: bool) -> None:
         raise SettingError(*setting, mend)
     if estimate_mass:
         raise SettingError("mass", "estimate", "would measure each length's moves by another mass: use tune.target")
-    if getattr(kernel.batches, "law", None) == "shuffled" and not kernel.batches.epochs:
-        mend = "shuffled batches of a part of an epoch have one length: use sampler.minibatches=independent"
-        raise SettingError(*setting, mend)
+    if getattr(kernel.batches, "law", None) == "shuffled":
+        if not kernel.batches.epochs:
+            mend = "shuffled batches of a part of an epoch have one length: use sampler.minibatches=independent"
+            raise SettingError(*setting, mend)
+        if len(lengths(kernel)) == 1:
+            mend = "a trajectory of one shuffled epoch has no other length: give more epochs, or use tune.target"
+            raise SettingError(*setting, mend)

@@ -52,7 +52,7 @@ SAMPLE_BYTES = 4 << 20  # size of a full sample file; one that is not full is wr
 _FORMAT = 1
 _MAGIC = b"sgmcmc checkpoint "
 _SAMPLE_FILE = re.compile(r"\d+\.safetensors")
-MAY_DIFFER = {"seed", "chains", "init", "warm_start", "log_every"}  # of runs whose chains are joined
+MAY_DIFFER = {"seed", "chains", "init", "warm_start", "log_every", "save_every"}  # of runs whose chains are joined
 _SLOTS = ("checkpoint-0.pt", "checkpoint-1.pt")
 _TABLES = ("metrics.csv", "trace.csv")
 # What a checkpoint records of the files beside it: blocks and draws so far, the first draw that is still kept,

@@ -1020,11 +1020,8 @@ def test_a_rung_costs_what_its_trajectories_evaluate(target, sampler, settings, 
         ("ggmc", {"steps": 30}, [30, 15, 5]),  # 6 epochs of 5 batches and one batch
         ("ggmc", {"steps": 21, "ends": "exact"}, [21, 11, 6]),
         ("amagold", {"steps": 15}, [15, 5]),
-        (
-            custom("BABOBAB"),
-            {"steps": 10, "gradient": "minibatch"},
-            [10, 5],
-        ),  # an epoch of 5 is no whole number of these steps
+        (custom("BABOBAB"), {"steps": 10, "gradient": "minibatch"}, [10, 5, 2]),  # 4 epochs and 1, 2 and 1, 1
+        ("ggmc", {"steps": 8, "batch_size": 60}, [8, 3, 1]),  # an epoch is one batch, a step has two
     ],
 )
 def test_a_ladder_of_shuffled_epochs_has_whole_ones(sampler, settings, steps):
@@ -1044,7 +1041,7 @@ def test_a_ladder_of_shuffled_epochs_has_whole_ones(sampler, settings, steps):
         if cycle == 70:
             saved = chain.checkpoint()
         batches = chain.kernel.batches
-        assert batches.law == "shuffled" and batches.extra == kernel.batches.extra
+        assert batches.law == "shuffled" and batches.epochs and batches.extra < 2
         seen.add(chain.kernel.steps)
         chain.advance()
     assert seen == set(steps)

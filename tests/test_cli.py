@@ -67,7 +67,7 @@ def test_a_run_leaves_its_folder_and_says_so_when_it_is_done(capsys):
 
 def test_a_longer_run_continues_a_shorter_one_bit_for_bit(capsys):
     assert main(TOY) == 0
-    assert main(replaced(TOY, cycles=60, save_every=7)) == 0
+    assert main(replaced(TOY, cycles=60)) == 0
     assert main(replaced(TOY, cycles=60, output="at_once")) == 0
     continued, whole = sgmcmc.load_samples("run"), sgmcmc.load_samples("at_once")
     assert continued.shape == (60, 3, 2) and bool((continued == whole).all())
@@ -91,19 +91,27 @@ def test_a_network_warm_started_and_corrected(capsys):
 
 
 def test_shuffled_epochs_are_proposed_where_trajectories_are_long_enough(capsys):
-    words = "experiment=digits scale=smoke data.train_size=100 batch_size=50 cycles=1 epochs=null init=he".split()
-    proposed = "minibatches are independent; those of whole shuffled epochs are accepted oftener at small steps"
-    independent = "sampler.minibatches=independent"
+    words = "experiment=digits scale=smoke data.train_size=100 cycles=1 epochs=null init=he".split()
+    proposed = "minibatches are independent; those of whole shuffled epochs are "
+    independent = "sampler.ends=minibatch sampler.minibatches=independent"
     for number, (more, said) in enumerate(
         (
-            (f"steps_per_cycle=5 {independent}", f"{proposed} (sampler.minibatches=shuffled epochs_per_cycle=3)"),
-            (f"steps_per_cycle=1 sampler.ends=minibatch {independent} batch_size=20", None),
-            ("epochs_per_cycle=1", None),
+            (
+                f"batch_size=50 steps_per_cycle=5 {independent}",
+                "accepted oftener at small steps (sampler.minibatches=shuffled)",
+            ),
+            (f"batch_size=20 steps_per_cycle=7 {independent}", "(sampler.minibatches=shuffled steps_per_cycle=9)"),
+            (f"batch_size=50 steps_per_cycle=5 {independent} sampler.acceptance=monitor", "less biased at small steps"),
+            (f"batch_size=20 steps_per_cycle=1 {independent}", None),
+            (f"batch_size=100 steps_per_cycle=3 {independent}", None),
+            ("batch_size=50 epochs_per_cycle=1", None),
         )
     ):
         assert main([*words, *more.split(), f"output=run{number}", "progress=false"]) == 0
         told = capsys.readouterr().out
-        assert said in told if said else proposed not in told
+        assert (proposed in told) == bool(said) and (not said or said in told)
+    proposal = "batch_size=20 sampler.ends=minibatch sampler.minibatches=shuffled steps_per_cycle=9"
+    assert main([*words, *proposal.split(), "output=shuffled", "progress=false"]) == 0
 
 
 def test_epochs_with_exact_ends_have_one_step_more():

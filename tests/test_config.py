@@ -363,7 +363,7 @@ def test_the_identities_of_ten_runs_are_pinned(composing, words):
         "output=/elsewhere", "name=other", "device=cpu", "data.root=/elsewhere", "progress=false", "debug=true",
         "trace=10", "trace=1 trace_cycles=[3]", "epochs=6000", "cycles=7", "lr=0.0001", "temperature=1",
         "friction=14.2854713425451", "scale=quick", "batch_size=125.0",
-        "compile=true", "save_minutes=0", "save_every=3",
+        "compile=true", "save_minutes=0",
     ],
 )  # fmt: skip
 def test_what_is_not_part_of_an_identity(composing, words):

@@ -19,7 +19,7 @@ from experiments.resolved import folder
 from experiments.signals import leave_on_signals, signals_first
 from experiments.tables import EXPERIMENTS
 from experiments.tasks import lengths, segment
-from sgmcmc.errors import DiskFull
+from sgmcmc.errors import DataError, DiskFull
 
 ROOT = Path(__file__).parents[1]
 
@@ -160,6 +160,9 @@ def test_data_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch, caps
         segment(config, 5, None)
     assert left.value.code == 2 and "heart.dat is damaged" in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
+    monkeypatch.setattr(sys, "argv", ["jug", "execute", "--keep-going"])  # an error, which leaves the others to be done
+    with pytest.raises(DataError, match="is damaged"):
+        segment(config, 5, None)
 
 
 @pytest.mark.slow

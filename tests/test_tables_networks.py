@@ -1,13 +1,20 @@
 """What the tables of networks compute: what tuned cycles cost and go, how seeds mix."""
 
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from experiments.config import compose
 from experiments.tables import TABLES, join, make_part, networks
 from experiments.tables.common import Run
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+from figures import finding_cycles as cycles  # noqa: E402
 
 
 class Made(Run):
@@ -84,3 +91,13 @@ def test_a_table_is_the_same_in_one_go_and_run_by_run(monkeypatch):
 
 def sum_of(rows):
     return [{"number": len(rows)}]
+
+
+def test_cycles_that_are_missing_are_not_compared():
+    table = pd.read_csv(ROOT / "results/quick/tables/finding_cycles.csv")
+    said = {row[0]: row[3] for row in cycles.compare(table)}
+    assert said["GGMC: ℓ with shuffled epochs over ℓ with independent minibatches"] == "agrees"
+    for part in (table[table.minibatches == "independent"], table[table.minibatches == "shuffled"], table[:1]):
+        rows = list(cycles.compare(part))
+        assert any(row[3] == "not comparable: a run is missing" for row in rows) and cycles.title(part)
+        assert not any(row[3] == "agrees" for row in rows if "shuffled" in row[0])

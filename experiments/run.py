@@ -245,9 +245,9 @@ class Voice:
         words = "sampler.minibatches=shuffled"
         if batches.extra > 1:
             steps = steps_of_epochs(kernel, round(batches.points / batches.per_epoch))
-            words += f" steps_per_cycle={steps}"
             if steps is None:
                 return None
+            words += f" steps_per_cycle={steps}"
         gain = "less biased" if kernel.acceptance == "monitor" else "accepted oftener"
         return f"minibatches are independent; those of whole shuffled epochs are {gain} at small steps ({words})"
 

@@ -67,6 +67,13 @@ def mark_diverged(panel: Axes, part: pd.DataFrame, x: str, y: str) -> None:
     panel.plot(none[x], [0.98] * len(none), "x", color="black", ms=8, transform=panel.get_xaxis_transform())
 
 
+def with_errors(panel: Axes, rows: pd.DataFrame, x: str, y: str, **look) -> None:
+    """A line of ``y`` over ``x`` with its errors, where any of it is known, crossed where some chains diverged."""
+    if y in rows and rows[y].notna().any():
+        panel.errorbar(rows[x], rows[y], rows[f"{y}_error"], ms=4, lw=1.2, **look)
+        mark_diverged(panel, rows, x, y)
+
+
 def apart(one, other, column: str) -> float:
     """By how many of their standard errors the first row's number is above the second's."""
     errors = [getattr(row, f"{column}_error") for row in (one, other)]

@@ -536,13 +536,10 @@ def test_orders_of_minibatches_are_compared_at_one_step_size_and_by_passes():
     _, _, here, verdict = orders.acceptance(table, "heart", "Heart", 4)
     assert here.startswith("0.20 and 0.60 at h = 0.2, ") and here.endswith("least +0.10 of 2") and verdict == "agrees"
     _, _, here, verdict = orders.bests(table, "heart", "Heart")
-    assert (
-        here == "independent, 4 epochs: 0.02 ± 0.0004; shuffled, 4 epochs: 0.18 ± 0.004"
-    )  # 1,000 gradients: 50 passes
+    # 1,000 gradients are 50 passes.
+    assert here == "independent, 4 epochs: 0.02 ± 0.0004; shuffled, 4 epochs: 0.18 ± 0.004"
     assert verdict == "not claimed: shuffled 9 times"
-    unsure = table.assign(
-        ess_error=0.35 * table.ess
-    )  # 2.5 errors; of a thousand times as much it is nearly 3, and of 3 %
+    unsure = table.assign(ess_error=0.35 * table.ess)  # 2.5 errors
     assert orders.bests(unsure, "heart", "Heart")[3] == "not claimed: no difference decided"
     unsure.loc[unsure.minibatches == "shuffled", "ess_error"] = 0.03 * unsure.ess
     assert orders.bests(unsure, "heart", "Heart")[3] == "not claimed: shuffled 9 times"

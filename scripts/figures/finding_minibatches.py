@@ -6,7 +6,7 @@ from figures.finding_words import best, diverged, groups_of, known, no_bias
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREY, ORANGE, clean
-from verdicts import LIMIT, decided, limit, mark_diverged
+from verdicts import LIMIT, decided, limit, with_errors
 
 SOURCE = "Independent minibatches, or whole shuffled epochs?"
 CAPTION = """
@@ -62,23 +62,12 @@ def draw(table: pd.DataFrame) -> Figure:
     for (target, over), column in zip(TARGETS, panels.T, strict=True):
         for law, colour in COLOUR.items():
             for epochs, (marker, style, text) in LENGTHS.items():
+                look = {"color": colour, "marker": marker, "ls": style, "label": f"{law}, {text}"}
                 corrected = of(table, target, law, epochs)
                 bare = of(table, target, law, epochs, "monitor")
                 for (quantity, _), panel in zip(ROWS, column, strict=True):
                     rows = bare if quantity == "excess" else corrected
-                    if quantity in rows and rows[quantity].notna().any():
-                        panel.errorbar(
-                            rows.step_size,
-                            rows[quantity],
-                            rows[f"{quantity}_error"],
-                            color=colour,
-                            marker=marker,
-                            ls=style,
-                            ms=4,
-                            lw=1.2,
-                            label=f"{law}, {text}",
-                        )
-                        mark_diverged(panel, rows, "step_size", quantity)
+                    with_errors(panel, rows, "step_size", quantity, **look)
         hmc = reference(table, target)
         if hmc is not None and np.isfinite(hmc.ess):
             column[1].axhline(hmc.ess, color=GREY, ls=":", lw=1.2, label="HMC, full gradients")

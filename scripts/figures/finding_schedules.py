@@ -7,7 +7,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from style import BLUE, GREEN, ORANGE, RED, SKY, clean
-from verdicts import decided, limit, mark_diverged
+from verdicts import decided, limit, with_errors
 
 SOURCE = "Schedules made exact by a random direction"
 CAPTION = """
@@ -58,19 +58,7 @@ def draw(table: pd.DataFrame) -> Figure:
         for key, (colour, marker, line, name) in LOOK.items():
             rows = of_schedule(table, target, key)
             for (quantity, _), panel in zip(ROWS, column, strict=True):
-                if quantity in rows and rows[quantity].notna().any():
-                    panel.errorbar(
-                        rows.time,
-                        rows[quantity],
-                        rows[f"{quantity}_error"],
-                        color=colour,
-                        marker=marker,
-                        ls=line,
-                        ms=4,
-                        lw=1.2,
-                        label=name,
-                    )
-                    mark_diverged(panel, rows, "time", quantity)
+                with_errors(panel, rows, "time", quantity, color=colour, marker=marker, ls=line, label=name)
         column[0].set_title(over, fontsize=10)
         if column[1].has_data():
             column[1].set_yscale("log")

@@ -525,7 +525,7 @@ def by_order(rows: list[tuple]) -> pd.DataFrame:
     """Corrected rows of both laws of minibatches: (law, step size, acceptance, ESS in 1,000 gradients)."""
     table = pd.DataFrame(rows, columns=["minibatches", "step_size", "accepted", "ess"])
     common = {"target": "heart", "status": "done", "acceptance": "metropolis", "epochs": 4.0, "gradients": 100}
-    common |= {"accepted_error": 0.01, "passes": 5.0, "chains": 20, "frozen": 0, "word": None}
+    common |= {"accepted_error": 0.01, "passes": 5.0, "chains": 20, "frozen": 0, "word": "OBABO"}
     return table.assign(ess_error=0.02 * table.ess, **common)
 
 
@@ -547,6 +547,29 @@ def test_orders_of_minibatches_are_compared_at_one_step_size_and_by_passes():
     assert orders.acceptance(swapped, "heart", "Heart", 4)[3].startswith("differs")
     assert orders.acceptance(table[:3], "heart", "Heart", 4)[3] == "not comparable: a run is missing"
     assert orders.bests(table[:3], "heart", "Heart")[3] == "not comparable: too few draws"
+
+
+def test_words_on_shuffled_epochs_are_told_apart_where_they_differ():
+    def table(shift: float, more: float) -> pd.DataFrame:
+        rows = by_order([("shuffled", size, 0.5, 1.0) for size in (0.1, 0.2, 0.3)]).assign(excess_error=0.01)
+        words = [rows.assign(word=word) for word in ("OBABO", "BAOAB", "ABOBA")]
+        words[2]["excess"] = shift
+        bab = rows.assign(word="BAB", accepted=0.5 + more, ess=3.0, ess_error=0.06)
+        both = [part.assign(acceptance=how) for part in (*words, bab) for how in ("metropolis", "monitor")]
+        return pd.concat(both, ignore_index=True).fillna({"excess": 0.0})
+
+    found = list(orders.words(table(0, 0.2), "heart", "Heart"))
+    assert [row[3] for row in found] == [
+        "agrees",
+        "agrees",
+        "not claimed: BAB's is larger at 3 of 3 step sizes, smaller at 0",
+        "not claimed: a factor 3.00",
+    ]
+    found = list(orders.words(table(0.1, 0), "heart", "Heart"))  # 10 errors, of which the mean takes a third
+    assert found[1][3] == "differs" and "+6.7 errors (ABOBA at h = 0.1" in found[1][2]
+    assert found[2][3] == "not claimed: BAB's is larger at 0 of 3 step sizes, smaller at 0"
+    missing = table(0, 0).query("word != 'BAB'")
+    assert [row[3] for row in orders.words(missing, "heart", "Heart")] == ["not comparable: a run is missing"]
 
 
 def test_the_bias_of_both_orders_is_compared_over_step_sizes():

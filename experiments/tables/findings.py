@@ -225,13 +225,14 @@ def _schedule(run: Run) -> dict:
 
 
 def _minibatches(run: Run) -> dict:
-    """What tells laws of minibatches apart; ``passes`` over the data a trajectory: its gradients, and U at its end
-    where it is corrected (full gradients bring it along)."""
+    """What tells laws of minibatches, and words, apart; ``passes`` over the data a trajectory: its gradients, and U at
+    its end where it is corrected (full gradients bring it along)."""
     config, full = run.config, run.config["sampler"]["gradient"] == "full"
     share = 1 if full else config["batch_size"] / data_size(config)
     corrected = config["sampler"]["acceptance"] != "monitor"
     return {
         "target": _target(run),
+        "word": config["sampler"]["word"],
         "minibatches": config["sampler"]["minibatches"],
         "epochs": None if full else config["steps_per_cycle"] * share,
         "acceptance": config["sampler"]["acceptance"],

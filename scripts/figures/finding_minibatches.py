@@ -2,10 +2,10 @@
 
 import numpy as np
 import pandas as pd
-from figures.finding_words import best, diverged, groups_of, known, no_bias
+from figures.finding_words import best, diverged, factor, groups_of, known, no_bias, of_acceptance
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREY, ORANGE, clean
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, clean
 from verdicts import LIMIT, decided, limit, with_errors
 
 SOURCE = "Independent minibatches, or whole shuffled epochs?"
@@ -33,13 +33,18 @@ jackknife's over ten groups). Batches forth and then back again in a second epoc
 TARGETS = (("heart", "Heart"), ("australian", "Australian"))
 COLOUR = {"independent": BLUE, "shuffled": ORANGE}
 LENGTHS = {1: ("s", "--", "1 epoch"), 4: ("o", "-", "4 epochs")}
+KEPT = {"OBABO": None, "BAOAB": (GREEN, "x", ""), "ABOBA": (PURPLE, "+", "")}  # words that keep their momentum, and
+OTHERS = {**KEPT, "BAB": (RED, "^", ":")}  # one that does not: on four shuffled epochs
 NEAR = 0.3  # of a power of h
 ROWS = (("accepted", "acceptance"), ("ess", "ESS a pass over the data"), ("excess", "excess of U, uncorrected"))
 
 
-def of(table: pd.DataFrame, target: str, law: str, epochs: int, acceptance: str = "metropolis") -> pd.DataFrame:
-    """The finished rows of a law and a length, in the order of their step sizes, ESS a pass over the data."""
-    part = a_pass(table[(table.target == target) & (table.status == "done") & (table.minibatches == law)])
+def of(
+    table: pd.DataFrame, target: str, law: str, epochs: int, acceptance: str = "metropolis", word: str = "OBABO"
+) -> pd.DataFrame:
+    """The finished rows of a law, a length and a word, in the order of their step sizes, ESS a pass over the data."""
+    part = table[(table.target == target) & (table.status == "done") & (table.word == word)]
+    part = a_pass(part[part.minibatches == law])
     part = part[(part.epochs.round() == epochs) & (part.acceptance == acceptance)]
     return part.sort_values("step_size")
 
@@ -65,9 +70,13 @@ def draw(table: pd.DataFrame) -> Figure:
                 look = {"color": colour, "marker": marker, "ls": style, "label": f"{law}, {text}"}
                 corrected = of(table, target, law, epochs)
                 bare = of(table, target, law, epochs, "monitor")
-                for (quantity, _), panel in zip(ROWS, column, strict=True):
-                    rows = bare if quantity == "excess" else corrected
-                    with_errors(panel, rows, "step_size", quantity, **look)
+                lines(column, corrected, bare, **look)
+        for word, look in OTHERS.items():
+            if look:
+                look = dict(zip(("color", "marker", "ls"), look, strict=True), zorder=3, label=f"shuffled, 4, {word}")
+                lines(
+                    column, *(of(table, target, "shuffled", 4, how, word) for how in ("metropolis", "monitor")), **look
+                )
         hmc = reference(table, target)
         if hmc is not None and np.isfinite(hmc.ess):
             column[1].axhline(hmc.ess, color=GREY, ls=":", lw=1.2, label="HMC, full gradients")
@@ -89,8 +98,14 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def lines(column, corrected: pd.DataFrame, bare: pd.DataFrame, **look) -> None:
+    """The line of one law, length and word in each panel of a target."""
+    for (quantity, _), panel in zip(ROWS, column, strict=True):
+        with_errors(panel, bare if quantity == "excess" else corrected, "step_size", quantity, **look)
+
+
 def compare(table: pd.DataFrame):
-    """No bias where it is corrected; acceptance and ESS at equal gradients; bias where it is not."""
+    """No bias where it is corrected; acceptance and ESS at equal gradients; bias where it is not; what words change."""
     yield no_bias(table, "no bias, by either law")
     yield diverged(table[table.minibatches.notna()], lambda row: row.minibatches)
     for target, name in TARGETS:
@@ -99,6 +114,64 @@ def compare(table: pd.DataFrame):
         yield bests(table, target, name)
         yield bias(table, target, name)
         yield growth(table, target, name)
+        yield from words(table, target, f"{name}, four shuffled epochs")
+
+
+def words(table: pd.DataFrame, target: str, name: str):
+    """Whether words that keep their momentum differ, and BAB, which draws it afresh, from them."""
+    corrected, bare = (
+        {word: of(table, target, "shuffled", 4, how, word) for word in OTHERS} for how in ("metropolis", "monitor")
+    )
+    if any(rows.empty for found in (corrected, bare) for rows in found.values()):
+        yield f"{name}: words", "", "", "not comparable: a run is missing"
+        return
+    kept = pd.concat([corrected[word] for word in KEPT])
+    yield of_acceptance(f"{name}, momentum kept", kept.assign(refresh="keep"))
+    yield same_excess(f"{name}, momentum kept: uncorrected excess of U", [bare[word] for word in KEPT])
+    yield fresh(f"{name}: acceptance of OBABO and of BAB", corrected["OBABO"], corrected["BAB"])
+    what = f"{name}: best ESS a pass by word"
+    found = sorted((best(rows) for rows in corrected.values() if len(known(rows))), key=ess)
+    if len(found) < 2:
+        yield what, "not known", "τ not known", "not comparable: too few draws"
+        return
+    here = ", ".join(f"{row.word} {said}" for row, said in found)
+    yield what, "not known", here, f"not claimed: {factor([row for row, _ in found])}"
+
+
+def same_excess(what: str, found: list[pd.DataFrame]) -> tuple:
+    """Whether the words' uncorrected excess is one number at each step size: that of the farthest from their mean."""
+    claim = "the same for all words: it is the minibatches' doing"
+    rows = pd.concat(found)
+    rows = rows[rows.excess.notna() & ~(rows.frozen > 0)] if "excess" in rows else rows[:0]
+    if rows.empty:
+        return what, claim, "", "not comparable: no run with a reference"
+    mean = rows.groupby("step_size").excess.transform("mean")
+    away = (rows.excess - mean) / rows.excess_error
+    at, most = away.abs().argmax(), limit(len(rows), rows.chains.min())
+    row = rows.iloc[at]
+    here = (
+        f"{rows.excess.min():.2g} to {rows.excess.max():.2g}; farthest from the words' mean {away.iloc[at]:+.1f} errors"
+    )
+    here += f" ({row.word} at h = {row.step_size:g}: {row.excess:.3g}, mean {mean.iloc[at]:.3g}; limit {most:.1f})"
+    return what, claim, here, "agrees" if abs(away.iloc[at]) < most else "differs"
+
+
+def fresh(what: str, obabo: pd.DataFrame, bab: pd.DataFrame) -> tuple:
+    """How much oftener BAB, without friction and with fresh momentum, is accepted than OBABO at the same step size."""
+    both = obabo.merge(bab, on="step_size", suffixes=("", "_bab"))
+    gap = both.accepted_bab - both.accepted
+    away = gap / np.hypot(both.accepted_error, both.accepted_error_bab)
+    at, most = gap.abs().idxmax(), limit(len(gap), both.chains.min())
+    here = (
+        f"{both.accepted[at]:.2f} and {both.accepted_bab[at]:.2f} at h = {both.step_size[at]:g}, where they differ most"
+    )
+    more, less = (away > most).sum(), (away < -most).sum()
+    return (
+        what,
+        "not known",
+        here,
+        f"not claimed: BAB's is larger at {more} of {len(gap)} step sizes, smaller at {less}",
+    )
 
 
 def side_by_side(table: pd.DataFrame, target: str, epochs: int, acceptance: str, column: str) -> pd.DataFrame:

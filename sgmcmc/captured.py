@@ -107,7 +107,8 @@ class Graph:
 
 
 def _of_tensors(potential, segment: Callable, parts: list[Ops], constants: tuple) -> Callable:
-    """``walk`` as a function of tensors alone: θ, m, ΣΔK, batches, normals, numbers, and the constants that are any."""
+    """``walk`` as a function of tensors only: θ, m, ΣΔK, batches, normals, numbers, then the constants that are
+    tensors."""
     draws = [op.draw for op, _, _ in chain(*parts) if op.letter in "OE"]
 
     def function(*given: Tensor) -> tuple[Tensor, ...]:

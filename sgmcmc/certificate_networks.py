@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from sgmcmc import flows, models
-from sgmcmc.compiled import CannotCompile, Normals, Segments
+from sgmcmc.compiled import Normals, Segments
 from sgmcmc.data import Dataset, load
 from sgmcmc.errors import DataError, SettingError
+from sgmcmc.inductor import CannotCompile
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc.captured import Captured
-from sgmcmc.compiled import CannotCompile, Compiled, Normals, Segments
+from sgmcmc.compiled import Compiled, Normals, Segments
 from sgmcmc.diagnostics import (
     Ensemble,
     configurational_temperature,
@@ -30,9 +30,10 @@ from sgmcmc.diagnostics import (
     temperature_interval,
 )
 from sgmcmc.errors import SettingError
+from sgmcmc.inductor import CannotCompile
 from sgmcmc.kernel import Kernel, check_growth
-from sgmcmc.ladder import BARKER, Ladder, check
-from sgmcmc.potentials import Potential
+from sgmcmc.ladder import BARKER, Ladder, check, scaled, tuned
+from sgmcmc.potentials import Potential, groups, together
 from sgmcmc.random import Random
 from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, segment, start, walk
 
@@ -52,8 +53,8 @@ class Signals:
     """While entered, SIGTERM, SIGUSR1 and Ctrl-C set ``arrived`` and, while ``armed``, raise Interrupted.
 
     A trajectory may be left at any moment, because it changes nothing but its place before it ends; bookkeeping
-    and writing may not, so they run unarmed and the signal waits for them. One that came too late for the run to be
-    interrupted (``answered`` stays False) is passed on to whoever saw to signals before: other runs may be to come.
+    and writing may not, so they run unarmed and the signal waits for them. A signal that comes too late to interrupt
+    this run (``answered`` stays False) is raised again for the handlers that were there before: other runs may follow.
     """
 
     def __init__(self):
@@ -237,18 +238,18 @@ class Chain:
         predictions: dict | None = None,
     ):
         self.kernel, self.potential, self.plan, self.random = kernel, potential, plan, random
-        self.together = together = getattr(potential, "together", True)
+        self.together = together(potential)
         if plan.tune is not None and kernel.impossible:
             raise SettingError("tune.target", plan.tune, f"there is no acceptance to tune to: {kernel.impossible}")
         if plan.tune is not None and plan.tune >= 0.5 and kernel.acceptance in BARKER:
             raise SettingError("tune.target", plan.tune, "Barker's rule accepts less than a half at any step size")
         if plan.tune is not None or plan.trajectory:
             check_growth(kernel, "tuning")
-        if plan.trace and together and chains > 1 and kernel.random_direction:
+        if plan.trace and self.together and chains > 1 and kernel.random_direction:
             raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
-        self.groups = [range(chains)] if together else [range(i, i + 1) for i in range(chains)]
+        self.groups = groups(potential, chains)
         self.predictions = predictions or {}
-        if kernel.impossible and together and plan.log_every > 1:
+        if kernel.impossible and self.together and plan.log_every > 1:
             kernel = self.kernel = replace(kernel, measured=False)  # U serves the rows alone
         self.initial = initial
         self.chains = chains
@@ -261,8 +262,7 @@ class Chain:
         if plan.trajectory:
             check(kernel, plan.estimate_mass)
             self.ladder = Ladder(kernel, potential, plan.burn_in, plan.tune, self.share)
-            self.kernel = self._tuned()
-        self.work = self.kernel.work(self.share, potential)
+        self._set_kernel()
         self.steps = self.steps_before = 0  # steps so far, and before this row's cycles
         self.gradients = self.energies = 0.0  # of a chain so far, in passes: see ``Kernel.work``
         self.accepted_before = self.proposed = 0  # accepted before this row's cycles
@@ -275,7 +275,7 @@ class Chain:
         self.row_start = (0, 0.0)
         self.compiled = plan.compile
         self.cycle_graph: Compiled | None = None
-        self.segment, self.normals, self.walk = segment, random, walk  # of cycles that are no graph
+        self.segment, self.numbers, self.walk = segment, random, walk  # of cycles that are no graph
         self.signals = Signals()
         self.unfinished: Unfinished | None = None
         self.clock: float | None = None  # when the cycle in progress was begun, or gone on with
@@ -340,8 +340,7 @@ class Chain:
         self.compiled = saved["compiled"]
         if saved["unfinished"]:
             self.unfinished = Unfinished.of(saved["unfinished"], device)
-        self.kernel = replace(self._tuned(), mass=self.mass)
-        self.work = self.kernel.work(self.share, self.potential)
+        self._set_kernel()
 
     def compile(self, tell: Callable[[str], object]) -> None:
         """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly.
@@ -380,7 +379,7 @@ class Chain:
         moved.prepare(kernel, potential, dtype, normals)
         if hasattr(potential, "compile_layers"):
             potential.compile_layers(getattr(kernel.batches, "batch_size", None))
-        self.segment, self.normals = moved, normals
+        self.segment, self.numbers = moved, normals
 
     def _compile_cycle(self) -> None:
         state, graph = self.states[0], Compiled(run_cycle)
@@ -415,14 +414,14 @@ class Chain:
 
     def advance(self) -> list[dict]:
         """One cycle of every chain; returns the rows of its trace, where it is traced."""
-        index, looked_at = self.cycle, bool(self.plan.trace)
-        looked_at = looked_at and (not self.plan.trace_cycles or index + 1 in self.plan.trace_cycles)
+        index, is_traced = self.cycle, bool(self.plan.trace)
+        is_traced = is_traced and (not self.plan.trace_cycles or index + 1 in self.plan.trace_cycles)
         draws = self.plan.draws_after(index + 1)
         before = self.theta if self.ladder and index < self.plan.burn_in else None
         self.clock = time.perf_counter()
         self.signals.arm()
-        if looked_at or self.cycle_graph is None:
-            done = self._eager_cycle(index, looked_at)
+        if is_traced or self.cycle_graph is None:
+            done = self._eager_cycle(index, is_traced)
             states, fits, probabilities, sums = done.states, done.fits, torch.cat(done.probabilities), done.sums
         if self.cycle_graph is None:
             moments = None
@@ -443,13 +442,13 @@ class Chain:
         self.proposed += self.chains
         self.cycle += 1
         self.steps += self.kernel.steps
-        self.gradients, self.energies = self.gradients + self.work[0], self.energies + self.work[1]
+        self.gradients, self.energies = self.gradients + self.cost[0], self.energies + self.cost[1]
         if self.cycle <= self.plan.burn_in:
             self._adapt(probabilities, before)
         self.seconds, self.clock = self.spent, None
-        return traced(done.trace) if looked_at else []
+        return traced(done.trace) if is_traced else []
 
-    def _eager_cycle(self, index: int, traced: bool) -> Unfinished:
+    def _eager_cycle(self, index: int, is_traced: bool) -> Unfinished:
         """The cycle, group after group, from where it stands to its end; the chain stays as it is but for that."""
         done = self.unfinished or Unfinished([], [], [], self.sums, [])
         for number in range(len(done.states), len(self.groups)):
@@ -458,9 +457,9 @@ class Chain:
                 self.unfinished, done.under_way.reached = done, self.between
             if hasattr(self.potential, "counter"):  # random augmentation: another draw for each evaluation of U
                 self.potential.counter = (index + 1) * len(self.groups) + number
-            observe = self._observer(state, index, group, done.trace) if traced else None
+            observe = self._observer(state, index, group, done.trace) if is_traced else None
             kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor([number]))
-            arguments = self.normals, index, group, observe, done.under_way, self.segment, self.walk
+            arguments = self.numbers, index, group, observe, done.under_way, self.segment, self.walk
             state, record = run_trajectory(kernel, self.potential, state, *arguments)
             kept = bool(record.accepted.all())
             fit = dict(getattr(self.potential, "fit", {})) if kept else self.fits[number]
@@ -493,34 +492,31 @@ class Chain:
             moves = getattr(self.potential, "moves", None)  # the others are Gibbs updates'
             move = move if moves is None else move[:, moves]
             self.ladder.saw(self.cycle - 1, probability, float(move.sum(-1).mean()))
-            self.kernel = replace(self._tuned(), mass=self.mass)
-            self.work = self.kernel.work(self.share, self.potential)
+            self._set_kernel()
         elif self.plan.tune is not None:
-            miss = probability.cpu().nan_to_num() - self.plan.tune
-            gain = self.cycle**-0.6
-            self.tuning = self.tuning + gain * (miss.mean() if len(self.tuning) == 1 else miss)
-            self.kernel = replace(self._tuned(), mass=self.mass)
+            self.tuning = tuned(self.tuning, probability, self.plan.tune, self.cycle)
+            self._set_kernel()
         if self.plan.estimate_mass:
             self._set_mass(self._estimated_mass(self.theta))
 
-    def _tuned(self) -> Kernel:
+    def _set_kernel(self) -> None:
+        """Set the kernel, and what a trajectory costs, from what tuning and mass are now."""
         if self.ladder:
-            return self.ladder.kernel(self.cycle)
-        if self.plan.tune is None:
-            return self.base
-        factor = self.tuning.exp()
-        step_size = self.base.step_size * (float(factor) if len(factor) == 1 else factor[:, None])
-        return replace(self.base, step_size=step_size)
+            kernel = self.ladder.kernel(self.cycle)
+        else:
+            kernel = self.base if self.plan.tune is None else scaled(self.base, self.tuning)
+        self.kernel = replace(kernel, mass=self.mass)
+        self.cost = self.kernel.work(self.share, self.potential)
 
     def _set_mass(self, mass: Tensor) -> None:
         ratio = mass**0.5 / self.kernel.mass**0.5  # of the momentum's scales: T does not change, and may be 0
         self.mass = mass
-        self.kernel = replace(self._tuned(), mass=mass)
+        self._set_kernel()
         for state in self.states:
             state.momentum = state.momentum * ratio.to(state.momentum)
 
     def _estimated_mass(self, theta: Tensor) -> Tensor:
-        """M = √(mean of squared gradients), a number a parameter tensor, the smallest 1 (REFERENCE: Wenzel 2020).
+        """M = √(mean of squared gradients), a number a parameter tensor, the smallest 1 (Wenzel et al. 2020).
 
         Of the gradient of U/N over 32 minibatches, over chains and over the tensor's elements; targets
         without parameter tensors get a number a coordinate; coordinates that do not move have 1. Float64 ``[dim]``.
@@ -535,7 +531,7 @@ class Chain:
                 chains = torch.arange(group.start, group.stop, device=theta.device)
                 # Trajectories from the end of the counter's range, which no chain reaches.
                 far = 2**62 + self.cycle * MASS_BATCHES + number
-                batch = batches.with_points(1).draw(self.random, far, chains)(0)
+                batch = batches.independent(1).draw(self.random, far, chains)(0)
             gradient = self.potential.gradient(theta[group.start : group.stop], batch) / size
             return gradient.double().square().sum(0) / (len(theta) * MASS_BATCHES)
 
@@ -644,8 +640,8 @@ class Chain:
     def _temperatures(self) -> dict:
         """Kinetic mᵀM⁻¹m/d and configurational ⟨θ, ∇U⟩/d, means over chains; both should be T.
 
-        Of a network ``kinetic_inside``, too: the share of its parameter tensors (and chains) each of whose kinetic
-        temperature is where momenta of equilibrium have it 99 times in 100 (Wenzel et al. 2020).
+        Of a network ``kinetic_inside``, too: the fraction of its parameter tensors, over chains, whose kinetic
+        temperature lies in its 99 % interval in equilibrium (Wenzel et al. 2020).
         """
         kinetic, configurational, inside = [], [], []
         blocks = [] if self.together else [where for _, where in getattr(self.potential, "blocks", [])]
@@ -674,14 +670,15 @@ class Chain:
         }
 
     def _diagnostic_gradient(self, state: State, group: range) -> Tensor:
-        """The full gradient; for networks that do not have it, the mean of a twentieth of a cycle's minibatches."""
+        """The full gradient; for networks that do not have it, the mean of a twentieth as many minibatches as a cycle
+        has, from 1 to 32."""
         if state.gradient is not None:
             return state.gradient
-        if getattr(self.potential, "together", True) or self.kernel.batches is None:
+        if self.together or self.kernel.batches is None:
             return self.potential.gradient(state.theta)
         number = min(max(self.kernel.points // 20, 1), MASS_BATCHES)
         chains = torch.arange(group.start, group.stop, device=state.theta.device)
-        batches = self.kernel.batches.with_points(number).draw(self.random, 2**61 + self.cycle, chains)
+        batches = self.kernel.batches.independent(number).draw(self.random, 2**61 + self.cycle, chains)
         return sum(self.potential.gradient(state.theta, batches(point)) for point in range(number)) / number
 
     def _fit(self) -> dict:
@@ -721,7 +718,7 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     dim = potential.dim
     if tuple(theta.shape) != (chains, dim):
         raise SettingError("initial", _shape(theta), f"must be [{chains}, {dim}]: [chains, dim]")
-    if not getattr(potential, "together", True):  # a network, ours
+    if not together(potential):  # a network, ours
         return
     value, slope = potential.potential(theta), potential.gradient(theta)
     for name, one in (("U", value), ("gradient", slope)):
@@ -805,14 +802,14 @@ def run(
             if chain.together:
                 chain.compile(tell)
             signals.armed = False
-            before, cycle = chain.seconds, 0.0
+            before, last = chain.seconds, 0.0  # seconds of the last cycle
             chain.between = between
             if saved is None and store:
                 cost = commit()
             status = _finished(chain, plan)
-            while status == RUNNING and not signals.arrived and time.monotonic() + cycle < until:
+            while status == RUNNING and not signals.arrived and time.monotonic() + last < until:
                 pending["trace"] += chain.advance()
-                before, cycle = chain.seconds, chain.seconds - before
+                before, last = chain.seconds, chain.seconds - before
                 if plan.keep != "none" and plan.draws_after(chain.cycle):
                     pending["draws"].append(chain.theta.cpu())
                     held += pending["draws"][-1].nbytes

@@ -13,7 +13,6 @@ compiled (``Segments``): the same ``trajectory.segment``, with kicks, drift and 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import cache, partial
@@ -24,30 +23,24 @@ import torch
 from torch import Tensor
 
 from sgmcmc.data.minibatches import Blocks, Minibatches
+from sgmcmc.inductor import CannotCompile, graph_of
 from sgmcmc.kernel import Kernel
+from sgmcmc.potentials import together
 from sgmcmc.random import Random, box_muller, injections, rounds_
 from sgmcmc.trajectory import Ops, cast, segment, segments
-
-logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # it misses CUDA, which nobody asked for
 
 WORDS = 1 << 17  # pairs of words drawn at once, and
 KEYS = 1 << 12  # trajectories whose keys are
 GRAPH = 4  # seconds that a small graph takes to compile
-# How many operations Inductor inlines into their users at most. At its default of 30 it takes up to four times as long
-# over the deep, twice-used expressions here, and computes a minibatch's indices anew for every coordinate.
-INLINED = {"realize_opcount_threshold": 20}
+# As INLINED, of the rounds of the random numbers.
 INLINED_ROUNDS = {"realize_opcount_threshold": 8}
 # A segment is one pass over memory only where nothing in it is put down in between.
 INLINED_SEGMENT = {"realize_opcount_threshold": 100, "realize_reads_threshold": 100}
 
 
-class CannotCompile(RuntimeError):
-    """Why something runs eagerly, one sentence."""
-
-
 def why_eager(kernel: Kernel, potential) -> str | None:
     """Why trajectories of this kernel and target are not compiled, or None where they can be."""
-    if not getattr(potential, "together", True):
+    if not together(potential):
         return None  # by segments, which know nothing of batches or directions
     if hasattr(potential, "gibbs"):
         return "Gibbs updates between trajectories are not compiled"
@@ -63,7 +56,7 @@ def why_eager(kernel: Kernel, potential) -> str | None:
 
 def seconds(kernel: Kernel, potential) -> float:
     """About how long compiling takes on one core, the first time; from the disk's cache it takes a third of that."""
-    if getattr(potential, "together", True):
+    if together(potential):
         return 7 + 0.6 * kernel.steps
     theta = torch.zeros(1, 1)
     letters = {tuple(op.letter for op, _, _ in ops) for ops in segments(kernel, 0, theta, 0)}
@@ -85,7 +78,7 @@ def pays(kernel: Kernel, potential, chains: int, cycles: int) -> bool:
     normalisation 4 ns a value in a gradient, and a third of that in U.
     """
     dim = potential.dim
-    if not getattr(potential, "together", True):
+    if not together(potential):
         size = potential.data_size
         data = kernel.points * getattr(kernel.batches, "batch_size", size) + size / 3
         saved = cycles * chains * (20e-9 * kernel.points * dim + 4e-9 * data * _normalised(potential)[0])
@@ -474,38 +467,7 @@ def _rounds() -> Callable:
     return torch.compile(block, dynamic=True, fullgraph=True, options=INLINED_ROUNDS)
 
 
-# -- tracing and compiling
-
-
-def graph_of(function: Callable, inputs: list[Tensor], settings: dict = INLINED) -> Callable:
-    """``function`` of tensors, traced at the shapes of ``inputs`` and compiled. Raises CannotCompile, one sentence.
-
-    The trace is a run of the function on tensors without values, so a branch on a value is an error and not a
-    constant of the graph. Calls skip the guards of ``torch.compile``, which cost as much as a cycle of a toy.
-    """
-    from torch._guards import TracingContext, tracing
-    from torch._inductor.compile_fx import compile_fx
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    if any(tensor.is_cuda for tensor in inputs):
-        settings = settings | {"deterministic": True}  # else it takes the kernel that was fastest at that moment
-    mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True)
-    try:
-        shapes = [mode.from_tensor(tensor, static_shapes=True) for tensor in inputs]
-        with mode:
-            # Without annotations, which spoil the key of the disk's cache.
-            trace = make_fx(lambda *given: function(*given), tracing_mode="real", _allow_non_fake_inputs=True)(*shapes)
-        with tracing(TracingContext(mode)):
-            graph = compile_fx(trace, shapes, config_patches=settings)
-            graph(*inputs)
-    except CannotCompile:
-        raise
-    except Exception as error:  # whatever tracing a user's target, or a missing compiler, raises
-        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
-        raise CannotCompile(reason) from error
-    return graph
+# -- tensors out of their classes, and into them again
 
 
 def split(sequence, sizes: list[int]) -> list:

@@ -32,7 +32,7 @@ from torch import Tensor
 from sgmcmc import diagnostics
 from sgmcmc.data import Dataset, load
 from sgmcmc.errors import DataError, SettingError, StoreError
-from sgmcmc.potentials import Potential
+from sgmcmc.potentials import Potential, together
 from sgmcmc.random import Random
 from sgmcmc.store import check_alike, load_samples
 
@@ -69,11 +69,11 @@ def evaluate(potential: Potential, draws: Tensor, data: Dataset, labelled: bool 
     ensembles: list[diagnostics.Ensemble] = []
     single: dict[str, list[float]] = {}
     functions = np.empty((len(draws), chains, min(FUNCTIONS, len(data))))
-    together = getattr(potential, "together", True)
+    at_once = together(potential)
     for number, draw in enumerate(draws):
-        members = potential.predict(draw, inputs) if together else None
+        members = potential.predict(draw, inputs) if at_once else None
         for chain in range(chains):
-            own = members[chain] if together else potential.predict(draw[chain : chain + 1], inputs)[0]
+            own = members[chain] if at_once else potential.predict(draw[chain : chain + 1], inputs)[0]
             if len(ensembles) <= chain:
                 ensembles.append(diagnostics.Ensemble(*own.shape, device=own.device))
             ensembles[chain].add(own)

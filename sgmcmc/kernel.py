@@ -14,6 +14,7 @@ from sgmcmc.acceptance import ACCEPTANCES, PARTIAL
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.momentum import REFRESHES
+from sgmcmc.potentials import together
 from sgmcmc.samplers import Sampler, lookup
 from sgmcmc.schedules import SCHEDULES, Schedule
 from sgmcmc.words import Op, Word
@@ -67,7 +68,7 @@ class Friction:
 class Kernel:
     """One trajectory's law: word, length, step size, friction, temperature, mass and policies.
 
-    ``step_size`` h and ``friction`` are floats or float64 tensors ``[chains, 1]``, ``mass`` is 1.0 or float64
+    ``step_size`` h and ``friction`` are floats or float64 tensors ``[chains, 1]``, ``mass`` is a float or float64
     ``[dim]``. Build it with ``make_kernel``, which refuses what cannot be exact.
     """
 
@@ -109,10 +110,14 @@ class Kernel:
         return self.word.gradient_points(self.steps) if self.gradient != "none" else 0
 
     @property
+    def exact_ends(self) -> int:
+        """Gradient points of a trajectory of minibatches that see all data: 2 with ``ends="exact"``, else 0."""
+        return 2 if self.gradient == "minibatch" and self.ends == "exact" else 0
+
+    @property
     def full_ends(self) -> bool:
         """Whether a trajectory starts and ends with a full gradient; the start's is known from the one before."""
-        full = self.gradient == "full" or (self.gradient == "minibatch" and self.ends == "exact")
-        return full and self.word.kicks_at_both_ends
+        return (self.gradient == "full" or self.exact_ends > 0) and self.word.kicks_at_both_ends
 
     def work(self, share: float, potential) -> tuple[float, float]:
         """Gradients and U that a trajectory evaluates, in passes over the data; a minibatch's gradient is ``share``.
@@ -122,7 +127,7 @@ class Kernel:
         What decisions on a part of the data look at is not known before, and not in it.
         """
         points, gibbs = self.points, hasattr(potential, "gibbs")
-        full = points if self.gradient == "full" else 2 * self.full_ends
+        full = points if self.gradient == "full" else self.exact_ends
         gradients, energies = full + (points - full) * share, float(self.evaluates)
         if self.full_ends:
             gradients -= not gibbs
@@ -154,9 +159,10 @@ class Kernel:
         return replace(self, step_size=pick(self.step_size), friction=friction)
 
     def program(self, trajectory: int, dtype: torch.dtype, device) -> list[list[tuple[Op, object, object]]]:
-        """(op, duration or c, noise scale) of every op, forwards and (for a random direction) backwards.
+        """Every op with its numbers, forwards and (for a random direction) backwards.
 
-        Numbers are computed in float64 and cast once; those of one step and letter are shared.
+        (op, duration, None) of A and B, (op, c, noise scale) of O, (op, duration, (1 − γh, noise scale)) of E: computed
+        in float64 and cast once; those of one step and letter are shared.
         """
         factors = tuple(self.schedule.factors(self.steps, trajectory))
         key = (factors, dtype, torch.device(device))
@@ -205,7 +211,7 @@ class Kernel:
         return keep, (1 - keep**2) ** 0.5 * self.momentum_scale
 
     def _rescaling(self, h):
-        """b = √(tanh(γh/2)/(γh/2)) of OVRVO (note of 2020, equation 12), else 1."""
+        """b = √(tanh(γh/2)/(γh/2)) of OVRVO (note of 2020, equation 7), else 1."""
         if not self.rescaled:
             return 1.0
         decay = torch.as_tensor(self.friction.decay(h, False), dtype=torch.float64)
@@ -255,7 +261,7 @@ def make_kernel(
     refresh, acceptance = refresh or row.refresh, acceptance or row.acceptance
     gradient, schedule = gradient or row.gradient, schedule or Schedule()
     if gradient == "either":
-        gradient = "full" if getattr(potential, "together", True) else "minibatch"
+        gradient = "full" if together(potential) else "minibatch"
     _one_of("sampler.refresh", refresh, REFRESHES)
     _one_of("sampler.acceptance", acceptance, ACCEPTANCES)
     _one_of("sampler.gradient", gradient, ("full", "minibatch", "none"))
@@ -279,9 +285,8 @@ def make_kernel(
     mass = _mass(mass, potential.dim)
     if not (temperature >= 0 and math.isfinite(temperature)):
         raise SettingError("temperature", temperature, "must be a number that is not negative")
-    kicks = set(word.letters) & set("BE")
-    if bool(kicks) != (gradient != "none"):
-        mend = "has no kick, so it takes sampler.gradient=none" if not kicks else "needs a gradient: full or minibatch"
+    if word.kicks != (gradient != "none"):
+        mend = "needs a gradient: full or minibatch" if word.kicks else "has no kick, so it takes sampler.gradient=none"
         raise SettingError("sampler.word", word.letters, mend)
     kernel = Kernel(
         word=word,
@@ -303,14 +308,13 @@ def make_kernel(
         rescaled=row.rescaled,
     )
     _check_refresh(kernel)
-    exact_ends = 2 if ends == "exact" and gradient == "minibatch" else 0
-    if exact_ends and not word.kicks_at_both_ends:
+    if kernel.exact_ends and not word.kicks_at_both_ends:
         raise SettingError(
             "sampler.ends", ends, f"the word {word.letters} takes no gradient at the ends of a trajectory"
         )
     batches = None
     if gradient == "minibatch":
-        points = kernel.points - exact_ends
+        points = kernel.points - kernel.exact_ends
         if potential.data_size and points:
             size = batch_size
             if size is None:
@@ -339,7 +343,7 @@ def make_kernel(
 
 def _impossible(kernel: Kernel) -> str | None:
     """Why log MH cannot be had from the kicks' energies, or None where it can."""
-    if "E" in kernel.word.letters:
+    if kernel.word.euler:
         return "the Euler-Maruyama letter E has no backward trajectory (GGMC paper, theorem 1)"
     if kernel.temperature == 0:
         return "the acceptance probability needs temperature > 0"
@@ -355,14 +359,14 @@ def _impossible(kernel: Kernel) -> str | None:
 
 def _check_refresh(kernel: Kernel) -> None:
     """Refuse words whose kept momentum would never be refreshed, and c < 0 in two O's."""
-    letters, euler = kernel.word.letters, "E" in kernel.word.letters
+    letters, euler = kernel.word.letters, kernel.word.euler
     decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, euler), dtype=torch.float64)
     if not bool(torch.isfinite(decay).all()) or bool((decay.abs() > 1).any()):
         raise kernel.friction.refusal(
             "together with this step size gives a momentum decay outside [-1, 1]; make either smaller, not negative"
         )
     if kernel.refresh == "keep":
-        if not set(letters) & set("OE"):
+        if not kernel.word.refreshes:
             raise SettingError("sampler.refresh", "keep", f"the word {letters} would never refresh its momentum")
         if kernel.temperature > 0 and bool((decay.abs() == 1).any()):
             raise kernel.friction.refusal(

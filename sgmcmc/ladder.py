@@ -25,7 +25,7 @@ from torch import Tensor
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
 
-ACCEPTANCES = (0.25, 0.5, 0.8)
+RATES = (0.25, 0.5, 0.8)  # acceptances that the step size is tuned to
 BARKER = ("barker", "barker_minibatch")
 LEAST = 10  # cycles a span
 
@@ -35,7 +35,7 @@ class Ladder:
 
     def __init__(self, kernel: Kernel, potential, burn_in: int, target: float | None, share: float):
         highest = 0.5 if kernel.acceptance in BARKER else 1.0  # what is accepted as h goes to 0
-        targets = tuple(highest * one for one in ACCEPTANCES) if target is None else (target,)
+        targets = tuple(highest * one for one in RATES) if target is None else (target,)
         self.rungs = [(steps, acceptance) for steps in lengths(kernel) for acceptance in targets]
         self.base, self.kinds = kernel, len(targets)
         self.span = burn_in // (len(self.rungs) + 2)
@@ -58,9 +58,7 @@ class Ladder:
     def kernel(self, cycle: int) -> Kernel:
         """What that cycle is run with."""
         number = self.rung(cycle)
-        factor = self.tuning[number].exp()
-        size = self.base.step_size * (float(factor) if len(factor) == 1 else factor[:, None])
-        return with_steps(replace(self.base, step_size=size), self.rungs[number][0])
+        return with_steps(scaled(self.base, self.tuning[number]), self.rungs[number][0])
 
     def saw(self, cycle: int, probability: Tensor, jump: float) -> None:
         """Tune by the probabilities of acceptance ``[chains]`` of a cycle of the burn-in, and add up its jump."""
@@ -70,18 +68,15 @@ class Ladder:
             count = cycle + 1
         else:
             count = place + 1 if span <= last else cycle + 1 - last * self.span
-        miss = probability.cpu().nan_to_num() - self.rungs[number][1]
-        self.tuning[number] += count**-0.6 * (miss.mean() if self.tuning.shape[1] == 1 else miss)
+        self.tuning[number] = tuned(self.tuning[number], probability, self.rungs[number][1], count)
         if 1 <= span <= last and place >= self.span // 2:
             self.jumps[number] += jump
         if 1 <= span < last and place == self.span - 1:
             self._begin(number + 1)
 
     def _begin(self, number: int) -> None:
-        """Where the tuning of a rung begins: at L h² of longer trajectories with its acceptance, or at the last h.
-
-        With full gradients h alone, whatever L, makes the acceptance: at their h.
-        """
+        """The log factor that a rung's tuning begins with: that of the longer rung with its acceptance, at its L h²
+        (with full gradients at its h: there L hardly matters); of the longest length that of the rung before."""
         like = number - self.kinds
         if like < 0:
             self.tuning[number] = self.tuning[number - 1]
@@ -98,6 +93,19 @@ class Ladder:
         self.tuning, self.jumps = values["tuning"].clone(), list(values["jumps"])
 
 
+def scaled(kernel: Kernel, log_factor: Tensor) -> Kernel:
+    """The kernel with its step size times exp(``log_factor``), ``[chains]`` or ``[1]``: the same for all chains."""
+    factor = log_factor.exp()
+    return replace(kernel, step_size=kernel.step_size * (float(factor) if len(factor) == 1 else factor[:, None]))
+
+
+def tuned(log_factor: Tensor, probability: Tensor, target: float, count: int) -> Tensor:
+    """A step of Robbins and Monro, the ``count``-th from 1, towards the acceptance ``target``: of each chain by its own
+    probability, or of all by their mean where they have one factor. NaN counts as rejected."""
+    miss = probability.cpu().nan_to_num() - target
+    return log_factor + count**-0.6 * (miss.mean() if len(log_factor) == 1 else miss)
+
+
 def lengths(kernel: Kernel) -> list[int]:
     """Numbers of steps: the kernel's, and halves of it, rounded down; of shuffled epochs halves of their number."""
     shuffled = getattr(kernel.batches, "law", "independent") == "shuffled"
@@ -110,12 +118,11 @@ def lengths(kernel: Kernel) -> list[int]:
 
 
 def steps_of_epochs(kernel: Kernel, epochs: int) -> int | None:
-    """The number of steps whose minibatches are so many epochs, or these and one batch more, which is what a trajectory
-    of shuffled ones may have (the one that the kernel's has, where both can be); None where there is none."""
+    """Steps of a trajectory that takes so many epochs of minibatches, or one batch more: shuffled ones allow both.
+    Where both lengths exist, the kind that the kernel has now; None where neither does."""
     batches, points = kernel.batches, kernel.word.gradient_points
-    exact_ends = kernel.points - batches.points
     for extra in (1, 0) if batches.extra == 1 else (0, 1):
-        steps, left = divmod(epochs * batches.per_epoch + extra + exact_ends - points(1), points(2) - points(1))
+        steps, left = divmod(epochs * batches.per_epoch + extra + kernel.exact_ends - points(1), points(2) - points(1))
         if steps >= 0 and not left:
             return steps + 1
     return None
@@ -124,9 +131,8 @@ def steps_of_epochs(kernel: Kernel, epochs: int) -> int | None:
 def with_steps(kernel: Kernel, steps: int) -> Kernel:
     """The kernel with trajectories of another length."""
     kernel, batches = replace(kernel, steps=steps), kernel.batches
-    exact_ends = 2 if kernel.ends == "exact" and kernel.gradient == "minibatch" else 0
-    points = kernel.points - exact_ends
-    return replace(kernel, batches=batches.of_trajectory(points) if batches and points else None)
+    points = kernel.points - kernel.exact_ends
+    return replace(kernel, batches=batches.with_points(points) if batches and points else None)
 
 
 def check(kernel: Kernel, estimate_mass: bool) -> None:

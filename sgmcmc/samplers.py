@@ -12,10 +12,14 @@ import difflib
 from dataclasses import dataclass
 
 from sgmcmc.errors import SettingError
+from sgmcmc.words import Word
 
 
 @dataclass(frozen=True)
 class Sampler:
+    """A row of the table; the module's docstring says what its columns are. One of your own goes wherever a name does:
+    ``sgmcmc.sample(target, Sampler("BABOBAB", "keep", "metropolis", "either", "mine"), …)``."""
+
     word: str
     refresh: str
     acceptance: str
@@ -47,9 +51,8 @@ SAMPLERS: dict[str, Sampler] = {
 
 def custom(word: str) -> Sampler:
     """The row of a word of one's own: monitored, its momentum kept where the word refreshes it."""
-    letters = set(word)
-    refresh = "keep" if letters & set("OE") else "full"
-    return Sampler(word, refresh, "monitor", "either" if letters & set("BE") else "none", "custom")
+    refresh, gradient = "keep" if Word(word).refreshes else "full", "either" if Word(word).kicks else "none"
+    return Sampler(word, refresh, "monitor", gradient, "custom")
 
 
 def lookup(name: str) -> Sampler:

@@ -13,11 +13,12 @@ from torch import Tensor
 from sgmcmc.chain import DIVERGED, Plan, Result, run
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
-from sgmcmc.potentials import Potential
+from sgmcmc.potentials import NEEDED, Potential
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.random import Random
 from sgmcmc.samplers import Sampler, custom, lookup
 from sgmcmc.schedules import Schedule
+from sgmcmc.words import Word
 
 
 def sample(
@@ -76,8 +77,7 @@ def sample(
         if dim is None:
             raise SettingError("dim", dim, "a function as the target needs its number of coordinates")
         potential = FunctionPotential(potential, _whole("dim", dim, 1))
-    needed = ["potential", "gradient", "dim", "data_size", *(["initial"] if initial is None else [])]
-    missing = [name for name in needed if not hasattr(potential, name)]
+    missing = [name for name in NEEDED if not hasattr(potential, name) and (name != "initial" or initial is None)]
     if missing:
         mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
         raise SettingError("potential", type(potential).__name__, mend)
@@ -121,7 +121,7 @@ def sample(
         potential,
         step_size,
         steps=row.steps or 10 if steps is None else _whole("steps", steps, 1),
-        friction=Friction.of(step_size, "E" in (word or row.word), **ways),
+        friction=Friction.of(step_size, Word(word or row.word).euler, **ways),
         word=word,
         schedule=schedule,
         dtype=dtype,

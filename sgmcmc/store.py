@@ -500,8 +500,8 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
 
 
 def check_alike(folders: Sequence) -> None:
-    """Raise StoreError for runs that differ in more than seed and start: their draws are of different laws, or of
-    different samplers, and no chains of one."""
+    """Raise StoreError unless the runs differ in nothing but seed and start: only then are they chains of one sampler
+    and one target."""
     if len(folders) < 2:
         return
 

@@ -96,10 +96,10 @@ class Place:
 
 
 class UnderWay:
-    """Where trajectories stand, and what is done between two gradients.
+    """How far trajectories have come, so that they can be left and gone on with.
 
-    A trajectory that is given one starts at its place in ``places`` (by way), where there is one, and puts every
-    later place there; ``reached`` is called after that. It is left by an exception, at any moment.
+    ``run_trajectory`` starts from the place that is saved here, if there is one (one for each direction), and saves
+    every new one, after which it calls ``reached()``. An exception may leave the trajectory at any moment.
     """
 
     def __init__(self, places: list[Place] | None = None, reached: Callable[[], None] = lambda: None):
@@ -194,11 +194,8 @@ walk.at_once = 1  # gradients between two places at which a trajectory can be le
 
 
 def segments(kernel: Kernel, index: int, theta: Tensor, way: int) -> list[Ops]:
-    """A trajectory's letters, cut where the momentum that it begins with is there and before every gradient.
-
-    The first part is the refresh of the momentum and a leading O, the second what comes before the first gradient
-    (both may be empty), and each other begins with a kick.
-    """
+    """A trajectory's letters, split into [the refresh of the momentum and a leading O], [what comes before the first
+    gradient] (both may be empty), and one part for each gradient, which begins with the kick that uses it."""
     program = kernel.program(index, theta.dtype, theta.device)[way]
     refresh = momentum.begin(kernel.refresh, kernel.alpha, cast(kernel.momentum_scale, theta))
     head = [(Op("O", (), draw=0), *refresh)] if refresh else []
@@ -258,7 +255,7 @@ def _both_ways(kernel, potential, state, random, index, chains, backwards, *argu
     return begun, end, torch.cat([part[2] for part in parts])[back]
 
 
-def _propose(kernel, potential, state, random, index, chains, way, observe, under_way, move, walk):
+def _propose(kernel, potential, state, random, index, chains, way, observe, under_way, advance, walk):
     """The momentum that the palindromic part starts with, the proposed end with its U, and Σ ΔK."""
     theta, m = state.theta, state.momentum
     head, opening, *parts = segments(kernel, index, theta, way)
@@ -270,7 +267,7 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
     moves = _moves(potential, theta)
     constants = noise, cast(kernel.inverse_mass, theta), moves
     last_point = kernel.points - 1
-    offset = int(_full_at(kernel, 0))  # `ends: exact` takes no minibatch for the first point
+    offset = kernel.exact_ends // 2  # no minibatch is taken for the first point
     batches = kernel.batches.draw(random, index, chains) if kernel.batches else lambda point: None
     end_potential, gradient, end_gradient = None, None, None
     place = under_way.places.get(way) if under_way else None
@@ -278,10 +275,10 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
         energy = torch.zeros(len(theta), dtype=torch.float64, device=theta.device)
         m = m if moves is None else m * moves
         if head:
-            theta, m, energy = move(head, theta, m, energy, None, *constants)
+            theta, m, energy = advance(head, theta, m, energy, None, *constants)
         begun = m
         if opening:
-            theta, m, energy = move(opening, theta, m, energy, None, *constants)
+            theta, m, energy = advance(opening, theta, m, energy, None, *constants)
         place = Place(way, 0, theta, m, begun, energy)
     theta, m, begun, energy, point = place.theta, place.momentum, place.begun, place.energy, place.point
     at_once = 1 if observe else walk.at_once  # a traced trajectory is looked at between any two gradients
@@ -290,7 +287,7 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
         if not _full_at(kernel, here):
             point = min((here // at_once + 1) * at_once, len(parts) - offset)
             data = [batches(one - offset) for one in range(here, point)]
-            theta, m, energy, gradient = walk(potential, move, parts[here:point], data, *before, *constants)
+            theta, m, energy, gradient = walk(potential, advance, parts[here:point], data, *before, *constants)
             batch = data[-1]
         else:
             if here == 0 and state.gradient is not None:
@@ -300,7 +297,7 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
                 end_gradient = gradient
             else:
                 gradient = potential.gradient(theta)
-            theta, m, energy = move(parts[here], *before, gradient, *constants)
+            theta, m, energy = advance(parts[here], *before, gradient, *constants)
             point = here + 1
         if observe:
             # By the eager function whatever moves the chain: looking on changes no bit of it.
@@ -325,6 +322,7 @@ def _exact(kernel: Kernel, potential: Potential, theta: Tensor) -> Tensor:
 def _decide(kernel, potential, state, begun, end, energy, random, index, chains):
     """Accept or not; what is not accepted goes back to θ_0 with the negated starting momentum."""
     if kernel.partial:
+        # Number 0 of this stream is the persistent uniform's start.
         decision = part.decide(kernel, potential, state.theta, end.theta, energy, random, index + 1, chains)
         delta_potential, data = decision.delta_potential, decision.data
         finite = torch.isfinite(delta_potential)
@@ -381,7 +379,7 @@ def _full_at(kernel: Kernel, point: int) -> bool:
     """Whether the gradient at this point of a trajectory is that of all data."""
     if kernel.gradient != "minibatch":
         return kernel.gradient == "full"
-    return kernel.ends == "exact" and point in (0, kernel.points - 1)
+    return kernel.exact_ends > 0 and point in (0, kernel.points - 1)
 
 
 def _moves(potential: Potential, theta: Tensor) -> Tensor | None:

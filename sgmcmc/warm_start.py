@@ -16,7 +16,7 @@ def sgd(
     *,
     random: Random,
     epochs: int = 3,
-    lr: float = 0.05,
+    lr: float = 0.1,
     momentum: float = 0.5,
     batch_size: int = 100,
     weight_decay: float = 0.0,

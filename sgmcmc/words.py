@@ -39,7 +39,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Word:
-    """The letters of one step. Raises SettingError for an empty word or an unknown letter."""
+    """The letters of one step. Raises SettingError for an empty word, an unknown letter, or a word without A."""
 
     letters: str
 
@@ -57,6 +57,21 @@ class Word:
     @property
     def is_palindrome(self) -> bool:
         return self.letters == self.letters[::-1]
+
+    @property
+    def kicks(self) -> bool:
+        """Whether it takes gradients."""
+        return bool(set(self.letters) & set("BE"))
+
+    @property
+    def refreshes(self) -> bool:
+        """Whether it refreshes the momentum on the way, so that it may be kept from trajectory to trajectory."""
+        return bool(set(self.letters) & set("OE"))
+
+    @property
+    def euler(self) -> bool:
+        """Whether it has Euler-Maruyama's letter, which has no backward trajectory and a friction of its own."""
+        return "E" in self.letters
 
     @property
     def leading_refresh(self) -> bool:

@@ -192,7 +192,7 @@ def test_gradient_noise_has_its_standard_deviation():
     assert drawn.shape == (4, 30_000, 3)
     assert abs(z_score(drawn.flatten())) < LIMIT and abs(z_score(drawn.flatten().square() - 1.7**2)) < LIMIT
     assert abs(z_score((drawn[0] * drawn[1]).flatten())) < LIMIT
-    assert noise.with_points(9).points == 9 and noise.with_points(9).std == 1.7
+    assert noise.independent(9).points == 9 and noise.independent(9).std == 1.7
 
 
 def test_blocks_hand_out_what_was_drawn(monkeypatch):
@@ -213,5 +213,5 @@ def test_blocks_hand_out_what_was_drawn(monkeypatch):
 
 
 def test_other_points_of_the_same_size():
-    law = Minibatches("shuffled", 8, 2, 4, views=3).with_points(7)
+    law = Minibatches("shuffled", 8, 2, 4, views=3).independent(7)
     assert (law.law, law.points, law.batch_size, law.views) == ("independent", 7, 2, 3)

@@ -72,7 +72,7 @@ def short(target=square, sampler="ggmc", **settings):
         ({"sampler": "custom"}, "sampler=custom: needs a word, such as word='BABOBAB'"),
         ({"target": Gaussian}, "potential=Gaussian: is a class: give an instance of it, such as Gaussian()"),
         ({"target": WithoutStart()}, "potential=WithoutStart: a target has initial, too"),
-        ({"target": object()}, "potential=object: a target has potential, gradient, dim, data_size, initial, too"),
+        ({"target": object()}, "potential=object: a target has potential, gradient, initial, dim, data_size, too"),
     ],
 )
 def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):

@@ -818,7 +818,7 @@ def test_every_gradient_point_is_observed_once(sampler):
     state = exact_state(kernel, target, Random(1), 5)
     for length in (4, 2):
         seen = []
-        shorter = replace(kernel, steps=length, batches=kernel.batches.with_points(kernel.points - 4 + length))
+        shorter = replace(kernel, steps=length, batches=kernel.batches.independent(kernel.points - 4 + length))
         observe = lambda *what: seen.append(what)  # noqa: B023, E731
         end, record = run_trajectory(shorter, target, state, Random(1), 0, range(5), observe)
         assert [what[0] for what in seen] == list(range(shorter.points))

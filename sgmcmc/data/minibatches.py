@@ -67,11 +67,11 @@ class Minibatches:
                 " read the same backwards: make it whole epochs, or use sampler.minibatches=independent",
             )
 
-    def with_points(self, points: int) -> Minibatches:
+    def independent(self, points: int) -> Minibatches:
         """Independent batches of the same size for ``points`` gradients that are no trajectory's."""
         return Minibatches("independent", self.data_size, self.batch_size, points, self.views)
 
-    def of_trajectory(self, points: int) -> Minibatches:
+    def with_points(self, points: int) -> Minibatches:
         """By the same law, for trajectories of another length."""
         return Minibatches(self.law, self.data_size, self.batch_size, points, self.views)
 
@@ -144,10 +144,10 @@ class GradientNoise:
     def __init__(self, std: float, dim: int, points: int, dtype: torch.dtype):
         self.std, self.dim, self.points, self.dtype = std, dim, points, dtype
 
-    def with_points(self, points: int) -> GradientNoise:
+    def independent(self, points: int) -> GradientNoise:
         return GradientNoise(self.std, self.dim, points, self.dtype)
 
-    of_trajectory = with_points
+    with_points = independent
 
     def draw(self, random: Random, trajectory: int, chains: Tensor) -> Callable[[int], Tensor]:
         def block(steps: range) -> Tensor:

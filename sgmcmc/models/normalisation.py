@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from sgmcmc.compiled import graph_of
+from sgmcmc.inductor import graph_of
 
 EPSILON = 1e-6
 _graphs: dict[tuple, Callable] = {}

@@ -14,10 +14,14 @@ standard deviation of the artificial gradient noise; ``inexact`` [None], why U i
 ``views`` [1]; ``together`` [True], whether many chains go in one tensor; ``moves`` [None], a boolean ``[dim]``,
 False for coordinates that only ``gibbs`` changes; ``exact(chains, random, temperature)``;
 ``potential_and_gradient(theta)``; ``gibbs(theta, temperature, random, trajectory, chains)``;
-``predict(theta, inputs)``; ``estimate(theta, batch)``, U from a minibatch; ``losses(theta, batch)``, the terms of the
+``predict(theta, inputs)``, the classes' probabilities ``[chains, n, classes]`` of a tensor of inputs or, of images,
+a ``Dataset``; ``estimate(theta, batch)``, U from a minibatch; ``losses(theta, batch)``, the terms of the
 sum over data, ``[chains, B]`` float64, and ``prior(theta)``, the rest of U, ``[chains]`` float64: where both are there,
 decisions can be made on a part of the data; ``capturable`` [False], whether the gradient of a minibatch is the same
-work on the device at every call, and may be replayed as a CUDA graph.
+work on the device at every call, and may be replayed as a CUDA graph. Of parameter tensors ``blocks``, their names and
+slices of θ, and ``std``, the prior's standard deviations ``[dim]``; ``fit``, columns of metrics that the last
+``potential`` left; ``counter``, which the chain raises where random augmentation is drawn anew; ``compile_layers``:
+these are what ``NetworkPotential`` has besides.
 """
 
 from __future__ import annotations
@@ -40,6 +44,19 @@ class Potential(Protocol):
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor: ...
 
     def initial(self, chains: int | range, random: Random) -> Tensor: ...
+
+
+NEEDED = ("potential", "gradient", "initial", "dim", "data_size")
+
+
+def together(target: Potential) -> bool:
+    """Whether its chains go in one tensor; those of networks are run one after another."""
+    return getattr(target, "together", True)
+
+
+def groups(target: Potential, chains: int) -> list[range]:
+    """The numbers of the chains that are evaluated at once."""
+    return [range(chains)] if together(target) else [range(chain, chain + 1) for chain in range(chains)]
 
 
 def potential_and_gradient(target: Potential, theta: Tensor) -> tuple[Tensor, Tensor]:

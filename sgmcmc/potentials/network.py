@@ -231,7 +231,7 @@ class NetworkPotential:
             raise
 
     def normalised(self) -> tuple[int, int]:
-        """How many values of a datum filter response normalisations see, and layers of how many shapes."""
+        """How many activations of a datum go through filter response normalisations, and how many shapes they have."""
         seen: list[tuple] = []
         if not self._responses:
             return 0, 0

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from sgmcmc.captured import Captured
 from sgmcmc.compiled import Compiled, Normals, Segments
+from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.diagnostics import (
     Ensemble,
     configurational_temperature,
@@ -548,9 +549,12 @@ class Chain:
 
     @property
     def share(self) -> float:
-        """The part of the data that one gradient sees (1 where there are none, and for full gradients)."""
+        """The part of the data, with all their views, that one gradient sees (1 where there are none, and for full
+        gradients)."""
         batches = self.base.batches  # a trajectory of one step between exact ends has none
-        return getattr(batches, "batch_size", 1) / max(getattr(batches, "data_size", 1), 1)
+        if not isinstance(batches, Minibatches):
+            return 1.0
+        return batches.batch_size / (batches.data_size * batches.views)
 
     # -- what is measured --------------------------------------------------------------------------
 

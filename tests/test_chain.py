@@ -893,6 +893,15 @@ EVALUATED = {  # target, sampler, settings, gradients and U of a trajectory (Non
 }
 
 
+def test_a_pass_over_the_data_is_one_over_all_their_views():
+    """As an evaluation of U is."""
+    target, random = GeneratedLogistic(100, 2), Random(0)
+    target.views = 4
+    kernel = make_kernel("ggmc", target, 0.02, steps=3, batch_size=5)
+    chain = Chain(kernel, target, Plan(1), random, 2, lambda: target.initial(2, random))
+    assert chain.share == 5 / 400 and chain.cost == (4 * 5 / 400, 1)
+
+
 @pytest.mark.parametrize("name", EVALUATED)
 def test_what_a_chain_evaluated_is_what_its_target_was_asked_for(name):
     """Of trajectories, decisions and Gibbs updates; the start's and the rows' of metrics are left out."""

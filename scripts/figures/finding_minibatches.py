@@ -21,7 +21,9 @@ along the way: of independent ones a sum of as many independent terms; of an epo
 batch too many. Top: acceptance. Middle: ESS of the slowest coordinate a pass over the data, minibatches and the U that
 the decision takes; dotted, HMC with full gradients, its step size tuned to an acceptance of .8. Bottom: without
 correction (trajectories of four epochs), by how much the mean U of the draws is too large, 2(E U − its mean by
-HMC)/dim, in units of T.
+HMC)/dim, in units of T. Four shuffled epochs are taken by other words, too: BAOAB and ABOBA, which keep their momentum
+as OBABO does (of ABOBA exactly four epochs, as L of its steps take L gradients), and BAB, which draws it afresh and has
+no friction.
 
 Seven step sizes are one tensor, 20 chains each, from standard normals: 1,000 trajectories of four epochs after 300 left
 out, 2,000 of one after 600 (quick scale: 6 chains each, 200 after 100); the reference 60 chains of 3,200 (quick 42 of
@@ -73,7 +75,9 @@ def draw(table: pd.DataFrame) -> Figure:
                 lines(column, corrected, bare, **look)
         for word, look in OTHERS.items():
             if look:
-                look = dict(zip(("color", "marker", "ls"), look, strict=True), zorder=3, label=f"shuffled, 4, {word}")
+                look = dict(
+                    zip(("color", "marker", "ls"), look, strict=True), zorder=3, label=f"shuffled, 4 epochs, {word}"
+                )
                 lines(
                     column, *(of(table, target, "shuffled", 4, how, word) for how in ("metropolis", "monitor")), **look
                 )
@@ -93,7 +97,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for (_, name), panel in zip(ROWS, panels[:, 0], strict=True):
         panel.set_ylabel(name)
     handles, names = panels[1, 0].get_legend_handles_labels()
-    panels[0, 0].legend(handles, names, frameon=False, fontsize=7.5, loc="lower left")
+    figure.legend(handles, names, frameon=False, fontsize=8, loc="outside lower center", ncols=4)
     figure.suptitle(title(table), fontsize=11)
     return figure
 

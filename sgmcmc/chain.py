@@ -248,6 +248,9 @@ class Chain:
             check_growth(kernel, "tuning")
         if plan.trace and self.together and chains > 1 and kernel.random_direction:
             raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
+        if not 0 < kernel.schedule.last(plan.cycles) < math.inf:
+            mend = f"takes the step size out of the range of numbers within {plan.cycles} cycles: give one nearer 1"
+            raise SettingError("schedule.factor", kernel.schedule.factor, f"{mend}, or a larger schedule.every")
         self.groups = groups(potential, chains)
         self.predictions = predictions or {}
         if kernel.impossible and self.together and plan.log_every > 1:
@@ -476,6 +479,13 @@ class Chain:
         """The positions of all chains."""
         return self.states[0].theta if len(self.states) == 1 else torch.cat([state.theta for state in self.states])
 
+    @property
+    def alive(self) -> Tensor:
+        """Which chains have not diverged, ``[chains]``; before the start all."""
+        if not self.states:
+            return torch.ones(self.chains, dtype=torch.bool, device=self.random.device)
+        return torch.cat([state.alive for state in self.states])
+
     def _gibbs(self, state: State, index: int, group: range) -> State:
         """Other Markov updates between trajectories; U and its gradient are the new position's."""
         gibbs = getattr(self.potential, "gibbs", None)
@@ -487,7 +497,13 @@ class Chain:
         return state
 
     def _adapt(self, probability: Tensor, before: Tensor | None) -> None:
-        """Between trajectories of the burn-in: tune the step size and the length, estimate the mass."""
+        """Between trajectories of the burn-in: tune the step size and the length, estimate the mass.
+
+        What chains that have diverged do counts for nothing; where all have, everything stays as it is.
+        """
+        alive = self.alive
+        if not bool(alive.any()):
+            return
         if self.ladder:
             move = (self.theta - before).double().square() * cast(self.kernel.mass, self.theta.double())
             moves = getattr(self.potential, "moves", None)  # the others are Gibbs updates'
@@ -495,6 +511,8 @@ class Chain:
             self.ladder.saw(self.cycle - 1, probability, float(move.sum(-1).mean()))
             self._set_kernel()
         elif self.plan.tune is not None:
+            if len(self.tuning) == 1:
+                probability = probability[alive]
             self.tuning = tuned(self.tuning, probability, self.plan.tune, self.cycle)
             self._set_kernel()
         if self.plan.estimate_mass:
@@ -519,10 +537,11 @@ class Chain:
     def _estimated_mass(self, theta: Tensor) -> Tensor:
         """M = √(mean of squared gradients), a number a parameter tensor, the smallest 1 (Wenzel et al. 2020).
 
-        Of the gradient of U/N over 32 minibatches, over chains and over the tensor's elements; targets
-        without parameter tensors get a number a coordinate; coordinates that do not move have 1. Float64 ``[dim]``.
+        Of the gradient of U/N over 32 minibatches, over the chains that are alive and over the tensor's elements;
+        targets without parameter tensors get a number a coordinate; coordinates that do not move have 1. Float64
+        ``[dim]``.
         """
-        size = max(self.potential.data_size, 1)
+        size, alive = max(self.potential.data_size, 1), self.alive
         square = torch.zeros(self.potential.dim, dtype=torch.float64, device=theta.device)
         batches = self.kernel.batches
 
@@ -534,7 +553,8 @@ class Chain:
                 far = 2**62 + self.cycle * MASS_BATCHES + number
                 batch = batches.independent(1).draw(self.random, far, chains)(0)
             gradient = self.potential.gradient(theta[group.start : group.stop], batch) / size
-            return gradient.double().square().sum(0) / (len(theta) * MASS_BATCHES)
+            gradient = gradient[alive[group.start : group.stop]]
+            return gradient.double().square().sum(0) / (int(alive.sum()) * MASS_BATCHES)
 
         for number in range(MASS_BATCHES):
             if batches is not None or number == 0:  # without minibatches they are the same each time
@@ -617,7 +637,7 @@ class Chain:
             "accepted": sums["accepted"] / number,
             "not_finite": int(sums["not_finite"]),
             **({"data_per_decision": sums["data"] / number} if kernel.partial else {}),
-            "alive": sum(int(state.alive.sum()) for state in self.states),
+            "alive": int(self.alive.sum()),
             "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()),
             **({"steps_per_cycle": kernel.steps} if self.ladder else {}),
             **self._temperatures(),
@@ -698,7 +718,7 @@ class Chain:
         columns = {}
         for name, (inputs, targets) in self.predictions.items():
             members = torch.cat([self.potential.predict(state.theta, inputs) for state in self.states])
-            alive = torch.cat([state.alive for state in self.states])
+            alive = self.alive
             members = members[alive] if bool(alive.any()) else members
             if name not in self.ensembles:
                 self.ensembles[name] = Ensemble(*members.shape[1:], device=members.device)

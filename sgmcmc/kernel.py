@@ -370,7 +370,7 @@ def _check_refresh(kernel: Kernel) -> None:
             raise SettingError("sampler.refresh", "keep", f"the word {letters} would never refresh its momentum")
         if kernel.temperature > 0 and bool((decay.abs() == 1).any()):
             raise kernel.friction.refusal(
-                "never refreshes the momentum: give some friction, or use sampler.refresh=full"
+                "never refreshes the momentum at this step size: give more of either, or use sampler.refresh=full"
             )
     if kernel.refresh == "partial" and not 0 <= abs(kernel.alpha) < 1:
         raise SettingError("sampler.alpha", kernel.alpha, "must be above -1 and below 1")

@@ -15,6 +15,8 @@ import math
 import torch
 from torch import Tensor
 
+from sgmcmc.errors import SettingError
+
 # A stream is known by its place here: new ones go to the end, so that old numbers stay.
 STREAMS = (
     "noise",  # the letters O and E, and the refresh of the momentum (step 0)
@@ -91,11 +93,14 @@ class Random:
     """All random numbers of one seed.
 
     ``chains`` below is a number of chains (0, 1, …), a ``range`` of them, or an int64 tensor of their
-    indices; ``steps`` is a number of steps or a ``range``. Shapes are ``[steps, chains, …]``.
+    indices; ``steps`` is a number of steps or a ``range``. Shapes are ``[steps, chains, …]``. Raises SettingError for a
+    seed that is not in 64 bits: it would have the numbers of another.
     """
 
     def __init__(self, seed: int, device: torch.device | str = "cpu"):
         self.seed = int(seed)
+        if not 0 <= self.seed < 1 << 64:
+            raise SettingError("seed", seed, "must be from 0 to 18446744073709551615 (2^64 − 1)")
         self.device = torch.device(device)
         self._root = threefry((self.seed & _MASK, self.seed >> 32 & _MASK), (0, 0))
 

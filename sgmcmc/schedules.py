@@ -40,6 +40,13 @@ class Schedule:
             rates = [1.0] * steps
         return [math.sqrt(rate) for rate in rates]
 
+    def last(self, trajectories: int) -> float:
+        """The factor on ℓ from one trajectory to the next, of the last of so many: 0 or infinite out of range."""
+        try:
+            return float(self.factor) ** ((trajectories - 1) // self.every) if self.name == "stairs" else 1.0
+        except OverflowError:
+            return math.inf
+
     def varies_between(self) -> bool:
         """Whether two trajectories can have different step sizes."""
         return self.name == "stairs"

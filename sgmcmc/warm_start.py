@@ -42,7 +42,7 @@ def sgd(
         ("batch_size", batch_size, 1 <= batch_size <= size, f"must be from 1 to the number of data, {size}"),
     ):
         if not fits:
-            raise SettingError(f"{setting} of the SGD start", value, mend)
+            raise SettingError(f"warm_start.{setting}", value, mend)
     chains = chains if chains is not None else range(len(theta))
     views = getattr(potential, "views", 1)
     theta, velocity = theta.clone(), torch.zeros_like(theta)
@@ -55,5 +55,5 @@ def sgd(
             velocity.mul_(momentum).add_(slope, alpha=1 / size).add_(theta, alpha=weight_decay)
             theta.add_(velocity, alpha=-lr)
     if not bool(theta.isfinite().all()):
-        raise SettingError("lr of the SGD start", lr, "diverged; a smaller one would do")
+        raise SettingError("warm_start.lr", lr, "the SGD start diverged; a smaller one would do")
     return theta

@@ -642,6 +642,67 @@ def test_tuning_reaches_its_target_and_is_frozen_after_the_burn_in():
     assert result.rows[-1]["step_size"] == result.kernel.step_size
 
 
+class Edge(Quartic):
+    """U is NaN beyond 5, the gradient is not."""
+
+    def potential(self, theta):
+        return torch.where((theta.abs() > 5).any(-1), math.nan, super().potential(theta))
+
+
+def test_chains_that_diverged_do_not_tune_the_others():
+    """The last two of six are lost in the first trajectory: the step size is that of a run of the first four."""
+    target, far = Edge(1), torch.tensor([[0.1], [0.2], [0.3], [0.4], [9.0], [9.0]], dtype=F64)
+    kernel = make_kernel("ggmc", target, 0.3, steps=3, dtype=F64)
+    sizes = []
+    for chains in (4, 6):
+        plan = Plan(30, burn_in=20, tune=0.8)
+        result = run(kernel, target, plan, Random(1), chains, lambda: far[:chains])  # noqa: B023
+        assert len(result.frozen) == chains - 4
+        sizes.append(result.kernel.step_size)
+    assert sizes[0] == sizes[1] != 0.3
+
+
+def test_chains_that_diverged_are_not_in_the_mass():
+    """After each cycle it is the root of the mean squared gradient of those that are alive."""
+    target, far = Edge(2), torch.tensor([[0.1, 1.0], [0.2, -1.0], [-0.3, 0.5], [5.5, 0.1]], dtype=F64)
+    kernel = make_kernel("ggmc", target, 0.05, steps=3, dtype=F64)
+    seen = []
+    plan = Plan(6, burn_in=5, estimate_mass=True)
+    run(
+        kernel,
+        target,
+        plan,
+        Random(1),
+        4,
+        lambda: far,
+        report=lambda chain, row: seen.append((chain.theta, chain.mass)),
+    )
+    for theta, mass in seen[:5]:
+        rms = target.gradient(theta[:3]).square().mean(0).add(1e-7).sqrt()
+        torch.testing.assert_close(mass, rms / rms.min())
+    assert bool((seen[0][0][3] == far[3]).all())  # it never moved
+
+
+def test_where_all_chains_diverged_nothing_is_adapted():
+    target = Edge(1)
+    kernel = make_kernel("ggmc", target, 0.3, steps=3, dtype=F64)
+    for settings in ({"tune": 0.8}, {"estimate_mass": True}):
+        plan, far = Plan(30, burn_in=20, **settings), torch.full((2, 1), 9.0, dtype=F64)
+        result = run(kernel, target, plan, Random(1), 2, lambda: far)  # noqa: B023
+        assert result.status == DIVERGED and result.kernel.step_size == 0.3
+
+
+def test_stairs_that_leave_the_numbers_are_refused_for_so_long_a_run():
+    target = Gaussian(1)
+    for factor, mend in ((10.0, "within 400 cycles"), (0.1, "within 400 cycles")):
+        schedule = Schedule("stairs", every=1, factor=factor)
+        kernel = make_kernel("hmc", target, 0.1, schedule=schedule, dtype=F64)
+        with pytest.raises(SettingError, match=mend) as error:
+            run(kernel, target, Plan(400), Random(1), 1, lambda: torch.zeros(1, 1, dtype=F64))
+        assert error.value.setting == "schedule.factor"
+        assert run(kernel, target, Plan(20), Random(1), 1, lambda: torch.zeros(1, 1, dtype=F64)).status == DONE
+
+
 def test_each_chain_is_tuned_by_itself_where_each_has_its_step():
     target = Gaussian(1)
     sizes = [0.1, 2.5]

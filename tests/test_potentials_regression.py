@@ -317,7 +317,10 @@ def test_moves_and_the_illustration():
         (lambda: LogisticRegression(table(), prior_variance=0.0), "prior_variance"),
         (lambda: LinearRegression(torch.ones(2, 1), torch.ones(2), noise_variance=-1.0), "noise_variance"),
         (lambda: HierarchicalRegression(tau_prior=(0.0, 1.0)), "tau_prior"),
-        (lambda: HierarchicalRegression(size=0), "size"),
+        (lambda: HierarchicalRegression(tau_prior=(2.0,)), "tau_prior"),
+        (lambda: HierarchicalRegression(sigma_prior=(2.0, 1.0, 1.0)), "sigma_prior"),
+        (lambda: HierarchicalRegression(size=0), "size="),
+        (lambda: HierarchicalRegression(features=0), "features="),
         (lambda: linear().exact(2, Random(0), 0.0), "temperature"),
     ],
 )

@@ -11,6 +11,7 @@ import torch
 from conftest import LIMIT, z_score
 from scipy.stats import chi2
 
+from sgmcmc.errors import SettingError
 from sgmcmc.random import STREAMS, Random, threefry, threefry_
 
 F64 = torch.float64
@@ -31,6 +32,15 @@ def chi_square(counts, expected):
     """The statistic and what it passes once in a million."""
     statistic = float(((counts - expected) ** 2 / expected).sum())
     return statistic, chi2.isf(1e-6, counts.numel() - 1)
+
+
+def test_a_seed_has_64_bits():
+    """2^64 would have the numbers of 0."""
+    first = [Random(seed).normal("start", 0, 1, 1, 1, F64).item() for seed in (0, 1, 1 << 32, (1 << 64) - 1)]
+    assert len(set(first)) == 4
+    for seed in (-1, 1 << 64):
+        with pytest.raises(SettingError, match="^seed="):
+            Random(seed)
 
 
 @pytest.mark.parametrize(("counter", "key", "output"), ANSWERS)

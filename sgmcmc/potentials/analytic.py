@@ -182,8 +182,9 @@ class Quartic(_Independent):
     def __init__(self, dim: int = 1, noise: float = 0.0, cubic: float = 1.0, linear: float = 0.0):
         super().__init__(dim, noise)
         self.cubic, self.linear = float(cubic), float(linear)
-        if not math.isfinite(self.cubic + self.linear):
-            raise SettingError("cubic, linear", (cubic, linear), "must be finite numbers")
+        for setting, value in (("cubic", self.cubic), ("linear", self.linear)):
+            if not math.isfinite(value):
+                raise SettingError(setting, value, "must be a finite number")
         self.reach = 1 + max(1.0, abs(self.cubic), abs(self.linear))  # Cauchy's bound for the roots of the slope
 
     def energy(self, x: Tensor) -> Tensor:
@@ -372,11 +373,14 @@ class GaussianPairs(Gaussian):
 
 
 def _numbers(setting: str, value) -> Tensor:
-    """A float64 tensor of a number, of (nested) sequences of numbers, or of a tensor."""
+    """A float64 tensor of a finite number, of (nested) sequences of them, or of a tensor."""
     try:
-        return torch.as_tensor(value, dtype=torch.float64, device="cpu")
+        numbers = torch.as_tensor(value, dtype=torch.float64, device="cpu")
     except (TypeError, ValueError, RuntimeError):
         raise SettingError(setting, value, "must be a number or (nested) lists of numbers") from None
+    if not bool(numbers.isfinite().all()):
+        raise SettingError(setting, _brief(numbers), "must be finite numbers")
+    return numbers
 
 
 def _brief(value: Tensor) -> object:

@@ -76,7 +76,7 @@ def prior_std(model: nn.Module, prior: str | float = "cin", flat_norms: bool = F
     if isinstance(prior, str):
         if prior not in PRIORS:
             raise SettingError("model.prior", prior, f"must be one of {', '.join(PRIORS)}, or a variance")
-    elif not (math.isfinite(prior) and prior > 0):
+    elif not (isinstance(prior, int | float) and math.isfinite(prior) and prior > 0):
         raise SettingError("model.prior", prior, "a variance must be a positive number")
     norms = _of_norms(model)
 
@@ -240,7 +240,7 @@ class NetworkPotential:
             for layer in self._responses
         ]
         with torch.no_grad():
-            self._nll(torch.arange(2, device=self.device))
+            self._nll(torch.arange(min(2, self.data_size), device=self.device))
         for hook in hooks:
             hook.remove()
         return sum(shape.numel() for shape, _ in seen), len(set(seen))

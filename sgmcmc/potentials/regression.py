@@ -157,8 +157,7 @@ class GeneratedLogistic(LogisticRegression):
     """
 
     def __init__(self, size: int = 10_000, features: int = 10, prior_variance: float = 100.0):
-        if min(size, features) < 1:
-            raise SettingError("size, features", (size, features), "must be at least 1")
+        _counts(size=size, features=features)
         random = Random(2020)
         inputs = random.normal("split", 0, 1, size, features, torch.float64)[0]
         beta = random.normal("split", 1, 1, 1, features, torch.float64)[0, 0]
@@ -265,8 +264,8 @@ class HierarchicalRegression(_Regression):
         tau_prior: tuple[float, float] = (2.0, 1.0),
         sigma_prior: tuple[float, float] = (2.0, 1.0),
     ):
-        self.tau_prior = tuple(_positive("tau_prior", number) for number in tau_prior)
-        self.sigma_prior = tuple(_positive("sigma_prior", number) for number in sigma_prior)
+        self.tau_prior = _shape_and_scale("tau_prior", tau_prior)
+        self.sigma_prior = _shape_and_scale("sigma_prior", sigma_prior)
         if inputs is None:
             inputs, targets = _illustration(size, features)
         super().__init__(inputs, targets)
@@ -329,10 +328,22 @@ def _log_gamma_draw(uniform: np.ndarray, shape: float, temperature: np.ndarray) 
     return np.where(temperature > 0, log_draw + np.log(heat), np.log(shape))
 
 
+def _shape_and_scale(setting: str, numbers: tuple[float, float]) -> tuple[float, float]:
+    if len(numbers) != 2:
+        raise SettingError(setting, list(numbers), "must be two positive numbers, shape and scale")
+    first, second = (_positive(setting, number) for number in numbers)
+    return first, second
+
+
+def _counts(**numbers: int) -> None:
+    for setting, number in numbers.items():
+        if number < 1:
+            raise SettingError(setting, number, "must be at least 1")
+
+
 def _illustration(size: int, features: int) -> tuple[Tensor, Tensor]:
     """The data set of HierarchicalRegression's docstring: inputs ``[size, features]``, targets ``[size]``."""
-    if min(size, features) < 1:
-        raise SettingError("size, features", (size, features), "must be at least 1")
+    _counts(size=size, features=features)
     random = Random(2020)
     inputs = random.normal("split", 0, 1, size, features, torch.float64)[0]
     beta = random.normal("split", 1, 1, 1, features, torch.float64)[0, 0]

@@ -22,6 +22,7 @@ from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, 
 from sgmcmc import chain as engine
 from sgmcmc import compiled, diagnostics, part
 from sgmcmc.errors import DataError, SettingError, StoreError
+from sgmcmc.kernel import Kernel
 from sgmcmc.ladder import steps_of_epochs
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.store import damage, read_status, told
@@ -169,23 +170,32 @@ def _status(config: dict, path: Path) -> dict:
         return {}
 
 
+def worth_of_acceptance(kernel: Kernel) -> tuple[str, str, str]:
+    """What the kernel's acceptance is worth, in three texts: a line of the plan, the picture's name of the column
+    acceptance, and what the log says of that column (nothing where it is an exact chain's)."""
+    if kernel.impossible:
+        return f"log MH is -inf: {kernel.impossible}", "acceptance (log MH is -inf)", "0, for log MH is -inf"
+    if kernel.inexact:
+        why = f"not exact: {kernel.inexact}"
+        return f"the acceptance probability is {why}", why, why
+    if kernel.acceptance == "monitor":
+        return (
+            "the acceptance probability is exact, and is monitored: the chain is not corrected",
+            "accept_prob (not at the target)",
+            "that of proposals from where the uncorrected chain is, not from the target",
+        )
+    if kernel.partial:
+        why = part.why_inexact(kernel)
+        return f"not exactly corrected: {why}", f"not exact: {why}", f"not exact: {why}"
+    return f"exactly corrected ({kernel.acceptance.replace('_', ' ')})", "acceptance", ""
+
+
 class Voice:
     """What a run says: its plan, a row now and then, a bar on a terminal, its summary."""
 
     def __init__(self, config: dict, pieces: Pieces, path: Path):
         self.config, self.pieces, self.path = config, pieces, path
-        kernel = pieces.kernel
-        # The picture's name of the column acceptance, and what the log says of it where it is not an exact chain's.
-        self.acceptance, self.meaning = "acceptance", ""
-        if kernel.impossible:
-            self.acceptance, self.meaning = "acceptance (log MH is -inf)", "0, for log MH is -inf"
-        elif kernel.inexact:
-            self.acceptance = self.meaning = f"not exact: {kernel.inexact}"
-        elif kernel.acceptance == "monitor":
-            self.acceptance = "accept_prob (not at the target)"
-            self.meaning = "that of proposals from where the uncorrected chain is, not from the target"
-        elif kernel.partial:
-            self.acceptance = self.meaning = f"not exact: {part.why_inexact(kernel)}"
+        self.worth, self.acceptance, self.meaning = worth_of_acceptance(pieces.kernel)
         self.bar, self.shown, self.header = None, 0.0, False
         self.first: tuple[int, float] | None = None
         for line in self.plan() + self.estimate():
@@ -204,18 +214,9 @@ class Voice:
         coordinates = f"{potential.dim:,} coordinate" + "s" * (potential.dim > 1)
         lines = [
             f"{self.config['sampler']['name']} ({kernel.word.letters}) on {target}{data}, {coordinates}: {chains} of "
-            f"{plan.cycles} cycles of {kernel.steps} steps, {max(gradients, plan.cycles):,} {kind} each"
+            f"{plan.cycles} cycles of {kernel.steps} steps, {max(gradients, plan.cycles):,} {kind} each",
+            self.worth,
         ]
-        if kernel.impossible:
-            lines.append(f"log MH is -inf: {kernel.impossible}")
-        elif kernel.inexact:
-            lines.append(f"the acceptance probability is not exact: {kernel.inexact}")
-        elif kernel.acceptance == "monitor":
-            lines.append("the acceptance probability is exact, and is monitored: the chain is not corrected")
-        elif kernel.partial:
-            lines.append(f"not exactly corrected: {part.why_inexact(kernel)}")
-        else:
-            lines.append(f"exactly corrected ({kernel.acceptance.replace('_', ' ')})")
         if hint := self.in_epochs():
             lines.append(hint)
         if self.config["model"].get("_target_") and isinstance(potential, NetworkPotential):

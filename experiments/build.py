@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.resolved import PAPER_FRICTION, planned_cycles, sampler_row
+from experiments.resolved import PAPER_FRICTION, is_own, planned_cycles, sampler_row
 from sgmcmc.captured import why_not_captured
 from sgmcmc.chain import Plan
 from sgmcmc.compiled import pays, why_eager
@@ -100,7 +100,7 @@ def build_potential(config: dict, data: Data, device: torch.device, dtype: torch
     settings = {key: value for key, value in config["model"].items() if key != "name"}
     name = config["model"]["name"]
     try:
-        if "_target_" in settings:
+        if is_own(config):
             return _own(config, settings, data, device, dtype)
         if name in TOYS:
             return TOYS[name](**{key: value for key, value in settings.items() if value is not None})

@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments import schema
-from experiments.resolved import NETWORKS, OWN_DATA, PAPER_FRICTION, TOYS, sampler_row
+from experiments.resolved import NETWORKS, OWN_DATA, PAPER_FRICTION, TOYS, is_own, sampler_row
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import Sampler
 from sgmcmc.schedules import Schedule
@@ -235,17 +235,16 @@ def put(config: dict, key: str, value) -> None:
 def _check_keys(config: dict) -> None:
     """Refuse what no schema knows (a key that was added with ``+``, or by an experiment's block)."""
     known = set(schema.dotted(schema.Settings))
-    model = config.get("model") or {}
+    model = config["model"] = config["model"] or {}
     if not isinstance(model, dict):
         raise SettingError("model", model, "must be one of " + ", ".join(schema.options("model")))
     if model.get("_target_") == "???":
         raise SettingError("model._target_", "null", "model=custom needs a class: model._target_=mypackage.MyModel")
-    name = model.get("name")
-    if model.get("_target_") is None and name not in schema.MODELS:
+    own, name = is_own(config), model.get("name")
+    if not own and name not in schema.MODELS:
         raise SettingError("model.name", name, schema.nearest(name, schema.MODELS, "choose it with model="))
-    free = model.get("_target_") is not None
-    mine = [] if free else [f"model.{name}" for name in schema.dotted(schema.MODELS[name])]
-    for key, value in _flatten({key: value for key, value in config.items() if not (key == "model" and free)}).items():
+    mine = [] if own else [f"model.{name}" for name in schema.dotted(schema.MODELS[name])]
+    for key, value in _flatten({key: value for key, value in config.items() if not (key == "model" and own)}).items():
         if key not in known and key not in mine:
             raise SettingError(key, value, schema.nearest(key, [*known, *mine], "there is no such setting; see --help"))
 
@@ -363,11 +362,10 @@ def _cast(config: dict) -> None:
             put(config, key, cast(key, value))
     for key, known in schema.CHOICES.items():
         value = get(config, key)
-        if value is not None and value not in known and (config["model"].get("_target_") is None or "model" not in key):
+        if value is not None and value not in known and not ("model" in key and is_own(config)):
             raise SettingError(key, value, f"must be one of {', '.join(known)}")
-    model = config["model"]
-    if model.get("_target_") is None:
-        config["model"] = _typed(schema.MODELS[model["name"]], model)
+    if not is_own(config):
+        config["model"] = _typed(schema.MODELS[config["model"]["name"]], config["model"])
     device = config["device"]
     if device not in ("auto", "cpu", "cuda") and not (device.startswith("cuda:") and device[5:].isdigit()):
         raise SettingError("device", device, "must be auto, cpu, cuda or cuda:1")
@@ -393,8 +391,8 @@ def _filled(config: dict, said) -> dict:
     del config["scale"]
     row, model, sampler = sampler_row(config["sampler"]), config["model"], config["sampler"]
     target, data = model["name"], config["data"]["name"]
-    network, free = target in NETWORKS, model.get("_target_") is not None
-    if free:
+    network, own = target in NETWORKS, is_own(config)
+    if own:
         target = model["_target_"].rpartition(".")[2]
     if target in TOYS and data != "none":
         if "data" in said:
@@ -403,15 +401,15 @@ def _filled(config: dict, said) -> dict:
     if network and data == "none":
         raise SettingError("data", "none", f"{target} needs data: one of {', '.join(schema.options('data'))}")
     word = Word(sampler["word"] or row.word)
-    _fill_sampler(sampler, row, word, network, free)
-    _fill_friction(config, row, word, network, free, said)
-    without_data = data == "none" and not free and target not in OWN_DATA
+    _fill_sampler(sampler, row, word, network, own)
+    _fill_friction(config, row, word, network, own, said)
+    without_data = data == "none" and not own and target not in OWN_DATA
     _fill_step(config, target, without_data)
     _fill_length(config, row, target, without_data, said)
     if sampler["gradient"] not in ("minibatch", None) or without_data:
         config["batch_size"] = None
     # Networks go through whole shuffled epochs, as the papers' did, where cycles are given in epochs.
-    law = "shuffled" if (network or free) and config["epochs_per_cycle"] is not None else "independent"
+    law = "shuffled" if (network or own) and config["epochs_per_cycle"] is not None else "independent"
     stochastic = sampler["gradient"] in ("minibatch", None) and not without_data
     sampler["minibatches"] = (sampler["minibatches"] or law) if stochastic else None
     _fill_schedule(config["schedule"])
@@ -423,7 +421,7 @@ def _filled(config: dict, said) -> dict:
     return config
 
 
-def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: bool) -> None:
+def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: bool) -> None:
     sampler["word"] = word.letters
     sampler["refresh"] = sampler["refresh"] or row.refresh
     sampler["acceptance"] = sampler["acceptance"] or row.acceptance
@@ -433,7 +431,7 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: 
         sampler["gradient"] = row.gradient
         if row.gradient in ("either", "none"):
             # Of a target of one's own only the engine knows whether it is a network.
-            sampler["gradient"] = None if free else "minibatch" if network else "full"
+            sampler["gradient"] = None if own else "minibatch" if network else "full"
     stochastic = sampler["gradient"] in ("minibatch", None)
     sampler["ends"] = (sampler["ends"] or "minibatch") if stochastic else None
     for key, used, default in (
@@ -446,7 +444,7 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: 
         sampler[key] = None if not used else default if sampler[key] is None else sampler[key]
 
 
-def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, free: bool, said) -> None:
+def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, own: bool, said) -> None:
     if row.friction == "infinite":
         for way in schema.FRICTION:  # an experiment's friction is not this sampler's
             if way in said and get(config, way) not in (None, math.inf):
@@ -462,7 +460,7 @@ def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, free: 
     elif not given and row.friction != "infinite":
         if network:
             config["friction"] = PAPER_FRICTION
-        elif not free:  # of a target of one's own the engine knows whether it is a network
+        elif not own:  # of a target of one's own the engine knows whether it is a network
             config["friction"] = 1.0
 
 
@@ -509,8 +507,7 @@ def _fill_schedule(schedule: dict) -> None:
 
 
 def _fill_data(config: dict, network: bool, said) -> None:
-    network = network or config["model"].get("_target_") is not None
-    images = network and config["data"]["name"] in ("cifar10", "mnist", "digits")
+    images = (network or is_own(config)) and config["data"]["name"] in ("cifar10", "mnist", "digits")
     if not images:
         if config["augmentation"] not in (None, "none") and "augmentation" in said:
             raise SettingError("augmentation", config["augmentation"], "is for networks on images")
@@ -527,9 +524,8 @@ def _fill_data(config: dict, network: bool, said) -> None:
 
 def _fill_start(config: dict, network: bool, said) -> None:
     config["init"] = config["init"] or ("he" if network else None)
-    free, data = config["model"].get("_target_") is not None, config["data"]["name"] != "none"
-    asked = "init" in said
-    if not network and not free and (config["init"] == "he" or config["init"] == "sgd" and not (data and asked)):
+    own, data, asked = is_own(config), config["data"]["name"] != "none", "init" in said
+    if not network and not own and (config["init"] == "he" or config["init"] == "sgd" and not (data and asked)):
         if asked:
             mend = "is for networks" + " and regressions" * (config["init"] == "sgd")
             raise SettingError("init", config["init"], mend + "; other targets start dispersed, or at init=exact")

@@ -14,6 +14,7 @@ import torch
 
 import sgmcmc
 from experiments.build import Pieces
+from experiments.resolved import is_own
 from sgmcmc import chain as engine
 from sgmcmc import compiled, diagnostics, part
 from sgmcmc.errors import StoreError
@@ -85,7 +86,7 @@ class Voice:
         ]
         if hint := self.in_epochs():
             lines.append(hint)
-        if self.config["model"].get("_target_") and isinstance(potential, NetworkPotential):
+        if is_own(self.config) and isinstance(potential, NetworkPotential):
             prior = self.config["model"].get("prior", "fan_in")
             inputs = "as they are in the files" if potential.train.mean is None else "normalised"
             lines.append(f"its outputs are logits, its prior is normal (model.prior={prior}), inputs are {inputs}")

@@ -1,7 +1,8 @@
 """From a resolved configuration to the library's pieces: target, kernel, plan, where chains start.
 
-The one place where a learning rate becomes a step size, h = √(ℓ/N), an epoch a number of steps, and names become
-classes.
+Here the run's learning rate becomes its step size, h = √(ℓ/N), epochs become numbers of steps and of cycles, and names
+become classes. (Of a kernel that is made, ``sgmcmc.ladder.steps_of_epochs`` counts the steps of another number of
+epochs.)
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.resolved import PAPER_FRICTION, planned_cycles, sampler_row
+from experiments.resolved import PAPER_FRICTION, is_own, planned_cycles, sampler_row
 from sgmcmc.captured import why_not_captured
 from sgmcmc.chain import Plan
 from sgmcmc.compiled import pays, why_eager
@@ -33,7 +34,7 @@ from sgmcmc.schedules import Schedule
 from sgmcmc.warm_start import sgd
 from sgmcmc.words import Word
 
-TOYS = {
+TARGETS = {
     "double_well": analytic.DoubleWell,
     "banana": analytic.Banana,
     "mixture": analytic.Mixture,
@@ -100,10 +101,10 @@ def build_potential(config: dict, data: Data, device: torch.device, dtype: torch
     settings = {key: value for key, value in config["model"].items() if key != "name"}
     name = config["model"]["name"]
     try:
-        if "_target_" in settings:
+        if is_own(config):
             return _own(config, settings, data, device, dtype)
-        if name in TOYS:
-            return TOYS[name](**{key: value for key, value in settings.items() if value is not None})
+        if name in TARGETS:
+            return TARGETS[name](**{key: value for key, value in settings.items() if value is not None})
         if name == "logistic":
             return regression.LogisticRegression(data.train.to(device), test=data.test, **settings)
         prior = settings.pop("prior_variance", None) or settings.pop("prior")

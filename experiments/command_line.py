@@ -20,7 +20,8 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments import config as schema
+from experiments import schema
+from experiments.config import resolve, unused, words_for
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE
 from experiments.signals import leave_on_signals, signals_first
 from sgmcmc.errors import DataError, SettingError, StoreError
@@ -57,7 +58,7 @@ def main(words: list[str] | None = None) -> int:
         sweeps = {"-m", "--multirun"} & set(words)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) if sweeps else nullcontext() as scratch:
             sweep = [f"hydra.sweep.dir={scratch}"] if sweeps else []
-            sys.argv = [sys.argv[0], *schema.words_for(words), *sweep]
+            sys.argv = [sys.argv[0], *words_for(words), *sweep]
             try:
                 hydra.main(version_base="1.3", config_path=str(schema.CONF), config_name="config")(job)()
             except Exception as error:
@@ -77,8 +78,8 @@ def main(words: list[str] | None = None) -> int:
 def _run(cfg, said: list[str]) -> int:
     if _is_grid(said):
         return MISTAKE
-    config = schema.resolve(cfg, said)
-    for word in schema.unused(config, said):
+    config = resolve(cfg, said)
+    for word in unused(config, said):
         print(f"{word} is not used by {config['sampler']['name']} on {config['model']['name']}", file=sys.stderr)
     from experiments.run import run  # imports torch, which takes seconds
 

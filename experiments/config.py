@@ -1,7 +1,7 @@
-"""What a run is: the typed schema of its settings, how a composed configuration becomes a plain dict, its identity.
+"""How the words of a command line become the plain dict that is one run.
 
 A configuration goes one way: words of the command line → Hydra's composition of ``conf/`` (checked against
-the dataclasses below) → ``resolve`` → a plain dict of numbers, strings and lists, from which one chain follows.
+``experiments.schema``) → ``resolve`` → a plain dict of numbers, strings and lists, from which one chain follows.
 Values win in this order, the last most: the schema, the groups (data, model, sampler, schedule), the experiment,
 the experiment's block ``quick:`` or ``smoke:`` that ``scale=`` names, the command line. A later way of saying the
 same thing (``step_size`` after ``lr``) puts the earlier one aside.
@@ -11,318 +11,24 @@ Nothing here imports torch: mistakes and ``--help`` are quick.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.resolved import NETWORKS, OWN_DATA, PAPER_FRICTION, TOYS, sampler_row
+from experiments import schema
+from experiments.resolved import NETWORKS, OWN_DATA, PAPER_FRICTION, TOYS, is_own, sampler_row
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import Sampler
 from sgmcmc.schedules import Schedule
 from sgmcmc.words import Word
-
-CONF = Path(__file__).resolve().parent.parent / "conf"
-GROUPS = ("data", "model", "sampler", "schedule", "experiment", "scale")
-
-VIEWS = 162  # two flips of 9 × 9 crops
-WARM_START = {"epochs": 3, "lr": 0.1, "momentum": 0.5, "batch_size": 100, "weight_decay": 0.0}
-
-
-# The schema. A setting typed ``Any`` is cast by ``resolve``, which knows how to say what is wrong with it.
-
-
-@dataclass
-class DataSettings:
-    name: str = "none"
-    root: str | None = None
-    train_size: Any = None
-    ood: str | None = None
-
-
-@dataclass
-class SamplerSettings:
-    name: str = "ggmc"
-    word: str | None = None
-    refresh: str | None = None
-    alpha: Any = None
-    acceptance: str | None = None
-    delta: Any = None
-    decision_batch: Any = None
-    epsilon: Any = None
-    sigma: Any = None
-    gradient: str | None = None
-    ends: str | None = None
-    minibatches: str | None = None
-    beta: Any = None
-    b: Any = None
-
-
-@dataclass
-class ScheduleSettings:
-    name: str = "constant"
-    direction: str | None = None
-    every: Any = None
-    factor: Any = None
-
-
-@dataclass
-class TuneSettings:
-    target: Any = None
-    trajectory: str | None = None
-
-
-@dataclass
-class WarmStartSettings:
-    epochs: Any = None
-    lr: Any = None
-    momentum: Any = None
-    batch_size: Any = None
-    weight_decay: Any = None
-
-
-@dataclass
-class Settings:
-    """Every setting of a run; ``model`` has its own dataclass for each model, in ``MODELS``."""
-
-    name: str | None = None
-    output: str | None = None
-    seed: Any = 0
-    device: str = "auto"
-    dtype: str = "float32"
-    chains: Any = None
-    data: DataSettings = field(default_factory=DataSettings)
-    model: Any = None
-    sampler: SamplerSettings = field(default_factory=SamplerSettings)
-    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
-    scale: str = "paper"
-    lr: Any = None
-    step_size: Any = None
-    momentum_decay: Any = None
-    friction: Any = None
-    epochs: Any = None
-    epochs_per_cycle: Any = None
-    cycles: Any = None
-    steps_per_cycle: Any = None
-    burn_in: Any = 0
-    thin: Any = 1
-    keep: Any = "all"
-    log_every: Any = None
-    save_every: Any = None
-    save_minutes: Any = None
-    temperature: Any = 1.0
-    batch_size: Any = None
-    init: str | None = None
-    warm_start: WarmStartSettings = field(default_factory=WarmStartSettings)
-    mass: Any = None
-    tune: TuneSettings = field(default_factory=TuneSettings)
-    augmentation: str | None = None
-    views: Any = None
-    trace: Any = None
-    trace_cycles: Any = None
-    compile: Any = None
-    graph: Any = None
-    progress: bool | None = None
-    debug: bool = False
-    points: Any = None  # an experiment's paired settings, of which ``point`` chooses one
-    point: Any = None
-    quick: dict[str, Any] = field(default_factory=dict)
-    smoke: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class Resnet20:
-    name: str = "resnet20"
-    norm: str = "frn"
-    conv_bias: bool = False
-    prior: str = "cin"
-    pad: str = "torch"
-    width: int = 16
-    flat_norms: bool = False
-
-
-@dataclass
-class Mlp:
-    name: str = "mlp"
-    hidden: list[int] = field(default_factory=lambda: [500, 256])
-    prior_variance: float = 2000.0
-
-
-@dataclass
-class Logistic:
-    name: str = "logistic"
-    prior_variance: float = 100.0
-    standardise: bool = True
-
-
-@dataclass
-class DoubleWell:
-    name: str = "double_well"
-    noise: float = 0.0
-
-
-@dataclass
-class Banana:
-    name: str = "banana"
-    noise: float = 0.0
-
-
-@dataclass
-class Mixture:
-    name: str = "mixture"
-    noise: float = 0.0
-
-
-@dataclass
-class Gaussian:
-    name: str = "gaussian"
-    dim: int | None = None
-    covariance: Any = 1.0
-    mean: Any = 0.0
-    noise: float = 0.0
-
-
-@dataclass
-class GaussianPairs:
-    name: str = "gaussian_pairs"
-    pairs: int = 1
-    start: list[float] | None = None
-    noise: float = 0.0
-
-
-@dataclass
-class Quartic:
-    name: str = "quartic"
-    dim: int = 1
-    cubic: float = 1.0
-    linear: float = 0.0
-    noise: float = 0.0
-
-
-@dataclass
-class MixedBinary:
-    name: str = "mixed"
-    binary: int = 20
-    sd: float = 0.04
-    every: int = 1
-    noise: float = 0.0
-
-
-@dataclass
-class HierarchicalRegression:
-    name: str = "hierarchical_regression"
-    size: int = 100
-    features: int = 10
-    tau_prior: list[float] = field(default_factory=lambda: [2.0, 1.0])
-    sigma_prior: list[float] = field(default_factory=lambda: [2.0, 1.0])
-
-
-@dataclass
-class LogisticGenerated:
-    name: str = "logistic_generated"
-    size: int = 10000
-    features: int = 10
-    prior_variance: float = 100.0
-
-
-@dataclass
-class LocationMixture:
-    name: str = "location_mixture"
-    size: int = 100
-
-
-MODELS = {
-    model().name: model
-    for model in (
-        Resnet20,
-        Mlp,
-        Logistic,
-        DoubleWell,
-        Banana,
-        Mixture,
-        Gaussian,
-        GaussianPairs,
-        Quartic,
-        MixedBinary,
-        HierarchicalRegression,
-        LogisticGenerated,
-        LocationMixture,
-    )
-}
-CHOICES = {
-    "dtype": ("float32", "float64"),
-    "sampler.refresh": ("full", "keep", "partial"),
-    "sampler.acceptance": ("monitor", "metropolis", "barker", "persistent_uniform", "barker_minibatch", "austerity"),
-    "sampler.gradient": ("full", "minibatch"),
-    "sampler.ends": ("exact", "minibatch"),
-    "sampler.minibatches": ("independent", "shuffled"),
-    "schedule.direction": ("forward", "random"),
-    "tune.trajectory": ("auto",),
-    "augmentation": ("none", "averaged", "random"),
-    "data.ood": ("notmnist",),
-    "model.norm": ("frn", "bn", "gn", "none"),
-    "model.prior": ("cin", "fan_in", "unit"),
-    "model.pad": ("torch", "keras"),
-}
-
-# Ways of saying one thing: exactly or at most one of each is left in a resolved configuration.
-STEP = ("lr", "step_size")
-FRICTION = ("momentum_decay", "friction", "sampler.beta", "sampler.b")
-LENGTH = ("epochs", "cycles")
-CYCLE = ("epochs_per_cycle", "steps_per_cycle")
-WAYS = (STEP, FRICTION, LENGTH, CYCLE)
-
-
-def register() -> None:
-    """Put the schema where Hydra finds it; harmless when repeated."""
-    store = ConfigStore.instance()
-    store.store(name="schema", node=Settings)
-    for name, model in MODELS.items():
-        # A plain dict: an experiment's settings of its own model must not clash with one chosen instead.
-        store.store(group="model/schema", name=name, node=asdict(model()))
-
-
-register()
-
-
-def options(group: str) -> list[str]:
-    """The names that ``group=`` can take: the files of ``conf/<group>``."""
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
-
-
-def settings() -> list[str]:
-    """The dotted names of every setting of every model, and of the groups."""
-    names = list(GROUPS) + _dotted(Settings)
-    for model in MODELS.values():
-        names += [f"model.{name}" for name in _dotted(model)]
-    return list(dict.fromkeys(names))
-
-
-def _dotted(schema) -> list[str]:
-    names = []
-    for one in fields(schema):
-        inner = one.default_factory() if callable(one.default_factory) else None
-        if is_dataclass(inner):
-            names += [f"{one.name}.{name}" for name in _dotted(type(inner))]
-        elif one.name not in ("quick", "smoke", "model", "points"):
-            names.append(one.name)
-    return names
-
-
-def nearest(name: str, known, otherwise: str) -> str:
-    """``did you mean …?``, or ``otherwise`` where nothing known comes near."""
-    near = difflib.get_close_matches(str(name), list(known), 1)
-    return f"did you mean {near[0]}?" if near else otherwise
 
 
 def words_for(words: list[str]) -> list[str]:
@@ -330,8 +36,8 @@ def words_for(words: list[str]) -> list[str]:
     chooses ``model=custom``, whose keyword arguments are free (``model.width=3``)."""
     for word in words:
         key, _, value = word.lstrip("+").partition("=")
-        if key in GROUPS and key != "experiment" and value.strip().lower() == "null":
-            raise SettingError(key, value, f"must be one of {', '.join(options(key))}")
+        if key in schema.GROUPS and key != "experiment" and value.strip().lower() == "null":
+            raise SettingError(key, value, f"must be one of {', '.join(schema.options(key))}")
     if not any(word.startswith("model._target_=") for word in words):
         return list(words)
     free = [f"++{word}" if word.startswith("model.") else word for word in words]
@@ -353,7 +59,7 @@ def composed(words: list[str], **options) -> DictConfig:
     """What Hydra makes of the words: from within ``hydra.main``, too."""
     if GlobalHydra.instance().is_initialized():
         return hydra_compose("config", words, **options)
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(schema.CONF), version_base="1.3"):
         return hydra_compose("config", words, **options)
 
 
@@ -371,13 +77,13 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
         return _compose_point(points, point, config, words)
     for key, default in _defaults().items():
         # A default is what null, and a setting that was taken out with ~, stand for.
-        if _get(config, key) is None:
-            _set(config, key, default)
+        if get(config, key) is None:
+            put(config, key, default)
     del config["points"], config["point"]
     blocks = {scale: config.pop(scale, None) or {} for scale in ("quick", "smoke")}
     block = _flatten(blocks.get(config["scale"], {}))
     _apply(config, block, said)
-    for ways in WAYS:
+    for ways in schema.WAYS:
         _put_aside(config, ways, said)
     _drop_other_models(config, said, block)
     _drop_other_policies(config, said)
@@ -391,7 +97,7 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
 
 @cache
 def _defaults() -> dict[str, Any]:
-    return _flatten(OmegaConf.to_container(OmegaConf.structured(Settings)))
+    return _flatten(OmegaConf.to_container(OmegaConf.structured(schema.Settings)))
 
 
 def unused(config: dict, words: list[str]) -> list[str]:
@@ -399,7 +105,7 @@ def unused(config: dict, words: list[str]) -> list[str]:
     return [
         word
         for key, word in _said(words).items()
-        if key in settings() and key not in (*GROUPS, "point") and _get(config, key) is None
+        if key in schema.settings() and key not in (*schema.GROUPS, "point") and get(config, key) is None
         if word.partition("=")[2] not in ("null", "")
     ]
 
@@ -440,8 +146,8 @@ def _apply(config: dict, block: dict, said) -> None:
     """Put the values of ``block`` into ``config``, but for those that the command line gives, in whatever way."""
     flat = {key: value for key, value in _flatten(block).items() if not _covered(key, said)}
     for key, value in flat.items():
-        _set(config, key, value)
-    for ways in WAYS:
+        put(config, key, value)
+    for ways in schema.WAYS:
         _put_aside(config, ways, flat)
 
 
@@ -449,24 +155,24 @@ def _covered(key: str, said) -> bool:
     if key == "sampler.minibatches":  # of the data, whichever sampler goes through them
         return key in said
     parts = key.split(".")
-    same = next((ways for ways in WAYS if key in ways), ())
+    same = next((ways for ways in schema.WAYS if key in ways), ())
     return any(name in said for name in (*(".".join(parts[:size]) for size in range(1, len(parts) + 1)), *same))
 
 
 def _put_aside(config: dict, ways, latest) -> None:
     """Where the latest layer says one thing in one way, what earlier layers said in others is gone."""
-    given = [way for way in ways if way in latest and _get(config, way) is not None]
+    given = [way for way in ways if way in latest and get(config, way) is not None]
     if given:
         for way in ways:
             if way not in latest:
-                _set(config, way, None)
+                put(config, way, None)
 
 
 def _drop_other_models(config: dict, said, block) -> None:
     """Where the command line or the scale's block chooses another model, what is said of the experiment's is gone."""
     model = config["model"]
-    if ("model" in said or "model.name" in block) and isinstance(model, dict) and model.get("name") in MODELS:
-        mine = _dotted(MODELS[model["name"]])
+    if ("model" in said or "model.name" in block) and isinstance(model, dict) and model.get("name") in schema.MODELS:
+        mine = schema.dotted(schema.MODELS[model["name"]])
         config["model"] = {key: one for key, one in model.items() if key in mine or f"model.{key}" in said}
 
 
@@ -477,7 +183,7 @@ def _drop_other_policies(config: dict, said) -> None:
     that nothing is corrected.
     """
     experiment = said.get("experiment", "").partition("=")[2]
-    path = CONF / "experiment" / f"{experiment}.yaml"
+    path = schema.CONF / "experiment" / f"{experiment}.yaml"
     if "sampler" not in said or not path.is_file():
         return
     own, sampler = _own_sampler(path, path.stat().st_mtime_ns), config["sampler"]
@@ -506,13 +212,15 @@ def _flatten(tree: dict, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _get(config: dict, key: str):
+def get(config: dict, key: str):
+    """The value of a dotted setting; None where there is none."""
     for part in key.split("."):
         config = config.get(part) if isinstance(config, dict) else None
     return config
 
 
-def _set(config: dict, key: str, value) -> None:
+def put(config: dict, key: str, value) -> None:
+    """Give a dotted setting its value, and make the dicts on the way that are missing."""
     *path, last = key.split(".")
     for part in path:
         if not isinstance(config.get(part), dict):
@@ -526,19 +234,19 @@ def _set(config: dict, key: str, value) -> None:
 
 def _check_keys(config: dict) -> None:
     """Refuse what no schema knows (a key that was added with ``+``, or by an experiment's block)."""
-    known = set(_dotted(Settings))
-    model = config.get("model") or {}
+    known = set(schema.dotted(schema.Settings))
+    model = config["model"] = config["model"] or {}
     if not isinstance(model, dict):
-        raise SettingError("model", model, "must be one of " + ", ".join(options("model")))
+        raise SettingError("model", model, "must be one of " + ", ".join(schema.options("model")))
     if model.get("_target_") == "???":
         raise SettingError("model._target_", "null", "model=custom needs a class: model._target_=mypackage.MyModel")
-    if model.get("_target_") is None and model.get("name") not in MODELS:
-        raise SettingError("model.name", model.get("name"), nearest(model.get("name"), MODELS, "choose it with model="))
-    free = model.get("_target_") is not None
-    mine = [] if free else [f"model.{name}" for name in _dotted(MODELS[model["name"]])]
-    for key, value in _flatten({key: value for key, value in config.items() if not (key == "model" and free)}).items():
+    own, name = is_own(config), model.get("name")
+    if not own and name not in schema.MODELS:
+        raise SettingError("model.name", name, schema.nearest(name, schema.MODELS, "choose it with model="))
+    mine = [] if own else [f"model.{name}" for name in schema.dotted(schema.MODELS[name])]
+    for key, value in _flatten({key: value for key, value in config.items() if not (key == "model" and own)}).items():
         if key not in known and key not in mine:
-            raise SettingError(key, value, nearest(key, [*known, *mine], "there is no such setting; see --help"))
+            raise SettingError(key, value, schema.nearest(key, [*known, *mine], "there is no such setting; see --help"))
 
 
 def number(setting: str, value, low: float = -math.inf, high: float = math.inf, need: str = "a number") -> float:
@@ -649,16 +357,15 @@ _CASTS = {
 
 def _cast(config: dict) -> None:
     for key, cast in _CASTS.items():
-        value = _get(config, key)
+        value = get(config, key)
         if value is not None:
-            _set(config, key, cast(key, value))
-    for key, known in CHOICES.items():
-        value = _get(config, key)
-        if value is not None and value not in known and (config["model"].get("_target_") is None or "model" not in key):
+            put(config, key, cast(key, value))
+    for key, known in schema.CHOICES.items():
+        value = get(config, key)
+        if value is not None and value not in known and not ("model" in key and is_own(config)):
             raise SettingError(key, value, f"must be one of {', '.join(known)}")
-    model = config["model"]
-    if model.get("_target_") is None:
-        config["model"] = _typed(MODELS[model["name"]], model)
+    if not is_own(config):
+        config["model"] = _typed(schema.MODELS[config["model"]["name"]], config["model"])
     device = config["device"]
     if device not in ("auto", "cpu", "cuda") and not (device.startswith("cuda:") and device[5:].isdigit()):
         raise SettingError("device", device, "must be auto, cpu, cuda or cuda:1")
@@ -684,25 +391,25 @@ def _filled(config: dict, said) -> dict:
     del config["scale"]
     row, model, sampler = sampler_row(config["sampler"]), config["model"], config["sampler"]
     target, data = model["name"], config["data"]["name"]
-    network, free = target in NETWORKS, model.get("_target_") is not None
-    if free:
+    network, own = target in NETWORKS, is_own(config)
+    if own:
         target = model["_target_"].rpartition(".")[2]
     if target in TOYS and data != "none":
         if "data" in said:
             raise SettingError("data", data, f"{target} has no data: leave data out")
         config["data"]["name"] = data = "none"
     if network and data == "none":
-        raise SettingError("data", "none", f"{target} needs data: one of {', '.join(options('data'))}")
+        raise SettingError("data", "none", f"{target} needs data: one of {', '.join(schema.options('data'))}")
     word = Word(sampler["word"] or row.word)
-    _fill_sampler(sampler, row, word, network, free)
-    _fill_friction(config, row, word, network, free, said)
-    without_data = data == "none" and not free and target not in OWN_DATA
+    _fill_sampler(sampler, row, word, network, own)
+    _fill_friction(config, row, word, network, own, said)
+    without_data = data == "none" and not own and target not in OWN_DATA
     _fill_step(config, target, without_data)
     _fill_length(config, row, target, without_data, said)
     if sampler["gradient"] not in ("minibatch", None) or without_data:
         config["batch_size"] = None
     # Networks go through whole shuffled epochs, as the papers' did, where cycles are given in epochs.
-    law = "shuffled" if (network or free) and config["epochs_per_cycle"] is not None else "independent"
+    law = "shuffled" if (network or own) and config["epochs_per_cycle"] is not None else "independent"
     stochastic = sampler["gradient"] in ("minibatch", None) and not without_data
     sampler["minibatches"] = (sampler["minibatches"] or law) if stochastic else None
     _fill_schedule(config["schedule"])
@@ -714,7 +421,7 @@ def _filled(config: dict, said) -> dict:
     return config
 
 
-def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: bool) -> None:
+def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: bool) -> None:
     sampler["word"] = word.letters
     sampler["refresh"] = sampler["refresh"] or row.refresh
     sampler["acceptance"] = sampler["acceptance"] or row.acceptance
@@ -724,7 +431,7 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: 
         sampler["gradient"] = row.gradient
         if row.gradient in ("either", "none"):
             # Of a target of one's own only the engine knows whether it is a network.
-            sampler["gradient"] = None if free else "minibatch" if network else "full"
+            sampler["gradient"] = None if own else "minibatch" if network else "full"
     stochastic = sampler["gradient"] in ("minibatch", None)
     sampler["ends"] = (sampler["ends"] or "minibatch") if stochastic else None
     for key, used, default in (
@@ -737,28 +444,28 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, free: 
         sampler[key] = None if not used else default if sampler[key] is None else sampler[key]
 
 
-def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, free: bool, said) -> None:
+def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, own: bool, said) -> None:
     if row.friction == "infinite":
-        for way in FRICTION:  # an experiment's friction is not this sampler's
-            if way in said and _get(config, way) not in (None, math.inf):
+        for way in schema.FRICTION:  # an experiment's friction is not this sampler's
+            if way in said and get(config, way) not in (None, math.inf):
                 mend = f"is infinite in {config['sampler']['name']}; with less it is sampler=ggmc"
-                raise SettingError(way, _get(config, way), mend)
-            _set(config, way, None)
-    given = _given(config, FRICTION)
+                raise SettingError(way, get(config, way), mend)
+            put(config, way, None)
+    given = _given(config, schema.FRICTION)
     if not set(word.letters) & set("OE"):
-        for way in FRICTION:
-            _set(config, way, None)
+        for way in schema.FRICTION:
+            put(config, way, None)
     elif len(given) > 1:
-        raise SettingError(given[0], _get(config, given[0]), f"give one way of saying friction, not {given[1]} as well")
+        raise SettingError(given[0], get(config, given[0]), f"give one way of saying friction, not {given[1]} as well")
     elif not given and row.friction != "infinite":
         if network:
             config["friction"] = PAPER_FRICTION
-        elif not free:  # of a target of one's own the engine knows whether it is a network
+        elif not own:  # of a target of one's own the engine knows whether it is a network
             config["friction"] = 1.0
 
 
 def _fill_step(config: dict, target: str, without_data: bool) -> None:
-    given = _given(config, STEP)
+    given = _given(config, schema.STEP)
     if len(given) == 2:
         raise SettingError("lr", config["lr"], f"give lr or step_size (here {config['step_size']}), not both")
     if not given:
@@ -769,11 +476,11 @@ def _fill_step(config: dict, target: str, without_data: bool) -> None:
 
 def _fill_length(config: dict, row: Sampler, target: str, without_data: bool, said) -> None:
     if row.steps is not None and config["sampler"]["name"] != "custom":
-        for way in CYCLE:
+        for way in schema.CYCLE:
             if way in said and (way, config[way]) != ("steps_per_cycle", row.steps):
                 raise SettingError(way, config[way], f"a cycle of {config['sampler']['name']} has {row.steps} step")
         config["steps_per_cycle"], config["epochs_per_cycle"] = row.steps, None
-    for ways in (LENGTH, CYCLE):
+    for ways in (schema.LENGTH, schema.CYCLE):
         if len(_given(config, ways)) == 2:
             raise SettingError(ways[0], config[ways[0]], f"give {ways[0]} or {ways[1]}, not both")
     for way in ("epochs", "epochs_per_cycle"):
@@ -781,9 +488,9 @@ def _fill_length(config: dict, row: Sampler, target: str, without_data: bool, sa
             if way in said:
                 raise SettingError(way, config[way], f"{target} has no data: give cycles and steps_per_cycle")
             config[way] = None
-    if not _given(config, CYCLE):
+    if not _given(config, schema.CYCLE):
         config.update({"epochs_per_cycle": 10} if target == "resnet20" else {"steps_per_cycle": 10})
-    if not _given(config, LENGTH):
+    if not _given(config, schema.LENGTH):
         # The papers' lengths: 3000 epochs of a network; 1000 cycles are what a toy needs to show anything.
         config.update({"epochs": 3000} if config["epochs_per_cycle"] and target == "resnet20" else {"cycles": 1000})
     if config["epochs"] and config["epochs_per_cycle"] and config["epochs"] % config["epochs_per_cycle"]:
@@ -800,8 +507,7 @@ def _fill_schedule(schedule: dict) -> None:
 
 
 def _fill_data(config: dict, network: bool, said) -> None:
-    network = network or config["model"].get("_target_") is not None
-    images = network and config["data"]["name"] in ("cifar10", "mnist", "digits")
+    images = (network or is_own(config)) and config["data"]["name"] in ("cifar10", "mnist", "digits")
     if not images:
         if config["augmentation"] not in (None, "none") and "augmentation" in said:
             raise SettingError("augmentation", config["augmentation"], "is for networks on images")
@@ -812,21 +518,20 @@ def _fill_data(config: dict, network: bool, said) -> None:
         config["views"] = None
         return
     config["views"] = config["views"] or 8
-    if config["views"] > VIEWS:
-        raise SettingError("views", config["views"], f"an image has {VIEWS} flips and crops")
+    if config["views"] > schema.VIEWS:
+        raise SettingError("views", config["views"], f"an image has {schema.VIEWS} flips and crops")
 
 
 def _fill_start(config: dict, network: bool, said) -> None:
     config["init"] = config["init"] or ("he" if network else None)
-    free, data = config["model"].get("_target_") is not None, config["data"]["name"] != "none"
-    asked = "init" in said
-    if not network and not free and (config["init"] == "he" or config["init"] == "sgd" and not (data and asked)):
+    own, data, asked = is_own(config), config["data"]["name"] != "none", "init" in said
+    if not network and not own and (config["init"] == "he" or config["init"] == "sgd" and not (data and asked)):
         if asked:
             mend = "is for networks" + " and regressions" * (config["init"] == "sgd")
             raise SettingError("init", config["init"], mend + "; other targets start dispersed, or at init=exact")
         config["init"] = None
     warm = config["warm_start"]
-    for key, default in WARM_START.items():
+    for key, default in schema.WARM_START.items():
         warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]
     if config["tune"]["target"] is not None and not config["burn_in"]:
         raise SettingError("tune.target", config["tune"]["target"], "tunes during the burn-in: give burn_in, in cycles")
@@ -880,14 +585,15 @@ def _check_exact(config: dict, word: Word) -> None:
 
 def _chains(config: dict) -> int:
     """How many chains: ``chains``, a multiple of the lists' lengths, or the longest list's."""
-    lists = {key: len(_get(config, key)) for key in (*STEP, *FRICTION) if isinstance(_get(config, key), list)}
+    values = {key: get(config, key) for key in (*schema.STEP, *schema.FRICTION)}
+    lists = {key: len(value) for key, value in values.items() if isinstance(value, list)}
     chains = config["chains"] or max(lists.values(), default=1)
     for key, length in lists.items():
         if chains % length:
             mend = f"has {length} values for {chains} chains; give one a chain, or a number of chains each"
-            raise SettingError(key, _get(config, key), mend)
+            raise SettingError(key, values[key], mend)
     return chains
 
 
 def _given(config: dict, ways) -> list[str]:
-    return [way for way in ways if _get(config, way) is not None]
+    return [way for way in ways if get(config, way) is not None]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from experiments.config import nearest, options
 from experiments.grid import configurations
+from experiments.schema import nearest, options
 from experiments.signals import signals_first
 from experiments.tasks import SCALES
 

@@ -13,7 +13,8 @@ from itertools import product
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from experiments.config import GROUPS, _set, composed, point_settings, resolve, words_for
+from experiments.config import composed, point_settings, put, resolve, words_for
+from experiments.schema import GROUPS
 
 
 def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
@@ -53,7 +54,7 @@ def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
         config = deepcopy(_composed((*base, *(f"{key}={value}" for key, value in groups.items()))))
         for key, value in settings.items():
             if key not in groups:
-                _set(config, key, deepcopy(value))
+                put(config, key, deepcopy(value))
         configs.append(resolve(config, [*base, *(f"{key}={value}" for key, value in settings.items())]))
     return configs
 

@@ -56,6 +56,11 @@ def folder(config: dict) -> Path:
     return Path(config["output"] or Path("results", "runs", config["name"], identity(config)))
 
 
+def is_own(config: dict) -> bool:
+    """Whether the target is a class of one's own, named by ``model._target_``."""
+    return config["model"].get("_target_") is not None
+
+
 def _without_nulls(value):
     if isinstance(value, dict):
         return {key: _without_nulls(one) for key, one in value.items() if one is not None}

@@ -4,7 +4,7 @@ Targets (U, gradient, exact draws, moments), the letters of a trajectory, its pa
 forwards and backwards, and linear theory. Everything is float64; θ, m and noises are arrays ``[chains, dim]``.
 
 A *program* is the list of a trajectory's letters with their numbers: ``("A", h)``, ``("B", h)``, ``("O", c)``,
-``("E", (h, c))``. Adjacent O's are one. The letters are those of DESIGN's table and of the papers:
+``("E", (h, c))``. Adjacent O's are one. The letters are those of ``sgmcmc.words`` and of the papers:
 
     A   θ ← θ + h M⁻¹ m                            O   m ← c m + √((1 − c²) T) M^½ ε
     B   m ← m − h ∇Ũ                               E   m ← c m − h ∇Ũ + √(2 (1 − c) T) M^½ ε,   c = 1 − γh

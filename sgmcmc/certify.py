@@ -1,9 +1,12 @@
-"""The exactness certificate: ``python -m sgmcmc.certify [NAME …] [--word BABOBAB] [--full] [--output FOLDER]``.
+"""The exactness certificate of the samplers.
+
+    python -m sgmcmc.certify [NAME …] [--word BABOBAB] [--full] [--seed 0] [--output FOLDER]
 
 A row for every sampler of ``samplers.SAMPLERS`` and every variant one step from its defaults, a column for every
 property; ``certificate_columns`` says what each measures, ``certificate_reference`` what it is held to. Rows
 whose acceptance cannot be exact must fail where theory says so, or the certificate itself fails. The whole is written
-to ``results``; rows of some samplers or of a word are printed, and written only to a folder that is given.
+to ``results``; rows of some samplers or of a word are printed, and written only to a folder that is given. Another
+``--seed`` draws other random numbers.
 
 Exit status: 0 if every claim is borne out, 1 if not, 2 for a setting that cannot work.
 """

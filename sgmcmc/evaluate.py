@@ -1,14 +1,15 @@
 """Predict again with stored samples, on the run's own test set or on other data.
 
     python -m sgmcmc.evaluate RUN [RUN …] [data=NAME] [data.root=FOLDER] [noise=S] [translate=P] [draws=200]
-        [output=FILE.csv]
+        [device=cpu] [output=FILE.csv]
 
 Several run folders of one configuration (its seeds) are joined as chains; of runs of different lengths as many of
 the first draws kept as all of them have. ``data`` is the test set by default,
 or any data set of the same shape (``data=notmnist`` for a network of MNIST: out of distribution, no labels are
 compared; for a network of digits images of 28 x 28 are made 8 x 8 as the digits were). ``noise`` adds normal
 noise of that standard deviation to the normalised inputs, ``translate`` moves images that many pixels down and
-to the right: shifted data. At most ``draws`` of each chain are used, evenly spaced.
+to the right: shifted data. At most ``draws`` of each chain are used, evenly spaced. Predictions are computed on
+``device`` (``auto``, ``cpu``, ``cuda`` or ``cuda:1``).
 
 It prints the quality of single samples, of each chain's ensemble and of the joint one (accuracy, NLL, Brier score,
 expected calibration error, mean predictive entropy), and R-hat and effective sample size in function space:

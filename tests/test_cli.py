@@ -266,7 +266,7 @@ def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end():
 def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, text, said):
     shutil.copytree(ROOT / "conf", elsewhere / "conf")
     (elsewhere / "conf" / "sampler" / "ggmc.yaml").write_bytes(text)
-    monkeypatch.setattr("experiments.config.CONF", elsewhere / "conf")
+    monkeypatch.setattr("experiments.schema.CONF", elsewhere / "conf")
     assert main(["model=banana", "step_size=0.1", "cycles=1"]) == 2
     caught = capsys.readouterr().err
     assert "ggmc.yaml" in caught and said in caught and caught.count("\n") == 1
@@ -318,7 +318,7 @@ def _no_network(*_, **__):
 def test_a_file_that_hydra_cannot_use_is_one_sentence(elsewhere, monkeypatch, capsys):
     shutil.copytree(ROOT / "conf", elsewhere / "conf")
     (elsewhere / "conf" / "experiment" / "digits.yaml").write_text("# @package _global_\ndefaults:\n  -\n")
-    monkeypatch.setattr("experiments.config.CONF", elsewhere / "conf")
+    monkeypatch.setattr("experiments.schema.CONF", elsewhere / "conf")
     assert main(["experiment=digits"]) == 2
     caught = capsys.readouterr().err
     assert "the configuration cannot be composed (ValueError" in caught and caught.count("\n") == 1

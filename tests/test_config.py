@@ -6,10 +6,11 @@ import re
 import pytest
 from hydra.errors import HydraException
 
-from experiments import config as schema
+from experiments import schema
 from experiments.command_line import sentence
-from experiments.config import CONF, compose, options, point_settings, resolve, unused
-from experiments.resolved import folder, identity
+from experiments.config import compose, get, point_settings, resolve, unused
+from experiments.resolved import PAPER_FRICTION, folder, identity, sampler_row
+from experiments.schema import CONF, options
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import SAMPLERS
 
@@ -52,7 +53,7 @@ def test_every_model_with_every_sampler(composing, model):
         config = composing(own, f"sampler={sampler}", step(model), a_word(sampler))
         assert config["data"]["name"] == DATA.get(model, "none")
         assert config["sampler"]["name"] == sampler
-        row = schema.sampler_row(config["sampler"])
+        row = sampler_row(config["sampler"])
         assert (config["sampler"]["word"], config["sampler"]["acceptance"]) == (row.word, row.acceptance)
         assert (config["steps_per_cycle"] == 1) == (row.steps == 1)
         assert len(identity(config)) == 12
@@ -68,7 +69,7 @@ def test_every_experiment_with_the_samplers_at_every_scale(composing, experiment
             config = composing(f"experiment={experiment} scale={scale} sampler={sampler}", a_word(sampler))
         except SettingError as refused:
             # An experiment that corrects its chain says why it cannot with a word that has no way back.
-            assert refused.setting == "sampler.acceptance" and schema.compose([f"experiment={experiment}"])
+            assert refused.setting == "sampler.acceptance" and compose([f"experiment={experiment}"])
         else:
             assert config["name"] == experiment and config["sampler"]["name"] == sampler
     assert composing(f"experiment={experiment} scale={scale}")
@@ -84,7 +85,7 @@ def test_every_experiment_with_every_model(composing, experiment):
         else:  # what the experiment says of its own model, its data and its start gives way
             config = composing(words)
             assert config["init"] is None and config["augmentation"] is None
-        assert set(config["model"]) == set(schema._dotted(schema.MODELS[model]))
+        assert set(config["model"]) == set(schema.dotted(schema.MODELS[model]))
         assert config["name"] == experiment
 
 
@@ -149,7 +150,7 @@ smoke: {cycles: 2}
 )
 def test_which_value_wins(layers, words, expected):
     config = layers(words)
-    assert {key: schema._get(config, key) for key in expected} == expected
+    assert {key: get(config, key) for key in expected} == expected
 
 
 def test_a_point_may_set_a_scale_of_its_own():
@@ -181,7 +182,7 @@ def test_the_papers_command(composing):
         "friction": 14.2854713425451, "sampler.word": "OBABO", "sampler.refresh": "keep",
         "sampler.acceptance": "monitor", "sampler.gradient": "minibatch", "init": "he", "chains": 1,
     }  # fmt: skip
-    assert {key: schema._get(config, key) for key in expected} == expected
+    assert {key: get(config, key) for key in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -193,7 +194,7 @@ def test_the_papers_command(composing):
         ("model=banana sampler=sgld", {"friction": None, "sampler.beta": None}),
         ("model=banana sampler=hmc friction=3", {"friction": None}),
         ("model=logistic sampler=l2mc", {"friction": 1}),
-        ("model=mlp sampler=amagold", {"friction": schema.PAPER_FRICTION, "sampler.beta": None}),
+        ("model=mlp sampler=amagold", {"friction": PAPER_FRICTION, "sampler.beta": None}),
         ("model=mlp sampler=amagold sampler.b=.01", {"friction": None, "sampler.b": 0.01}),
         ("model=banana sampler=custom sampler.word=BAB", {"sampler.refresh": "full", "friction": None}),
         ("model=banana sampler=custom sampler.word=OBABO", {"sampler.refresh": "keep", "friction": 1}),
@@ -213,7 +214,7 @@ def test_the_papers_command(composing):
 )
 def test_what_is_filled_in(composing, words, expected):
     config = composing(words, "step_size=0.1")
-    assert {key: schema._get(config, key) for key in expected} == expected
+    assert {key: get(config, key) for key in expected} == expected
 
 
 def test_a_point_s_minibatches_are_of_the_data_and_stay_with_another_sampler():
@@ -424,7 +425,7 @@ def test_the_help_explains_every_option_and_every_setting():
 def test_infinite_friction_stays_infinite_under_an_experiment(composing):
     for experiment in CHAINS:
         config = composing(f"experiment={experiment} sampler=sgld")
-        assert [schema._get(config, way) for way in schema.FRICTION] == [None] * 4
+        assert [get(config, way) for way in schema.FRICTION] == [None] * 4
     with pytest.raises(SettingError, match="infinite in sgld"):
         composing("model=banana sampler=sgld step_size=.1 friction=3")
 
@@ -443,7 +444,7 @@ def test_infinite_friction_stays_infinite_under_an_experiment(composing):
 )
 def test_another_sampler_has_its_own_policies(composing, words, expected):
     config = composing(words)
-    assert {key: schema._get(config, key) for key in expected} == expected
+    assert {key: get(config, key) for key in expected} == expected
 
 
 def test_a_burn_in_must_leave_draws(composing):

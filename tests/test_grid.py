@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from experiments import grid, signals
-from experiments.config import compose, options
+from experiments.config import compose
 from experiments.graph import plan
 from experiments.grid import configurations, sweep
 from experiments.resolved import folder
+from experiments.schema import options
 from experiments.signals import leave_on_signals, signals_first
 from experiments.tables import EXPERIMENTS
 from experiments.tasks import lengths, segment

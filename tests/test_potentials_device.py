@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from experiments.build import TOYS
+from experiments.build import TARGETS
 from sgmcmc.data import Dataset
 from sgmcmc.potentials.regression import LinearRegression, LogisticRegression
 from sgmcmc.random import Random
@@ -12,15 +12,15 @@ from sgmcmc.sampling import sample
 
 def made(name: str):
     """A target of the name, with its defaults; the regressions on 20 data."""
-    if name in TOYS:
-        return TOYS[name]()
+    if name in TARGETS:
+        return TARGETS[name]()
     inputs = Random(1).normal("split", 0, 1, 20, 3, torch.float64)[0]
     if name == "linear":
         return LinearRegression(inputs, inputs.sum(-1))
     return LogisticRegression(Dataset(inputs, torch.arange(20) % 2, 2))
 
 
-NAMES = [*TOYS, "logistic", "linear"]
+NAMES = [*TARGETS, "logistic", "linear"]
 
 
 class Elsewhere(Random):

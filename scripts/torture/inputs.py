@@ -232,9 +232,9 @@ def configuration_files(count, choose, quick) -> None:
                 damage(path, how, choose)
 
             def use(conf=conf):
-                from experiments import config
+                from experiments import schema
 
-                config.CONF = conf
+                schema.CONF = conf
 
             words = ["model=banana", "step_size=0.1", "cycles=2", "output=run"]
             if "digits" in name:  # short, even where its block `smoke` was cut off

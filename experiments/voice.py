@@ -1,0 +1,312 @@
+"""What a run says: on standard output, in its log and above its picture."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+import sgmcmc
+from experiments.build import Pieces
+from experiments.resolved import is_own
+from sgmcmc import chain as engine
+from sgmcmc import compiled, diagnostics, part
+from sgmcmc.errors import StoreError
+from sgmcmc.kernel import Kernel
+from sgmcmc.ladder import steps_of_epochs
+from sgmcmc.potentials.network import NetworkPotential
+
+ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
+READ_AT_MOST = 1 << 26  # numbers of draws that a summary reads; beyond, it looks at the potential alone
+COLUMNS = (
+    ("cycle", "cycle", "{:.0f}"),
+    ("epoch", "epoch", "{:.4g}"),
+    ("potential_per_datum", "U/N", "{:.5f}"),
+    ("log_accept", "log MH", "{:.2f}"),
+    ("accept_prob", "acceptance", "{:.3f}"),
+    ("kinetic_temperature", "kinetic T", "{:.4f}"),
+    ("configurational_temperature", "config. T", "{:.4f}"),
+    ("test_accuracy", "test acc.", "{:.4f}"),
+    ("seconds", "seconds", "{:.1f}"),
+)
+
+
+def worth_of_acceptance(kernel: Kernel) -> tuple[str, str, str]:
+    """What the kernel's acceptance is worth, in three texts: a line of the plan, the picture's name of the column
+    acceptance, and what the log says of that column (nothing where it is an exact chain's)."""
+    if kernel.impossible:
+        return f"log MH is -inf: {kernel.impossible}", "acceptance (log MH is -inf)", "0, for log MH is -inf"
+    if kernel.inexact:
+        why = f"not exact: {kernel.inexact}"
+        return f"the acceptance probability is {why}", why, why
+    if kernel.acceptance == "monitor":
+        return (
+            "the acceptance probability is exact, and is monitored: the chain is not corrected",
+            "accept_prob (not at the target)",
+            "that of proposals from where the uncorrected chain is, not from the target",
+        )
+    if kernel.partial:
+        why = part.why_inexact(kernel)
+        return f"not exactly corrected: {why}", f"not exact: {why}", f"not exact: {why}"
+    return f"exactly corrected ({kernel.acceptance.replace('_', ' ')})", "acceptance", ""
+
+
+class Voice:
+    """What a run says: its plan, a row now and then, a bar on a terminal, its summary."""
+
+    def __init__(self, config: dict, pieces: Pieces, path: Path):
+        self.config, self.pieces, self.path = config, pieces, path
+        self.worth, self.acceptance, self.meaning = worth_of_acceptance(pieces.kernel)
+        self.bar, self.shown, self.header = None, 0.0, False
+        self.first: tuple[int, float] | None = None
+        for line in self.plan() + self.estimate():
+            print(line, flush=True)
+
+    def plan(self) -> list[str]:
+        """What is going to be run, what it costs, and what its acceptance probability is worth."""
+        kernel, plan, potential = self.pieces.kernel, self.pieces.plan, self.pieces.potential
+        target = self.config["model"].get("_target_") or self.config["model"]["name"]
+        data = f" on {potential.data_size} data" if potential.data_size else ""
+        chains = f"{self.pieces.chains} chain" + "s" * (self.pieces.chains > 1)
+        gradients = round(kernel.work(1.0, potential)[0]) * plan.cycles
+        kind = {"minibatch": "minibatch gradients", "full": "full gradients", "none": "evaluations of U"}[
+            kernel.gradient
+        ]
+        coordinates = f"{potential.dim:,} coordinate" + "s" * (potential.dim > 1)
+        lines = [
+            f"{self.config['sampler']['name']} ({kernel.word.letters}) on {target}{data}, {coordinates}: {chains} of "
+            f"{plan.cycles} cycles of {kernel.steps} steps, {max(gradients, plan.cycles):,} {kind} each",
+            self.worth,
+        ]
+        if hint := self.in_epochs():
+            lines.append(hint)
+        if is_own(self.config) and isinstance(potential, NetworkPotential):
+            prior = self.config["model"].get("prior", "fan_in")
+            inputs = "as they are in the files" if potential.train.mean is None else "normalised"
+            lines.append(f"its outputs are logits, its prior is normal (model.prior={prior}), inputs are {inputs}")
+        if plan.trajectory:
+            lines.append(f"trajectory length, up to {kernel.steps} steps, and step size are chosen in the burn-in")
+        if plan.compile:
+            takes = _duration(compiled.seconds(kernel, potential))
+            lines.append(f"compiled: {takes} or so before the first cycle, less where the like was compiled before")
+        if plan.graph:
+            lines.append("steps are replayed as CUDA graphs")
+        if self.config["compile"] in (True, False) and self.config["compile"] != plan.compile:
+            begun = "compiled" if plan.compile else "not compiled"
+            lines.append(f"the run was begun {begun}, and stays so")
+        return lines
+
+    def in_epochs(self) -> str | None:
+        """What shuffled epochs are good for, and how to have them, where trajectories are long enough for them."""
+        kernel = self.pieces.kernel
+        batches = kernel.batches
+        if getattr(batches, "law", None) != "independent" or kernel.impossible or not batches.epochs:
+            return None
+        if batches.per_epoch == 1 or batches.data_size % batches.batch_size:
+            return None
+        words = "sampler.minibatches=shuffled"
+        if batches.extra > 1:
+            steps = steps_of_epochs(kernel, round(batches.points / batches.per_epoch))
+            if steps is None:
+                return None
+            words += f" steps_per_cycle={steps}"
+        gain = "less biased" if kernel.acceptance == "monitor" else "accepted oftener"
+        return f"minibatches are independent; those of whole shuffled epochs are {gain} at small steps ({words})"
+
+    def estimate(self) -> list[str]:
+        """How long the run will take, from the time of one gradient: for networks, whose first cycle may take long."""
+        pieces = self.pieces
+        kernel, potential, size = pieces.kernel, pieces.potential, pieces.potential.data_size
+        if getattr(potential, "together", True) or kernel.gradient == "none" or not size:
+            return []
+        number = min(self.config["batch_size"] or 125, size)
+        theta = potential.initial(range(1), pieces.random).to(pieces.random.device)
+        batch = torch.arange(number, device=theta.device)[None]
+        for _ in range(2):  # the first one warms up
+            clock = time.perf_counter()
+            float(potential.gradient(theta, batch).sum())
+            gradient = time.perf_counter() - clock
+        share = number / size / (self.config["views"] or 1)
+        gradients, energies = kernel.work(share, potential)
+        cycle = (gradients + energies / 3) * gradient / share  # U is a forward pass
+        total = cycle * pieces.plan.cycles * pieces.chains
+        return [f"about {_duration(total)} ({_duration(cycle)} a cycle) by the time of one gradient on {self.device}"]
+
+    @property
+    def device(self) -> str:
+        device = self.pieces.random.device
+        if device.type == "cuda":
+            return torch.cuda.get_device_name(device)
+        return f"{torch.get_num_threads()} CPU thread" + "s" * (torch.get_num_threads() > 1)
+
+    def starting(self, initial):
+        """``initial``, announced where it takes its time."""
+
+        def announced():
+            if self.config["init"] == "sgd":
+                print(f"warm start: {self.config['warm_start']['epochs']} epochs of SGD", flush=True)
+            return initial()
+
+        return announced
+
+    def report(self, chain, row: dict | None) -> None:
+        """Called after each cycle: estimate, bar, and a row now and then."""
+        plan = self.pieces.plan
+        if self.first is None:
+            self.first = (chain.cycle, time.perf_counter())
+            self._open_bar(chain.cycle)
+        elif chain.cycle == self.first[0] + 1 and getattr(self.pieces.potential, "together", True):
+            seconds = (time.perf_counter() - self.first[1]) * (plan.cycles - chain.cycle)
+            if seconds > 5:
+                self.tell(f"about {_duration(seconds)} to go")
+        if self.bar is not None:
+            self.bar.update(chain.cycle - self.bar.n)
+        if row and (chain.cycle >= self.shown or chain.cycle == plan.cycles):
+            self.shown = chain.cycle + plan.cycles / ROWS_SHOWN
+            self._row(row)
+
+    def _open_bar(self, cycle: int) -> None:
+        wanted = self.config["progress"]
+        if wanted is None:
+            wanted = sys.stderr.isatty()
+        if wanted:
+            from tqdm import tqdm
+
+            self.bar = tqdm(total=self.pieces.plan.cycles, initial=cycle, unit="cycle", leave=False)
+
+    def _row(self, row: dict) -> None:
+        columns = [column for column in COLUMNS if column[0] in row and not (column[0] == "epoch" and not row["epoch"])]
+        heads = [head if self.pieces.potential.data_size or head != "U/N" else "U" for _, head, _ in columns]
+        if not self.header:
+            self.header = True
+            if self.meaning:
+                self.tell(f"acceptance: {self.meaning}")
+            self.tell(" ".join(f"{head:>11}" for head in heads))
+        cells = [(shape.format(row[name]), row[name]) for name, _, shape in columns]
+        self.tell(" ".join(f"{cell if len(cell) < 12 else f'{number:.4g}':>11}" for cell, number in cells))
+
+    def tell(self, line: str) -> None:
+        try:
+            if self.bar is not None:
+                self.bar.write(line, file=sys.stdout)
+            else:
+                print(line, flush=True)
+        except BrokenPipeError:
+            # The reader (head, less) has gone; the chain goes on, silently.
+            sys.stdout = open(os.devnull, "w")
+
+    def end(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+    def summary(self, result) -> list[str]:
+        """What came out: moves, log MH, effective sample size, R-hat, and a plain word where a chain is stuck."""
+        kernel, rate = result.kernel, result.accepted / max(result.proposed, 1)
+        moved = f"{result.accepted:,} of {result.proposed:,} trajectories accepted ({rate:.3g})"
+        if kernel.acceptance == "monitor":
+            moved = f"{result.accepted:,} of {result.proposed:,} trajectories finite, and taken (not corrected)"
+        after = f"{result.cycles} cycles"
+        if result.under_way:
+            after += f" and {result.under_way} gradients of the next"
+        again = "; the same command goes on from there" if result.status == engine.INTERRUPTED else ""
+        lines = [f"{result.status} after {after} in {_duration(result.seconds)}: {moved}{again}"]
+        if not result.cycles:
+            return lines
+        if self.pieces.plan.trajectory and result.cycles >= self.pieces.plan.burn_in:
+            size = float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean())
+            lines.append(f"chosen in the burn-in: {kernel.steps} steps a cycle, step size {size:.4g}")
+        try:
+            metrics = sgmcmc.load_metrics(self.path)
+        except StoreError:
+            return lines
+        lines += self._energy_line(metrics, kernel)
+        if result.status == engine.DIVERGED:
+            last = metrics["cycle"][-1] if len(metrics["cycle"]) else 0
+            lines.append(
+                f"diverged: no chain is finite after step {int(last) * kernel.steps}; a smaller step size may do"
+            )
+            return lines
+        if result.frozen:
+            few = ", ".join(map(str, result.frozen[:10])) + ", …" * (len(result.frozen) > 10)
+            lines.append(
+                f"{len(result.frozen)} of {self.pieces.chains} chains diverged and stand still where they were last "
+                f"finite (chains {few}): leave their draws out; a smaller step size may do"
+            )
+        if kernel.acceptance != "monitor" and not kernel.impossible and rate < 0.01:
+            exact = "not exact, and" if kernel.partial else "exact but"
+            lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
+        if result.status == engine.INTERRUPTED:
+            return lines  # of a million draws the effective sample size takes a minute that a scheduler may not give
+        return lines + self._mixing_lines(metrics, result)
+
+    def _energy_line(self, metrics, kernel) -> list[str]:
+        values = metrics["log_accept"][len(metrics["log_accept"]) // 2 :]
+        values = values[abs(values) < math.inf]
+        if kernel.impossible or not len(values):
+            return []
+        mean = float(values.mean())
+        doubt = 3 * float(values.std()) / math.sqrt(len(values))
+        warning = " (positive: not converged, or something is wrong)" if mean > max(0.5, doubt) else ""
+        return [f"mean log MH of the second half {mean:.3g}{warning}"]
+
+    def _mixing_lines(self, metrics, result) -> list[str]:
+        """Effective sample size, a second and a gradient, and R-hat: of draws where they are few enough to read.
+
+        With data it is a pass over them, be it for a gradient or for U. None where ArviZ is not installed, which a
+        machine that only computes can do without.
+        """
+        draws, of = self._draws(metrics, result)
+        if draws is None or find_spec("arviz_stats") is None:
+            return []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            size, r_hat = diagnostics.ess(draws), diagnostics.r_hat(draws)
+        worst = int(torch.as_tensor(size.value).nan_to_num(nan=math.inf).argmin())
+        value, error = float(size.value[worst]), float(size.error[worst])
+        if not math.isfinite(value):
+            return []
+        share = draws.shape[1] / self.pieces.chains if of != "the potential" else 1.0
+        rates = f"{value / share / max(result.seconds, 1e-9):.3g} a second"
+        if self.pieces.potential.data_size:
+            work, unit = result.gradients + result.energies, "a pass over the data"
+        elif result.gradients:
+            work, unit = result.gradients, "a gradient"
+        else:
+            work, unit = result.energies, "an evaluation of U"
+        rates += f", {value / share / max(work * self.pieces.chains, 1e-9):.3g} {unit}"
+        lines = [f"effective sample size of {of} {value / share:.4g} ± {error / share:.2g}: {rates}"]
+        worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0).max())
+        if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
+            chains = "chains from dispersed starts" if draws.shape[1] > 1 else "halves of the one chain"
+            lines.append(f"R-hat {worst_r_hat:.4g} over {chains}" + " (above 1.01: not mixed)" * (worst_r_hat > 1.01))
+        return lines
+
+    def _draws(self, metrics, result):
+        """``[draws, chains, dim]`` to look at: at most 64 chains and 16 coordinates, else the potential's rows."""
+        plan, numbers = self.pieces.plan, self.pieces.chains * self.pieces.potential.dim
+        kept = (result.cycles - plan.burn_in) // plan.thin
+        if plan.keep != "none" and 8 <= kept and kept * numbers <= READ_AT_MOST and numbers < 100_000:
+            alive = torch.ones(self.pieces.chains, dtype=torch.bool)
+            alive[result.frozen] = False
+            draws = sgmcmc.load_samples(self.path)[:, alive][:, :64, :16].double()
+            return draws, "the slowest coordinate"
+        potential = metrics["potential"][metrics["cycle"] > plan.burn_in]
+        potential = torch.as_tensor(potential[len(potential) // 2 :])
+        if len(potential) < 8 or not bool(potential.isfinite().all()):
+            return None, ""
+        return potential[:, None, None], "the potential"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.3g} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.3g} min"
+    return f"{seconds / 3600:.3g} h" if seconds < 172800 else f"{seconds / 86400:.3g} days"

@@ -16,27 +16,27 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.amagold import (
+from experiments.tables.amagold import groups
+from experiments.tables.common import Maker, Run, data_size, moved, of_each, standard_error
+from experiments.tables.statistics import (
+    PARTS,
     PLANES,
     WELL,
     accepted,
     counts_of,
     errors_of,
-    groups,
-    jackknife,
+    jackknifed_time,
     mse_of_mean,
     plane_masses,
     shared_bias,
     well_masses,
 )
-from experiments.tables.common import Maker, Run, data_size, moved, of_each, standard_error
-from sgmcmc.diagnostics import integrated_autocorrelation_time, rejection_clustering
+from sgmcmc.diagnostics import rejection_clustering
 from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.schedules import Schedule
 from sgmcmc.words import Word
 
 BLOCK = 20  # decisions whose rejections are counted together
-PARTS = 10  # groups of chains that an error is taken from, where it is not a mean over chains
 TOYS = {"double_well": (DoubleWell(), WELL), **PLANES}
 
 
@@ -54,27 +54,6 @@ def mean_potential(name: str) -> float:
     energy = target.potential(torch.cartesian_prod(*axes).reshape(-1, len(axes)))
     weight = (energy.min() - energy).exp()
     return float((weight * energy).sum() / weight.sum())
-
-
-def jackknifed_time(draws: Tensor, together: bool) -> tuple[float, float]:
-    """τ of the slowest coordinate of ``[draws, chains, dim]``, or (``together``) the mean over coordinates.
-
-    The error is the jackknife's over ten groups of chains, from draws a tenth of τ apart. NaN where chains are too
-    short to know τ.
-    """
-    times = integrated_autocorrelation_time(draws).value
-    if not np.isfinite(times).all():
-        return float("nan"), float("nan")
-    chosen = list(range(len(times))) if together else [int(times.argmax())]
-    tau = float(times[chosen].mean())
-    step = max(1, int(tau / 10))
-    some = draws[::step, :, chosen].numpy()
-    parts = np.array_split(np.arange(draws.shape[1]), min(PARTS, draws.shape[1]))
-    without = [
-        step * integrated_autocorrelation_time(np.delete(some, part, 1)).value.mean()
-        for part in (parts if len(parts) > 2 else ())
-    ]
-    return tau, jackknife(without)
 
 
 def efficiency(draws: Tensor, gradients: float, together: bool = False) -> dict:

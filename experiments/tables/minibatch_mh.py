@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from experiments.build import build
-from experiments.tables.amagold import accepted, errors_of, groups, mse_of_mean
+from experiments.tables.amagold import groups
 from experiments.tables.common import Run, of_each, standard_error
-from experiments.tables.findings import gradients_of, jackknifed_time
+from experiments.tables.findings import gradients_of
+from experiments.tables.statistics import accepted, errors_of, jackknifed_time, mse_of_mean
 from sgmcmc.trajectory import run_trajectory, start
 
 LOOKS = 16  # draws of each chain, equally far apart, from which one more trajectory is decided

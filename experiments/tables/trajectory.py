@@ -35,7 +35,7 @@ from torch import Tensor
 from experiments.build import build
 from experiments.tables.amagold import groups
 from experiments.tables.common import Run, of_each, standard_error
-from experiments.tables.findings import jackknifed_time
+from experiments.tables.statistics import jackknifed_time
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.trajectory import run_trajectory, start
 

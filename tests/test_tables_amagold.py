@@ -132,7 +132,8 @@ def ended(path, status, **settings):
 
 def test_frozen_chains_are_counted_at_each_step_size(tmp_path):
     run = ended(tmp_path, "done", step_size=[0.1, 0.2])
-    assert list(amagold.groups(run)) == [
+    assert list(run.groups()) == [(0.1, range(2)), (0.2, range(2, 4))]
+    assert list(run.alive_groups()) == [
         (0.1, [0], {"chains": 1, "frozen": 1}),
         (0.2, [3], {"chains": 1, "frozen": 1}),
     ]

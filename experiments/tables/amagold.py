@@ -63,18 +63,6 @@ def _floor(masses: bytes, draws: int, occupied_only: bool) -> float:
     return symmetric_kl_floor(np.frombuffer(masses), draws, occupied_only)
 
 
-def groups(run: Run) -> Iterator[tuple[float, list[int], dict]]:
-    """(step size, its chains, their numbers) of a run, without the chains that diverged and stand still.
-
-    The numbers are a row's: ``chains`` that are left, and ``frozen`` that are not. Where none is left, they are all
-    that a row can say.
-    """
-    frozen = set(run.facts.get("frozen") or ())
-    for size, chains in run.groups():
-        alive = [chain for chain in chains if chain not in frozen]
-        yield size, alive, {"chains": len(alive), "frozen": len(chains) - len(alive)}
-
-
 def checkpoints(draws: int) -> list[int]:
     """1, 2, 5, 10, 20, … up to ``draws``, from 10 on, and ``draws``."""
     steps = [first * 10**power for power in range(1, 9) for first in (1, 2, 5)]
@@ -93,7 +81,7 @@ def _double_well(run: Run) -> Iterator[dict]:
     """J, autocorrelation time, moments with their errors over chains, acceptance: a row a step size."""
     draws, tuned = run.draws, run.config["tune"]["target"]
     corrected = run.config["sampler"]["acceptance"] != "monitor"
-    for size, chains, numbers in groups(run):
+    for size, chains, numbers in run.alive_groups():
         place = {"step_size": float(run.metrics["step_size"][-1]) if tuned else size, **numbers}
         if not chains:
             yield place
@@ -126,7 +114,7 @@ def _double_well_density(run: Run) -> Iterator[dict]:
     draws, tuned, word = run.draws, run.config["tune"]["target"], run.config["sampler"]["word"]
     width, centres = 0.1, np.linspace(-5.95, 5.95, 120)
     exact = well_masses() / width
-    for size, chains, _ in groups(run):
+    for size, chains, _ in run.alive_groups():
         if not chains or word == "AE" or size not in (0.01, 0.05, 0.15, 0.25):
             continue
         density = counts_of(draws[:, chains], WELL) / (len(draws) * width)
@@ -151,7 +139,7 @@ def _planes(run: Run) -> Iterator[dict]:
     """J over bins with draws, autocorrelation time (the slowest of z₁, z₂, z₁z₂), acceptance: a row a step size."""
     draws, model = run.draws, run.config["model"]["name"]
     masses, corrected = plane_masses(model), run.config["sampler"]["acceptance"] != "monitor"
-    for size, chains, numbers in groups(run):
+    for size, chains, numbers in run.alive_groups():
         place = {"step_size": size, **numbers}
         if not chains:
             yield place
@@ -186,7 +174,7 @@ def _planes_growth(run: Run) -> Iterator[dict]:
     """J of the first draws at the step size of Figure 3; seconds are those of the tensor's chains, divided by them."""
     draws, model = run.draws, run.config["model"]["name"]
     seconds = seconds_a_cycle(run) / run.config["chains"]
-    for size, chains, numbers in groups(run):
+    for size, chains, numbers in run.alive_groups():
         if size != SHOWN:
             continue
         place = {"step_size": size, **numbers, "seconds_a_draw": seconds}
@@ -292,7 +280,7 @@ def _logistic(runs: list[Run]) -> list[dict]:
 
     def rows(run: Run, truth: tuple[np.ndarray, float]) -> Iterator[dict]:
         draws, thin = run.draws.double(), run.config["thin"]
-        for size, chains, numbers in groups(run):
+        for size, chains, numbers in run.alive_groups():
             place = {"step_size": size, **numbers, "seconds": run.facts["seconds"]}
             if not chains:
                 yield place
@@ -317,7 +305,7 @@ def _logistic_growth(runs: list[Run]) -> list[dict]:
     def rows(run: Run, truth: tuple[np.ndarray, float]) -> Iterator[dict]:
         running, thin = run.draws.double().cumsum(0), run.config["thin"]
         seconds = timed.get((run.config["data"]["name"], run.sampler), float("nan"))
-        for size, chains, numbers in groups(run):
+        for size, chains, numbers in run.alive_groups():
             place = {"step_size": size, **numbers, "seconds_a_cycle": seconds}
             if size in CURVES and not chains:
                 yield place
@@ -336,7 +324,7 @@ def _logistic_acceptance(runs: list[Run]) -> list[dict]:
             rows.append({**_on(run), "why": unfinished(run)})
             continue
         draws = run.draws
-        for size, chains, numbers in groups(run):
+        for size, chains, numbers in run.alive_groups():
             place = {**_on(run), "step_size": size, **numbers, "cycles": len(draws)}
             rows.append({**place, **(accepted(draws[:, chains]) if chains else {})})
     return rows

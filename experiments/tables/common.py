@@ -57,12 +57,24 @@ class Run:
         return read_status(self.path)
 
     def groups(self) -> Iterator[tuple[float, range]]:
-        """(step size, its chains), for a run whose list of step sizes is spread over equal groups of chains."""
+        """(step size, its chains) of a run whose list of step sizes is spread over equal groups of chains: all of them,
+        also those that diverged."""
         sizes = self.config["step_size"]
         sizes = sizes if isinstance(sizes, list) else [sizes]
         each = self.config["chains"] // len(sizes)
         for number, size in enumerate(sizes):
             yield size, range(number * each, (number + 1) * each)
+
+    def alive_groups(self) -> Iterator[tuple[float, list[int], dict]]:
+        """(step size, its chains, their numbers): ``groups`` without the chains that diverged and stand still since.
+
+        The numbers are a row's: ``chains`` that are left, and ``frozen`` that are not. Where none is left, they are all
+        that a row can say.
+        """
+        frozen = set(self.facts.get("frozen") or ())
+        for size, chains in self.groups():
+            alive = [chain for chain in chains if chain not in frozen]
+            yield size, alive, {"chains": len(alive), "frozen": len(chains) - len(alive)}
 
 
 Maker = Callable[[list[Run]], list[dict]]

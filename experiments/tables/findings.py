@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.amagold import groups
 from experiments.tables.common import Maker, Run, data_size, moved, of_each, standard_error
 from experiments.tables.statistics import (
     PARTS,
@@ -148,7 +147,7 @@ def over_steps(settings: Callable[[Run], dict]) -> Maker:
         def rows(run: Run) -> Iterator[dict]:
             draws, config, gradients = run.draws, run.config, gradients_of(run)
             factor = sum(Schedule(config["schedule"]["name"]).factors(config["steps_per_cycle"], 0)) / gradients
-            for size, chains, numbers in groups(run):
+            for size, chains, numbers in run.alive_groups():
                 row = {"step_size": size, "gradients": gradients, "time": size * factor, **numbers}
                 if not chains:
                     yield row

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from experiments.build import build
-from experiments.tables.amagold import groups
 from experiments.tables.common import Run, of_each, standard_error
 from experiments.tables.findings import gradients_of
 from experiments.tables.statistics import accepted, errors_of, jackknifed_time, mse_of_mean
@@ -90,7 +89,7 @@ def spreads(run: Run, truth: Truth) -> dict[float, dict[int, float]]:
     draws = run.draws.double().numpy()
     return {
         step: dict(zip(chains, spread(draws[:, chains], truth.mean, truth.deviation).tolist(), strict=True))
-        for step, chains, _ in groups(run)
+        for step, chains, _ in run.alive_groups()
     }
 
 
@@ -143,7 +142,7 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
         gradients = gradients_of(run) * config["batch_size"]
         ends = 2 if config["sampler"]["decision_batch"] is not None else 1
         each = spreads(run, truth) if truth else {}
-        for step, chains, numbers in groups(run):
+        for step, chains, numbers in run.alive_groups():
             row = {"step_size": step, "size": size, **numbers}
             if not chains:
                 yield row

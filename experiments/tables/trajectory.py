@@ -33,7 +33,6 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.amagold import groups
 from experiments.tables.common import Run, of_each, standard_error
 from experiments.tables.statistics import jackknifed_time
 from sgmcmc.kernel import Friction, Kernel, make_kernel
@@ -139,7 +138,7 @@ def _efficiency(run: Run) -> Iterator[dict]:
     draws, metrics, auto = run.draws, run.metrics, run.config["tune"]["trajectory"] is not None
     batch = run.config["batch_size"]
     end = build(run.config).potential.data_size / batch if batch else 1
-    for size, chains, numbers in groups(run):
+    for size, chains, numbers in run.alive_groups():
         steps = int(metrics["steps_per_cycle"][-1]) if auto else run.config["steps_per_cycle"]
         row = {"steps": steps, "step_size": float(metrics["step_size"][-1]) if auto else size, "auto": int(auto)}
         part = draws[:, chains]

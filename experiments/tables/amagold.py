@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from experiments.tables.common import Run, of_each, standard_error, unfinished
+from experiments.tables.common import Run, data_size, of_each, standard_error, unfinished
 from experiments.tables.statistics import (
     PLANES,
     WELL,
@@ -259,14 +259,14 @@ def _on(run: Run) -> dict:
 
 def _main_rows(runs: list[Run], rows: Callable[[Run, tuple[np.ndarray, float]], Iterator[dict]]) -> list[dict]:
     """The ``rows`` (of a run and the reference) of Figure 4's runs; one row, which says so, of a run without any."""
-    sizes, table = {"australian": 690, "heart": 270}, []
+    table = []
     for (data, _), run in of_purpose(runs, "figure 4").items():
         truth = reference(runs, data)
         if run.status != "done" or truth is None:
             why = "the reference has not finished" if run.status == "done" else unfinished(run)
             table.append({**_on(run), "status": "failed" if run.status == "done" else run.status, "why": why})
             continue
-        common = {"passes_a_cycle": passes_a_cycle(run.config, sizes[data]), "reference_mse": truth[1]}
+        common = {"passes_a_cycle": passes_a_cycle(run.config, data_size(run.config)), "reference_mse": truth[1]}
         table += [{**_on(run), **common, **row} for row in rows(run, truth)]
     return table
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from sgmcmc import load_metrics, load_samples
 from sgmcmc.store import load_trace, read_status
 
-FULL = {"cifar10": 50_000, "digits": 1_500, "heart": 270, "australian": 690}  # training data of a whole set
+# training data of a whole set
+FULL = {"cifar10": 50_000, "mnist": 60_000, "digits": 1_500, "heart": 270, "australian": 690}
 
 
 def data_size(config: dict) -> int:

@@ -173,7 +173,8 @@ def over_steps(settings: Callable[[Run], dict]) -> Maker:
     return make
 
 
-def _target(run: Run) -> str:
+def target_of(run: Run) -> str:
+    """The name of what a run samples: of a logistic regression, its data's."""
     name = run.config["model"]["name"]
     return run.config["data"]["name"] if name == "logistic" else name
 
@@ -182,7 +183,7 @@ def _word(run: Run) -> dict:
     """What tells runs of words apart. OVRVO is OBABO with rescaled steps, and goes by its own name."""
     sampler = run.config["sampler"]
     return {
-        "target": _target(run),
+        "target": target_of(run),
         "word": "OVRVO" if run.sampler == "ovrvo" else sampler["word"],
         "refresh": sampler["refresh"],
         "friction": run.config.get("friction"),
@@ -195,7 +196,7 @@ def _schedule(run: Run) -> dict:
     """What tells runs of schedules apart."""
     schedule = run.config["schedule"]
     return {
-        "target": _target(run),
+        "target": target_of(run),
         "schedule": schedule["name"],
         "direction": schedule["direction"],
         "acceptance": run.config["sampler"]["acceptance"],
@@ -209,7 +210,7 @@ def _minibatches(run: Run) -> dict:
     share = 1 if full else config["batch_size"] / data_size(config)
     corrected = config["sampler"]["acceptance"] != "monitor"
     return {
-        "target": _target(run),
+        "target": target_of(run),
         "word": config["sampler"]["word"],
         "minibatches": config["sampler"]["minibatches"],
         "epochs": None if full else config["steps_per_cycle"] * share,
@@ -316,7 +317,7 @@ def _decision(run: Run) -> dict:
     """What tells runs apart: target and its noise, word, length, refresh, δ (none: a fresh uniform)."""
     config = run.config
     return {
-        "target": _target(run),
+        "target": target_of(run),
         "noise": config["model"].get("noise"),
         "word": config["sampler"]["word"],
         "steps": config["steps_per_cycle"],

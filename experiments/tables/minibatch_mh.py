@@ -14,7 +14,7 @@ import torch
 
 from experiments.build import build
 from experiments.tables.common import Run, of_each, standard_error
-from experiments.tables.findings import gradients_of
+from experiments.tables.findings import gradients_of, target_of
 from experiments.tables.statistics import accepted, errors_of, jackknifed_time, mse_of_mean
 from sgmcmc.trajectory import run_trajectory, start
 
@@ -101,9 +101,9 @@ def difference(some: dict[int, float], others: dict[int, float]) -> dict:
 
 
 def _target(run: Run) -> str:
-    config = run.config
-    name = config["data"]["name"] if config["model"]["name"] == "logistic" else config["model"]["name"]
-    return name if config["temperature"] == 1 else f"{name}, T = {config['temperature']:g}"
+    """``target_of`` a run, and its temperature where that is not 1."""
+    name, temperature = target_of(run), run.config["temperature"]
+    return name if temperature == 1 else f"{name}, T = {temperature:g}"
 
 
 def _rule(run: Run) -> dict:

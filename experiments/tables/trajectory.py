@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.common import Run, of_each, standard_error
+from experiments.tables.common import Run, moved, of_each, standard_error
 from experiments.tables.statistics import jackknifed_time
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.trajectory import run_trajectory, start
@@ -144,8 +144,8 @@ def _efficiency(run: Run) -> Iterator[dict]:
         part = draws[:, chains]
         tau, error = jackknifed_time(part, together=False)
         ess = 1000 / (tau * (steps + end))
-        moved = float((part[1:] != part[:-1]).any(-1).double().mean())
-        yield {**row, **numbers, "accepted": moved, "tau": tau, "ess": ess, "ess_error": ess * error / tau}
+        accepted = float(moved(part).double().mean())
+        yield {**row, **numbers, "accepted": accepted, "tau": tau, "ess": ess, "ess_error": ess * error / tau}
 
 
 TABLES = {

@@ -114,15 +114,6 @@ def test_checkpoints_end_with_the_last_draw():
     assert amagold.checkpoints(7) == [7]
 
 
-@pytest.mark.parametrize(
-    ("sampler", "gradient", "passes"),
-    [("amagold", "minibatch", 2.6), ("sghmc", "minibatch", 1.6), ("hmc", "full", 10.0), ("l2mc", "full", 11.0)],
-)
-def test_passes_over_the_data(sampler, gradient, passes):
-    config = {"batch_size": 16, "steps_per_cycle": 10, "sampler": {"name": sampler, "gradient": gradient}}
-    assert amagold.passes_a_cycle(config, 100) == pytest.approx(passes)
-
-
 def ended(path, status, **settings):
     """A run that has ended with this status, at cycle 7, chains 1 and 2 frozen."""
     says = {"cycles": 7, "frozen": [1, 2], "seconds": 1.0}

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from experiments.tables.common import Run, data_size, of_each, standard_error, unfinished
+from experiments.tables.common import Run, of_each, passes, standard_error, unfinished
 from experiments.tables.statistics import (
     PLANES,
     WELL,
@@ -243,15 +243,6 @@ def reference(runs: list[Run], data: str) -> tuple[np.ndarray, float] | None:
     return means.mean(0), mse_of_mean(means)
 
 
-def passes_a_cycle(config: dict, size: int) -> float:
-    """What a cycle's algorithm needs, in passes over ``size`` data: gradients, and U at the end where it is corrected.
-
-    The start's gradient and U are kept from the cycle before. HMC's last gradient is at the end: U comes in its pass.
-    """
-    share = config["batch_size"] / size if config["sampler"]["gradient"] == "minibatch" else 1.0
-    return config["steps_per_cycle"] * share + (config["sampler"]["name"] not in ("sghmc", "hmc"))
-
-
 def _on(run: Run) -> dict:
     """What every row of a logistic run begins with."""
     return {"data": run.config["data"]["name"], "sampler": run.sampler, "status": run.status}
@@ -266,7 +257,7 @@ def _main_rows(runs: list[Run], rows: Callable[[Run, tuple[np.ndarray, float]], 
             why = "the reference has not finished" if run.status == "done" else unfinished(run)
             table.append({**_on(run), "status": "failed" if run.status == "done" else run.status, "why": why})
             continue
-        common = {"passes_a_cycle": passes_a_cycle(run.config, data_size(run.config)), "reference_mse": truth[1]}
+        common = {"passes_a_cycle": passes(run.config), "reference_mse": truth[1]}
         table += [{**_on(run), **common, **row} for row in rows(run, truth)]
     return table
 

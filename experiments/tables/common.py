@@ -11,7 +11,9 @@ import numpy as np
 from torch import Tensor
 
 from sgmcmc import load_metrics, load_samples
+from sgmcmc.acceptance import PARTIAL
 from sgmcmc.store import load_trace, read_status
+from sgmcmc.words import Word
 
 # training data of a whole set
 FULL = {"cifar10": 50_000, "mnist": 60_000, "digits": 1_500, "heart": 270, "australian": 690}
@@ -20,6 +22,34 @@ FULL = {"cifar10": 50_000, "mnist": 60_000, "digits": 1_500, "heart": 270, "aust
 def data_size(config: dict) -> int:
     """How many data a run trains on."""
     return config["data"]["train_size"] or FULL[config["data"]["name"]]
+
+
+def gradients_of(config: dict, steps: int | None = None) -> int:
+    """Gradients that a trajectory evaluates, of ``steps`` steps or as many as are configured.
+
+    A full one at its start is known from the trajectory before. This and ``passes`` are ``Kernel.work`` (but for Gibbs
+    updates) of a configuration alone: a run that failed cannot be built.
+    """
+    points = Word(config["sampler"]["word"]).gradient_points(steps or config["steps_per_cycle"])
+    return points - _full_ends(config)
+
+
+def passes(config: dict, steps: int | None = None) -> float:
+    """Passes over the data that a trajectory takes: its gradients, and U at its end where it is corrected.
+
+    A minibatch's gradient is its share of a pass; full gradients at both ends bring U along. What decisions on a part
+    of the data look at is not in it, nor U of an uncorrected trajectory, which is only measured.
+    """
+    full, ends = config["sampler"]["gradient"] == "full", _full_ends(config)
+    share = 1.0 if full else config["batch_size"] / data_size(config)
+    corrected = config["sampler"]["acceptance"] not in ("monitor", *PARTIAL)
+    return ends + (gradients_of(config, steps) - ends) * share + (corrected and not ends)
+
+
+def _full_ends(config: dict) -> bool:
+    """Whether a trajectory starts and ends with a full gradient (``Kernel.full_ends``)."""
+    sampler = config["sampler"]
+    return (sampler["gradient"] == "full" or sampler["ends"] == "exact") and Word(sampler["word"]).kicks_at_both_ends
 
 
 @dataclass(frozen=True)

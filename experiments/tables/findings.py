@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.common import Maker, Run, data_size, moved, of_each, standard_error
+from experiments.tables.common import Maker, Run, data_size, gradients_of, moved, of_each, passes, standard_error
 from experiments.tables.statistics import (
     PARTS,
     PLANES,
@@ -33,7 +33,6 @@ from experiments.tables.statistics import (
 from sgmcmc.diagnostics import rejection_clustering
 from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.schedules import Schedule
-from sgmcmc.words import Word
 
 BLOCK = 20  # decisions whose rejections are counted together
 TOYS = {"double_well": (DoubleWell(), WELL), **PLANES}
@@ -60,12 +59,6 @@ def efficiency(draws: Tensor, gradients: float, together: bool = False) -> dict:
     tau, error = jackknifed_time(draws, together)
     ess = 1000 / (tau * gradients)
     return {"tau": tau, "tau_error": error, "ess": ess, "ess_error": ess * error / tau}
-
-
-def gradients_of(run: Run) -> int:
-    """Gradients that a trajectory evaluates; a full one at its start is known from the one before (``Kernel.work``)."""
-    word, full = Word(run.config["sampler"]["word"]), run.config["sampler"]["gradient"] == "full"
-    return word.gradient_points(run.config["steps_per_cycle"]) - (full and word.kicks_at_both_ends)
 
 
 # ------------------------------------------------------------------------------------ efficiency and bias over steps
@@ -145,7 +138,7 @@ def over_steps(settings: Callable[[Run], dict]) -> Maker:
         truths = {data: posterior(run) for data, run in references.items() if run.status == "done"}
 
         def rows(run: Run) -> Iterator[dict]:
-            draws, config, gradients = run.draws, run.config, gradients_of(run)
+            draws, config, gradients = run.draws, run.config, gradients_of(run.config)
             factor = sum(Schedule(config["schedule"]["name"]).factors(config["steps_per_cycle"], 0)) / gradients
             for size, chains, numbers in run.alive_groups():
                 row = {"step_size": size, "gradients": gradients, "time": size * factor, **numbers}
@@ -163,9 +156,10 @@ def over_steps(settings: Callable[[Run], dict]) -> Maker:
                 yield row | (bias_of_toy(run, part) if toy else bias_of_regression(run, part, truth))
 
         def reference(run: Run) -> Iterator[dict]:
+            draws, config, gradients = run.draws, run.config, gradients_of(run.config)
             row = {"word": "reference", "step_size": float(run.metrics["step_size"][-1])}
-            row |= {"gradients": gradients_of(run), "chains": run.config["chains"], "draws_a_chain": len(run.draws)}
-            yield row | efficiency(run.draws, gradients_of(run))
+            row |= {"gradients": gradients, "chains": config["chains"], "draws_a_chain": len(draws)}
+            yield row | efficiency(draws, gradients)
 
         others = [run for run in runs if run not in references.values()]
         return of_each(rows, settings)(others) + of_each(reference, settings)(list(references.values()))
@@ -204,18 +198,15 @@ def _schedule(run: Run) -> dict:
 
 
 def _minibatches(run: Run) -> dict:
-    """What tells laws of minibatches, and words, apart; ``passes`` over the data a trajectory: its gradients, and U at
-    its end where it is corrected (full gradients bring it along)."""
+    """What tells laws of minibatches, and words, apart; ``epochs`` a trajectory, and the ``passes`` that it takes."""
     config, full = run.config, run.config["sampler"]["gradient"] == "full"
-    share = 1 if full else config["batch_size"] / data_size(config)
-    corrected = config["sampler"]["acceptance"] != "monitor"
     return {
         "target": target_of(run),
         "word": config["sampler"]["word"],
         "minibatches": config["sampler"]["minibatches"],
-        "epochs": None if full else config["steps_per_cycle"] * share,
+        "epochs": None if full else config["steps_per_cycle"] * config["batch_size"] / data_size(config),
         "acceptance": config["sampler"]["acceptance"],
-        "passes": gradients_of(run) * share + (corrected and not full),
+        "passes": passes(config),
     }
 
 
@@ -235,7 +226,7 @@ def _network(run: Run) -> Iterator[dict]:
 
     ``time`` is what a gradient goes on average, Σ h/gradients. Errors take successive trajectories as independent.
     """
-    rows, gradients, steps = run.metrics, gradients_of(run), run.config["steps_per_cycle"]
+    rows, gradients, steps = run.metrics, gradients_of(run.config), run.config["steps_per_cycle"]
     past = rows["cycle"] > run.config["burn_in"]
     log_accept, size = rows["log_accept"][past], float(rows["step_size"][-1])
     probability = probabilities(log_accept)
@@ -290,7 +281,7 @@ def _clustering(run: Run) -> Iterator[dict]:
     successive decisions over that of independent decisions. ``ess`` is that of the mean τ of the coordinates, ``ess_U``
     that of U.
     """
-    draws, config, gradients = run.draws, run.config, gradients_of(run)
+    draws, config, gradients = run.draws, run.config, gradients_of(run.config)
     potential = build(config).potential.potential
     energies = torch.stack([potential(one) for one in draws])[..., None]
     for (size, chains), decay in zip(run.groups(), config["momentum_decay"], strict=True):

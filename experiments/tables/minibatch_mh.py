@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from experiments.build import build
-from experiments.tables.common import Run, of_each, standard_error
-from experiments.tables.findings import gradients_of, target_of
+from experiments.tables.common import Run, gradients_of, of_each, standard_error
+from experiments.tables.findings import target_of
 from experiments.tables.statistics import accepted, errors_of, jackknifed_time, mse_of_mean
 from sgmcmc.trajectory import run_trajectory, start
 
@@ -139,7 +139,7 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
     def rows(run: Run) -> Iterator[dict]:
         draws, seen, target = run.draws, looks(run), _target(run)
         config, size, truth = run.config, seen["size"], truths.get(target)
-        gradients = gradients_of(run) * config["batch_size"]
+        gradients = gradients_of(config) * config["batch_size"]
         ends = 2 if config["sampler"]["decision_batch"] is not None else 1
         each = spreads(run, truth) if truth else {}
         for step, chains, numbers in run.alive_groups():

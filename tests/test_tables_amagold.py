@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from experiments.tables import amagold, amagold_networks
 from experiments.tables.common import Run, of_each
+from experiments.tables.statistics import PLANES, WELL, counts_of, errors_of, plane_masses, well_masses
 from sgmcmc import store
+from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.random import Random
 
 ROOT = Path(__file__).parents[1]
@@ -31,8 +32,8 @@ def exact_draws(target, chains, draws):
 
 
 def test_independent_draws_are_at_the_floor():
-    draws = exact_draws(amagold.DoubleWell(), 40, 1000)
-    js = amagold.divergences(amagold.counts_of(draws, amagold.WELL), amagold.well_masses(), 1000)
+    draws = exact_draws(DoubleWell(), 40, 1000)
+    js = amagold.divergences(counts_of(draws, WELL), well_masses(), 1000)
     assert js["J_one"] == pytest.approx(js["floor_one"], rel=0.1)
     assert js["J"] == pytest.approx(js["floor"], rel=0.6) and js["J"] < js["J_one"] / 20
     assert js["J_one_low"] < js["J_one"] < js["J_one_high"]
@@ -41,19 +42,19 @@ def test_independent_draws_are_at_the_floor():
 
 def test_the_shared_bias_is_what_stays_of_j():
     """Of draws that are 2 % too wide, each five times over, against the J of a million of them."""
-    wide = 1.02 * exact_draws(amagold.DoubleWell(), 1, 1_000_000)
-    stays = amagold.divergences(amagold.counts_of(wide, amagold.WELL), amagold.well_masses(), 1_000_000)["J_one"]
-    draws = 1.02 * exact_draws(amagold.DoubleWell(), 40, 1000).repeat_interleave(5, 0)
-    js = amagold.divergences(amagold.counts_of(draws, amagold.WELL), amagold.well_masses(), 5000)
+    wide = 1.02 * exact_draws(DoubleWell(), 1, 1_000_000)
+    stays = amagold.divergences(counts_of(wide, WELL), well_masses(), 1_000_000)["J_one"]
+    draws = 1.02 * exact_draws(DoubleWell(), 40, 1000).repeat_interleave(5, 0)
+    js = amagold.divergences(counts_of(draws, WELL), well_masses(), 5000)
     assert js["J"] > 1.1 * stays
     assert js["bias"] == pytest.approx(stays, abs=3 * js["bias_error"]) and js["bias_error"] < stays / 3
 
 
 @pytest.mark.parametrize("model", ["banana", "mixture"])
 def test_a_plane_s_grid_holds_its_mass_and_its_floor_is_that_of_independent_draws(model):
-    masses = amagold.plane_masses(model)
+    masses = plane_masses(model)
     assert 0.998 < masses.sum() < 1
-    draws = exact_draws(amagold.PLANES[model][0], 10, 2000)
+    draws = exact_draws(PLANES[model][0], 10, 2000)
     (*_, (number, js)) = amagold.growth(draws, model)
     assert number == 2000
     assert js["J_one"] == pytest.approx(js["floor_one"], rel=0.1)
@@ -61,43 +62,11 @@ def test_a_plane_s_grid_holds_its_mass_and_its_floor_is_that_of_independent_draw
 
 
 def test_growth_counts_the_first_draws():
-    draws = exact_draws(amagold.PLANES["banana"][0], 3, 70)
+    draws = exact_draws(PLANES["banana"][0], 3, 70)
     rows = dict(amagold.growth(draws, "banana"))
     assert list(rows) == [10, 20, 50, 70]
     alone = dict(amagold.growth(draws[:20], "banana"))
     assert rows[20]["J"] == alone[20]["J"] and rows[20]["J_one"] == alone[20]["J_one"]
-
-
-def test_counts_are_each_chain_s():
-    draws = torch.tensor([[[0.05], [-7.0]], [[0.05], [5.95]]])
-    counts = amagold.counts_of(draws, amagold.WELL)
-    assert counts.shape == (2, 120)
-    assert counts[0, 60] == 2 and counts[1, 119] == 1 and counts.sum() == 3  # −7 is in no bin
-
-
-def test_the_jackknife_of_a_mean_is_its_standard_error():
-    values = np.random.default_rng(0).normal(size=30)
-    error = amagold.jackknife([np.delete(values, i).mean() for i in range(30)])
-    assert error == pytest.approx(values.std(ddof=1) / 30**0.5)
-    assert math.isnan(amagold.jackknife([0.0]))
-
-
-def test_errors_of_tells_shared_bias_from_scatter():
-    rng = np.random.default_rng(1)
-    means = 0.3 + 0.5 * rng.normal(size=(4000, 6))
-    errors = amagold.errors_of(means, np.zeros(6))
-    assert errors["mse"] == pytest.approx(0.3**2 + 0.5**2, abs=4 * errors["mse_error"])
-    assert errors["bias2"] == pytest.approx(0.3**2, abs=4 * errors["bias2_error"])
-    assert errors["bias2_error"] < 0.01
-    assert amagold.errors_of(means - 0.3, np.zeros(6))["bias2"] == pytest.approx(0, abs=1e-3)
-    assert amagold.errors_of(means, np.zeros(6), 0.04)["bias2"] == pytest.approx(errors["bias2"] - 0.04)
-
-
-def test_the_error_of_a_reference_is_that_of_the_mean_of_its_chains():
-    means = 0.5 * np.random.default_rng(2).normal(size=(4000, 25, 6))
-    own = np.array([amagold.mse_of_mean(part) for part in means])
-    assert own.mean() == pytest.approx(0.5**2 / 25, rel=0.01)
-    assert (means.mean(1) ** 2).mean() == pytest.approx(own.mean(), rel=0.05)
 
 
 def test_verdicts_of_few_chains_are_by_welch_s_t():
@@ -118,7 +87,7 @@ def test_of_two_errors_that_are_scatter_the_larger_is_told():
     rng, told = np.random.default_rng(3), 0
     fig4 = draw.load(ROOT / "scripts" / "figures" / "amagold_fig4.py")
     for _ in range(200):
-        rows = [amagold.errors_of(scale * rng.normal(size=(3, 15)), np.zeros(15)) for scale in (1.0, 0.1)]
+        rows = [errors_of(scale * rng.normal(size=(3, 15)), np.zeros(15)) for scale in (1.0, 0.1)]
         told += fig4.farther(*(SimpleNamespace(**row, chains=3) for row in rows)) == "agrees"
     assert told > 180
 
@@ -145,27 +114,6 @@ def test_checkpoints_end_with_the_last_draw():
     assert amagold.checkpoints(7) == [7]
 
 
-@pytest.mark.parametrize(
-    ("sampler", "gradient", "passes"),
-    [("amagold", "minibatch", 2.6), ("sghmc", "minibatch", 1.6), ("hmc", "full", 10.0), ("l2mc", "full", 11.0)],
-)
-def test_passes_over_the_data(sampler, gradient, passes):
-    config = {"batch_size": 16, "steps_per_cycle": 10, "sampler": {"name": sampler, "gradient": gradient}}
-    assert amagold.passes_a_cycle(config, 100) == pytest.approx(passes)
-
-
-def test_the_tau_of_a_chain_that_stands_still_is_unknown():
-    assert math.isnan(amagold.autocorrelation_time(torch.zeros(50, 2, 1))[0])
-    draws = torch.from_numpy(np.random.default_rng(2).normal(size=(2000, 4, 2)))
-    assert amagold.autocorrelation_time(draws)[0] == pytest.approx(1, abs=0.15)
-    assert amagold.accepted(torch.tensor([[[0.0]], [[0.0]], [[1.0]]]))["accepted"] == 0.5
-
-
-def test_acceptance_has_its_error_over_chains():
-    draws = torch.tensor([[[0.0], [0.0]], [[0.0], [1.0]], [[1.0], [2.0]]])
-    assert amagold.accepted(draws) == {"accepted": 0.75, "accepted_error": pytest.approx(0.25)}
-
-
 def ended(path, status, **settings):
     """A run that has ended with this status, at cycle 7, chains 1 and 2 frozen."""
     says = {"cycles": 7, "frozen": [1, 2], "seconds": 1.0}
@@ -175,7 +123,8 @@ def ended(path, status, **settings):
 
 def test_frozen_chains_are_counted_at_each_step_size(tmp_path):
     run = ended(tmp_path, "done", step_size=[0.1, 0.2])
-    assert list(amagold.groups(run)) == [
+    assert list(run.groups()) == [(0.1, range(2)), (0.2, range(2, 4))]
+    assert list(run.alive_groups()) == [
         (0.1, [0], {"chains": 1, "frozen": 1}),
         (0.2, [3], {"chains": 1, "frozen": 1}),
     ]
@@ -191,7 +140,7 @@ def test_a_run_that_diverged_has_its_settings_and_the_cycle(tmp_path):
 
 def test_a_network_that_diverged_before_its_first_draw_has_its_last_finite_error(tmp_path):
     model = {"b": 0.01, "name": "sghmc"}
-    run = ended(tmp_path, "diverged", step_size=0.1, lr=0.001, seed=0, data={"train_size": None})
+    run = ended(tmp_path, "diverged", step_size=0.1, lr=0.001, seed=0, data={"name": "mnist", "train_size": None})
     run.config["sampler"] |= model
     lines = "cycle,test_accuracy,accept_prob,kinetic_temperature", "1,0.9,0,1", "2,0.25,0,1", "3,nan,0,nan"
     (tmp_path / "metrics.csv").write_text("\n".join(lines) + "\n")

@@ -98,7 +98,7 @@ def uncorrected(word: str, lr: float, log_accept, refresh: str = "keep", status:
     """A run of a network whose trajectories have these log MH, after one that is left out."""
     number = len(log_accept) + 1
     config = {
-        "sampler": {"word": word, "refresh": refresh, "acceptance": "monitor", "gradient": "minibatch"},
+        "sampler": {"word": word, "refresh": refresh, "acceptance": "monitor", "gradient": "minibatch", "ends": None},
         "steps_per_cycle": 10,
         "lr": lr,
     }
@@ -137,19 +137,6 @@ def test_words_that_saw_the_same_minibatches_are_compared_trajectory_by_trajecto
 def test_differences_are_the_same_only_where_their_errors_tell():
     for gap, error, verdict in ((0.01, 0.01, "agrees"), (0.0, 0.1, "not resolved"), (0.2, 0.03, "differs")):
         assert network.same(gap, error, 3.0).startswith(verdict)
-
-
-def test_gradients_of_a_trajectory_are_counted_at_each_position_once():
-    """As ``Kernel.work`` does; a full gradient at the start is that of the end before."""
-    for gradient, trajectories in (
-        ("minibatch", (("OBABO", 10), ("ABOBA", 11), ("BAB", 10), ("BABOBAB", 5))),
-        ("full", (("OBABO", 11), ("ABOBA", 11), ("BAB", 11))),
-    ):
-        for word, steps in trajectories:
-            config = {"sampler": {"word": word, "gradient": gradient}, "steps_per_cycle": steps}
-            assert findings.gradients_of(Run(0, config, "done", None)) == 11
-            kernel = make_kernel("ggmc", Gaussian(1), 0.1, word=word, steps=steps, gradient=gradient, refresh="full")
-            assert kernel.work(1.0, Gaussian(1))[0] == 11
 
 
 def decisions(rows: list[tuple], **common) -> pd.DataFrame:

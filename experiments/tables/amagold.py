@@ -16,16 +16,23 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from experiments.tables.common import Run, moved, of_each, standard_error, unfinished
-from sgmcmc.diagnostics import Grid, integrated_autocorrelation_time, symmetric_kl, symmetric_kl_floor
-from sgmcmc.potentials.analytic import Banana, DoubleWell, Mixture
+from experiments.tables.common import Run, of_each, passes, standard_error, unfinished
+from experiments.tables.statistics import (
+    PLANES,
+    WELL,
+    accepted,
+    autocorrelation_time,
+    counts_of,
+    errors_of,
+    jackknife,
+    mse_of_mean,
+    plane_masses,
+    shared_bias,
+    well_masses,
+)
+from sgmcmc.diagnostics import symmetric_kl, symmetric_kl_floor
 
 # ---------------------------------------------------------------------------------------------- common
-
-
-def counts_of(draws: Tensor, grid: Grid) -> np.ndarray:
-    """Each chain's histogram, int64 ``[chains, *bins]``, of draws ``[draws, chains, dim]``."""
-    return np.stack([grid.counts(chain).numpy() for chain in draws.unbind(1)])
 
 
 def divergences(counts: np.ndarray, masses: np.ndarray, draws: int, occupied_only: bool = False) -> dict:
@@ -56,60 +63,6 @@ def _floor(masses: bytes, draws: int, occupied_only: bool) -> float:
     return symmetric_kl_floor(np.frombuffer(masses), draws, occupied_only)
 
 
-def shared_bias(counts: np.ndarray, masses: np.ndarray, draws: int) -> tuple[float, float]:
-    """What of J would stay with any number of draws: Σ (E q − p)²/p over bins, and its error by the jackknife.
-
-    J is this to leading order. With d_i = q_i − p of chain i, Σ over i ≠ j of d_i d_j/p is without bias for it, however
-    few the draws and however autocorrelated, as chains are independent: 0 for an exact sampler. Bins with less than 10
-    expected draws are one bin, with what lies outside of the grid.
-    """
-    chains = len(counts)
-    large = masses * draws * chains >= 10
-    q, p = counts[:, large] / draws, masses[large]
-    away = np.column_stack((q, 1 - q.sum(1))) - np.append(p, 1 - p.sum())
-    away /= np.sqrt(np.append(p, max(1 - p.sum(), 1e-300)))
-    total, squares = away.sum(0), (away**2).sum(1)
-
-    def of(total, squares, chains):
-        return (total @ total - squares) / max(chains * (chains - 1), 1)
-
-    without = [of(total - one, squares.sum() - own, chains - 1) for one, own in zip(away, squares, strict=True)]
-    if chains < 3:
-        return float("nan"), float("nan")
-    return float(of(total, squares.sum(), chains)), jackknife(without)
-
-
-def jackknife(without) -> float:
-    """The standard error of a statistic from its values without one part after the other; NaN of fewer than two."""
-    values = np.asarray(without, dtype=np.float64)
-    return float(np.sqrt((len(values) - 1) * values.var())) if len(values) > 1 else float("nan")
-
-
-def groups(run: Run) -> Iterator[tuple[float, list[int], dict]]:
-    """(step size, its chains, their numbers) of a run, without the chains that diverged and stand still.
-
-    The numbers are a row's: ``chains`` that are left, and ``frozen`` that are not. Where none is left, they are all
-    that a row can say.
-    """
-    frozen = set(run.facts.get("frozen") or ())
-    for size, chains in run.groups():
-        alive = [chain for chain in chains if chain not in frozen]
-        yield size, alive, {"chains": len(alive), "frozen": len(chains) - len(alive)}
-
-
-def autocorrelation_time(values: Tensor) -> tuple[float, float]:
-    """That of the slowest column of ``[draws, chains, columns]``, and its error; NaN where chains are too short."""
-    tau, error = integrated_autocorrelation_time(values)
-    slowest = int(np.argmax(tau))
-    return float(tau[slowest]), float(error[slowest])
-
-
-def accepted(draws: Tensor) -> dict:
-    """The share of draws ``[draws, chains, dim]`` that are not the one before, and its error over chains."""
-    rates = moved(draws).double().mean(0).numpy()
-    return {"accepted": float(rates.mean()), "accepted_error": standard_error(rates)}
-
-
 def checkpoints(draws: int) -> list[int]:
     """1, 2, 5, 10, 20, … up to ``draws``, from 10 on, and ``draws``."""
     steps = [first * 10**power for power in range(1, 9) for first in (1, 2, 5)]
@@ -123,20 +76,12 @@ def seconds_a_cycle(run: Run) -> float:
 
 # ---------------------------------------------------------------------------------------------- double well
 
-WELL = Grid([-6.0], [6.0], [120])  # bins of .1
-
-
-@cache
-def well_masses() -> np.ndarray:
-    """The exact masses of the bins of ``WELL``."""
-    return DoubleWell().cumulative(torch.linspace(-6, 6, 121, dtype=torch.float64)).diff().numpy()
-
 
 def _double_well(run: Run) -> Iterator[dict]:
     """J, autocorrelation time, moments with their errors over chains, acceptance: a row a step size."""
     draws, tuned = run.draws, run.config["tune"]["target"]
     corrected = run.config["sampler"]["acceptance"] != "monitor"
-    for size, chains, numbers in groups(run):
+    for size, chains, numbers in run.alive_groups():
         place = {"step_size": float(run.metrics["step_size"][-1]) if tuned else size, **numbers}
         if not chains:
             yield place
@@ -169,7 +114,7 @@ def _double_well_density(run: Run) -> Iterator[dict]:
     draws, tuned, word = run.draws, run.config["tune"]["target"], run.config["sampler"]["word"]
     width, centres = 0.1, np.linspace(-5.95, 5.95, 120)
     exact = well_masses() / width
-    for size, chains, _ in groups(run):
+    for size, chains, _ in run.alive_groups():
         if not chains or word == "AE" or size not in (0.01, 0.05, 0.15, 0.25):
             continue
         density = counts_of(draws[:, chains], WELL) / (len(draws) * width)
@@ -187,25 +132,14 @@ def _double_well_density(run: Run) -> Iterator[dict]:
 
 # ---------------------------------------------------------------------------------------------- two dimensions
 
-PLANES = {
-    "banana": (Banana(), Grid([-5.0, -8.0], [15.0, 8.0], [100, 100])),
-    "mixture": (Mixture(), Grid([-6.0, -6.0], [6.0, 6.0], [100, 100])),
-}
 SHOWN = 0.15  # the step size of Figures 3 and 7
-
-
-@cache
-def plane_masses(model: str) -> np.ndarray:
-    """The exact masses of the bins of a two-dimensional target's grid (its U is normalised)."""
-    target, grid = PLANES[model]
-    return grid.masses(lambda z: -target.potential(z), 0.0)
 
 
 def _planes(run: Run) -> Iterator[dict]:
     """J over bins with draws, autocorrelation time (the slowest of z₁, z₂, z₁z₂), acceptance: a row a step size."""
     draws, model = run.draws, run.config["model"]["name"]
     masses, corrected = plane_masses(model), run.config["sampler"]["acceptance"] != "monitor"
-    for size, chains, numbers in groups(run):
+    for size, chains, numbers in run.alive_groups():
         place = {"step_size": size, **numbers}
         if not chains:
             yield place
@@ -240,7 +174,7 @@ def _planes_growth(run: Run) -> Iterator[dict]:
     """J of the first draws at the step size of Figure 3; seconds are those of the tensor's chains, divided by them."""
     draws, model = run.draws, run.config["model"]["name"]
     seconds = seconds_a_cycle(run) / run.config["chains"]
-    for size, chains, numbers in groups(run):
+    for size, chains, numbers in run.alive_groups():
         if size != SHOWN:
             continue
         place = {"step_size": size, **numbers, "seconds_a_draw": seconds}
@@ -309,48 +243,6 @@ def reference(runs: list[Run], data: str) -> tuple[np.ndarray, float] | None:
     return means.mean(0), mse_of_mean(means)
 
 
-def mse_of_mean(means: np.ndarray) -> float:
-    """Mean squared error (over coordinates) of the mean of independent estimates ``[chains, dim]``, by their spread."""
-    return float((means.var(0, ddof=1) / len(means)).mean())
-
-
-def errors_of(means: np.ndarray, truth: np.ndarray, truth_mse: float = 0.0) -> dict:
-    """Mean squared error (over coordinates) of estimates ``[chains, dim]`` of the mean ``truth`` ``[dim]``.
-
-    ``mse`` is the mean over chains, with its error; ``low`` and ``high`` their range; ``log_mse`` the mean of its
-    logarithm, which few chains know better. ``bias2`` is the square of the bias that all chains share,
-    |their mean − truth|²/dim less what their scatter adds to it and ``truth_mse``, the mean squared error of ``truth``
-    itself: what stays however long a chain is. Nothing but ``mse`` of fewer than two chains.
-    """
-    if len(means) < 2:
-        return {"mse": float(((means - truth) ** 2).mean())}
-    each = ((means - truth) ** 2).mean(1)
-
-    def bias2(part):
-        return float(((part.mean(0) - truth) ** 2).mean()) - mse_of_mean(part) - truth_mse
-
-    chains = len(means)
-    return {
-        "mse": float(each.mean()),
-        "mse_error": standard_error(each),
-        "log_mse": float(np.log(each).mean()),
-        "log_mse_error": standard_error(np.log(each)),
-        "low": float(each.min()),
-        "high": float(each.max()),
-        "bias2": bias2(means),
-        "bias2_error": jackknife([bias2(np.delete(means, i, 0)) for i in range(chains if chains > 2 else 0)]),
-    }
-
-
-def passes_a_cycle(config: dict, size: int) -> float:
-    """What a cycle's algorithm needs, in passes over ``size`` data: gradients, and U at the end where it is corrected.
-
-    The start's gradient and U are kept from the cycle before. HMC's last gradient is at the end: U comes in its pass.
-    """
-    share = config["batch_size"] / size if config["sampler"]["gradient"] == "minibatch" else 1.0
-    return config["steps_per_cycle"] * share + (config["sampler"]["name"] not in ("sghmc", "hmc"))
-
-
 def _on(run: Run) -> dict:
     """What every row of a logistic run begins with."""
     return {"data": run.config["data"]["name"], "sampler": run.sampler, "status": run.status}
@@ -358,14 +250,14 @@ def _on(run: Run) -> dict:
 
 def _main_rows(runs: list[Run], rows: Callable[[Run, tuple[np.ndarray, float]], Iterator[dict]]) -> list[dict]:
     """The ``rows`` (of a run and the reference) of Figure 4's runs; one row, which says so, of a run without any."""
-    sizes, table = {"australian": 690, "heart": 270}, []
+    table = []
     for (data, _), run in of_purpose(runs, "figure 4").items():
         truth = reference(runs, data)
         if run.status != "done" or truth is None:
             why = "the reference has not finished" if run.status == "done" else unfinished(run)
             table.append({**_on(run), "status": "failed" if run.status == "done" else run.status, "why": why})
             continue
-        common = {"passes_a_cycle": passes_a_cycle(run.config, sizes[data]), "reference_mse": truth[1]}
+        common = {"passes_a_cycle": passes(run.config), "reference_mse": truth[1]}
         table += [{**_on(run), **common, **row} for row in rows(run, truth)]
     return table
 
@@ -379,7 +271,7 @@ def _logistic(runs: list[Run]) -> list[dict]:
 
     def rows(run: Run, truth: tuple[np.ndarray, float]) -> Iterator[dict]:
         draws, thin = run.draws.double(), run.config["thin"]
-        for size, chains, numbers in groups(run):
+        for size, chains, numbers in run.alive_groups():
             place = {"step_size": size, **numbers, "seconds": run.facts["seconds"]}
             if not chains:
                 yield place
@@ -404,7 +296,7 @@ def _logistic_growth(runs: list[Run]) -> list[dict]:
     def rows(run: Run, truth: tuple[np.ndarray, float]) -> Iterator[dict]:
         running, thin = run.draws.double().cumsum(0), run.config["thin"]
         seconds = timed.get((run.config["data"]["name"], run.sampler), float("nan"))
-        for size, chains, numbers in groups(run):
+        for size, chains, numbers in run.alive_groups():
             place = {"step_size": size, **numbers, "seconds_a_cycle": seconds}
             if size in CURVES and not chains:
                 yield place
@@ -423,7 +315,7 @@ def _logistic_acceptance(runs: list[Run]) -> list[dict]:
             rows.append({**_on(run), "why": unfinished(run)})
             continue
         draws = run.draws
-        for size, chains, numbers in groups(run):
+        for size, chains, numbers in run.alive_groups():
             place = {**_on(run), "step_size": size, **numbers, "cycles": len(draws)}
             rows.append({**place, **(accepted(draws[:, chains]) if chains else {})})
     return rows

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from experiments.build import Pieces, build
-from experiments.tables.common import Run, of_each
+from experiments.tables.common import Run, data_size, of_each
 from sgmcmc.diagnostics import Ensemble, accuracy, nll, predictive_entropy
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import make_kernel
@@ -65,7 +65,7 @@ def _setting(run: Run) -> dict:
         "b": config["sampler"]["b"],
         "lr": config["lr"],
         "seed": config["seed"],
-        "train_size": config["data"]["train_size"] or 60000,
+        "train_size": data_size(config),
         **dict(zip(("quoted", "quoted_error"), quoted, strict=True)),
     }
 

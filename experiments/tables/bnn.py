@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.common import Run, standard_error, unfinished
+from experiments.tables.common import Run, passes, standard_error, unfinished
 from sgmcmc import diagnostics
 from sgmcmc.data import Dataset
 from sgmcmc.evaluate import evaluate
@@ -65,12 +65,9 @@ def _row(runs: list[Run]) -> dict:
     descends = config["temperature"] == 0
     draws = torch.cat([run.draws.transpose(0, 1)[:, -1:] if descends else run.draws for run in done], 1)
     found, letters = evaluate(potential, draws, test), evaluate(potential, draws, some_letters(pieces), labelled=False)
-    share = config["batch_size"] / potential.data_size if pieces.kernel.gradient == "minibatch" else 1.0
-    gradients, energies = pieces.kernel.work(share, potential)
-    work = gradients + (energies if config["sampler"]["acceptance"] != "monitor" else 0)
     row |= {
         "draws_a_chain": len(draws),
-        "passes": done[0].facts["cycles"] * work * (config["chains"] if descends else 1),
+        "passes": done[0].facts["cycles"] * passes(config, pieces.kernel.steps) * (config["chains"] if descends else 1),
         "step_size": float(np.mean([run.metrics["step_size"][-1] for run in done])),
     }
     for name in QUALITIES:

@@ -11,14 +11,45 @@ import numpy as np
 from torch import Tensor
 
 from sgmcmc import load_metrics, load_samples
+from sgmcmc.acceptance import PARTIAL
 from sgmcmc.store import load_trace, read_status
+from sgmcmc.words import Word
 
-FULL = {"cifar10": 50_000, "digits": 1_500, "heart": 270, "australian": 690}  # training data of a whole set
+# training data of a whole set
+FULL = {"cifar10": 50_000, "mnist": 60_000, "digits": 1_500, "heart": 270, "australian": 690}
 
 
 def data_size(config: dict) -> int:
     """How many data a run trains on."""
     return config["data"]["train_size"] or FULL[config["data"]["name"]]
+
+
+def gradients_of(config: dict, steps: int | None = None) -> int:
+    """Gradients that a trajectory evaluates, of ``steps`` steps or as many as are configured.
+
+    A full one at its start is known from the trajectory before. This and ``passes`` are ``Kernel.work`` (but for Gibbs
+    updates) of a configuration alone: a run that failed cannot be built.
+    """
+    points = Word(config["sampler"]["word"]).gradient_points(steps or config["steps_per_cycle"])
+    return points - _full_ends(config)
+
+
+def passes(config: dict, steps: int | None = None) -> float:
+    """Passes over the data that a trajectory takes: its gradients, and U at its end where it is corrected.
+
+    A minibatch's gradient is its share of a pass; full gradients at both ends bring U along. What decisions on a part
+    of the data look at is not in it, nor U of an uncorrected trajectory, which is only measured.
+    """
+    full, ends = config["sampler"]["gradient"] == "full", _full_ends(config)
+    share = 1.0 if full else config["batch_size"] / data_size(config)
+    corrected = config["sampler"]["acceptance"] not in ("monitor", *PARTIAL)
+    return ends + (gradients_of(config, steps) - ends) * share + (corrected and not ends)
+
+
+def _full_ends(config: dict) -> bool:
+    """Whether a trajectory starts and ends with a full gradient (``Kernel.full_ends``)."""
+    sampler = config["sampler"]
+    return (sampler["gradient"] == "full" or sampler["ends"] == "exact") and Word(sampler["word"]).kicks_at_both_ends
 
 
 @dataclass(frozen=True)
@@ -57,12 +88,24 @@ class Run:
         return read_status(self.path)
 
     def groups(self) -> Iterator[tuple[float, range]]:
-        """(step size, its chains), for a run whose list of step sizes is spread over equal groups of chains."""
+        """(step size, its chains) of a run whose list of step sizes is spread over equal groups of chains: all of them,
+        also those that diverged."""
         sizes = self.config["step_size"]
         sizes = sizes if isinstance(sizes, list) else [sizes]
         each = self.config["chains"] // len(sizes)
         for number, size in enumerate(sizes):
             yield size, range(number * each, (number + 1) * each)
+
+    def alive_groups(self) -> Iterator[tuple[float, list[int], dict]]:
+        """(step size, its chains, their numbers): ``groups`` without the chains that diverged and stand still since.
+
+        The numbers are a row's: ``chains`` that are left, and ``frozen`` that are not. Where none is left, they are all
+        that a row can say.
+        """
+        frozen = set(self.facts.get("frozen") or ())
+        for size, chains in self.groups():
+            alive = [chain for chain in chains if chain not in frozen]
+            yield size, alive, {"chains": len(alive), "frozen": len(chains) - len(alive)}
 
 
 Maker = Callable[[list[Run]], list[dict]]

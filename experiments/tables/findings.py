@@ -16,27 +16,25 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.amagold import (
+from experiments.tables.common import Maker, Run, data_size, gradients_of, moved, of_each, passes, standard_error
+from experiments.tables.statistics import (
+    PARTS,
     PLANES,
     WELL,
     accepted,
     counts_of,
     errors_of,
-    groups,
-    jackknife,
+    jackknifed_time,
     mse_of_mean,
     plane_masses,
     shared_bias,
     well_masses,
 )
-from experiments.tables.common import Maker, Run, data_size, moved, of_each, standard_error
-from sgmcmc.diagnostics import integrated_autocorrelation_time, rejection_clustering
+from sgmcmc.diagnostics import rejection_clustering
 from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.schedules import Schedule
-from sgmcmc.words import Word
 
 BLOCK = 20  # decisions whose rejections are counted together
-PARTS = 10  # groups of chains that an error is taken from, where it is not a mean over chains
 TOYS = {"double_well": (DoubleWell(), WELL), **PLANES}
 
 
@@ -56,38 +54,11 @@ def mean_potential(name: str) -> float:
     return float((weight * energy).sum() / weight.sum())
 
 
-def jackknifed_time(draws: Tensor, together: bool) -> tuple[float, float]:
-    """τ of the slowest coordinate of ``[draws, chains, dim]``, or (``together``) the mean over coordinates.
-
-    The error is the jackknife's over ten groups of chains, from draws a tenth of τ apart. NaN where chains are too
-    short to know τ.
-    """
-    times = integrated_autocorrelation_time(draws).value
-    if not np.isfinite(times).all():
-        return float("nan"), float("nan")
-    chosen = list(range(len(times))) if together else [int(times.argmax())]
-    tau = float(times[chosen].mean())
-    step = max(1, int(tau / 10))
-    some = draws[::step, :, chosen].numpy()
-    parts = np.array_split(np.arange(draws.shape[1]), min(PARTS, draws.shape[1]))
-    without = [
-        step * integrated_autocorrelation_time(np.delete(some, part, 1)).value.mean()
-        for part in (parts if len(parts) > 2 else ())
-    ]
-    return tau, jackknife(without)
-
-
 def efficiency(draws: Tensor, gradients: float, together: bool = False) -> dict:
     """ESS in 1,000 gradients, at so many a draw, its error, and τ in draws (see ``jackknifed_time``)."""
     tau, error = jackknifed_time(draws, together)
     ess = 1000 / (tau * gradients)
     return {"tau": tau, "tau_error": error, "ess": ess, "ess_error": ess * error / tau}
-
-
-def gradients_of(run: Run) -> int:
-    """Gradients that a trajectory evaluates; a full one at its start is known from the one before (``Kernel.work``)."""
-    word, full = Word(run.config["sampler"]["word"]), run.config["sampler"]["gradient"] == "full"
-    return word.gradient_points(run.config["steps_per_cycle"]) - (full and word.kicks_at_both_ends)
 
 
 # ------------------------------------------------------------------------------------ efficiency and bias over steps
@@ -167,9 +138,9 @@ def over_steps(settings: Callable[[Run], dict]) -> Maker:
         truths = {data: posterior(run) for data, run in references.items() if run.status == "done"}
 
         def rows(run: Run) -> Iterator[dict]:
-            draws, config, gradients = run.draws, run.config, gradients_of(run)
+            draws, config, gradients = run.draws, run.config, gradients_of(run.config)
             factor = sum(Schedule(config["schedule"]["name"]).factors(config["steps_per_cycle"], 0)) / gradients
-            for size, chains, numbers in groups(run):
+            for size, chains, numbers in run.alive_groups():
                 row = {"step_size": size, "gradients": gradients, "time": size * factor, **numbers}
                 if not chains:
                     yield row
@@ -185,9 +156,10 @@ def over_steps(settings: Callable[[Run], dict]) -> Maker:
                 yield row | (bias_of_toy(run, part) if toy else bias_of_regression(run, part, truth))
 
         def reference(run: Run) -> Iterator[dict]:
+            draws, config, gradients = run.draws, run.config, gradients_of(run.config)
             row = {"word": "reference", "step_size": float(run.metrics["step_size"][-1])}
-            row |= {"gradients": gradients_of(run), "chains": run.config["chains"], "draws_a_chain": len(run.draws)}
-            yield row | efficiency(run.draws, gradients_of(run))
+            row |= {"gradients": gradients, "chains": config["chains"], "draws_a_chain": len(draws)}
+            yield row | efficiency(draws, gradients)
 
         others = [run for run in runs if run not in references.values()]
         return of_each(rows, settings)(others) + of_each(reference, settings)(list(references.values()))
@@ -195,7 +167,8 @@ def over_steps(settings: Callable[[Run], dict]) -> Maker:
     return make
 
 
-def _target(run: Run) -> str:
+def target_of(run: Run) -> str:
+    """The name of what a run samples: of a logistic regression, its data's."""
     name = run.config["model"]["name"]
     return run.config["data"]["name"] if name == "logistic" else name
 
@@ -204,7 +177,7 @@ def _word(run: Run) -> dict:
     """What tells runs of words apart. OVRVO is OBABO with rescaled steps, and goes by its own name."""
     sampler = run.config["sampler"]
     return {
-        "target": _target(run),
+        "target": target_of(run),
         "word": "OVRVO" if run.sampler == "ovrvo" else sampler["word"],
         "refresh": sampler["refresh"],
         "friction": run.config.get("friction"),
@@ -217,7 +190,7 @@ def _schedule(run: Run) -> dict:
     """What tells runs of schedules apart."""
     schedule = run.config["schedule"]
     return {
-        "target": _target(run),
+        "target": target_of(run),
         "schedule": schedule["name"],
         "direction": schedule["direction"],
         "acceptance": run.config["sampler"]["acceptance"],
@@ -225,18 +198,15 @@ def _schedule(run: Run) -> dict:
 
 
 def _minibatches(run: Run) -> dict:
-    """What tells laws of minibatches, and words, apart; ``passes`` over the data a trajectory: its gradients, and U at
-    its end where it is corrected (full gradients bring it along)."""
+    """What tells laws of minibatches, and words, apart; ``epochs`` a trajectory, and the ``passes`` that it takes."""
     config, full = run.config, run.config["sampler"]["gradient"] == "full"
-    share = 1 if full else config["batch_size"] / data_size(config)
-    corrected = config["sampler"]["acceptance"] != "monitor"
     return {
-        "target": _target(run),
+        "target": target_of(run),
         "word": config["sampler"]["word"],
         "minibatches": config["sampler"]["minibatches"],
-        "epochs": None if full else config["steps_per_cycle"] * share,
+        "epochs": None if full else config["steps_per_cycle"] * config["batch_size"] / data_size(config),
         "acceptance": config["sampler"]["acceptance"],
-        "passes": gradients_of(run) * share + (corrected and not full),
+        "passes": passes(config),
     }
 
 
@@ -256,7 +226,7 @@ def _network(run: Run) -> Iterator[dict]:
 
     ``time`` is what a gradient goes on average, Σ h/gradients. Errors take successive trajectories as independent.
     """
-    rows, gradients, steps = run.metrics, gradients_of(run), run.config["steps_per_cycle"]
+    rows, gradients, steps = run.metrics, gradients_of(run.config), run.config["steps_per_cycle"]
     past = rows["cycle"] > run.config["burn_in"]
     log_accept, size = rows["log_accept"][past], float(rows["step_size"][-1])
     probability = probabilities(log_accept)
@@ -311,7 +281,7 @@ def _clustering(run: Run) -> Iterator[dict]:
     successive decisions over that of independent decisions. ``ess`` is that of the mean τ of the coordinates, ``ess_U``
     that of U.
     """
-    draws, config, gradients = run.draws, run.config, gradients_of(run)
+    draws, config, gradients = run.draws, run.config, gradients_of(run.config)
     potential = build(config).potential.potential
     energies = torch.stack([potential(one) for one in draws])[..., None]
     for (size, chains), decay in zip(run.groups(), config["momentum_decay"], strict=True):
@@ -338,7 +308,7 @@ def _decision(run: Run) -> dict:
     """What tells runs apart: target and its noise, word, length, refresh, δ (none: a fresh uniform)."""
     config = run.config
     return {
-        "target": _target(run),
+        "target": target_of(run),
         "noise": config["model"].get("noise"),
         "word": config["sampler"]["word"],
         "steps": config["steps_per_cycle"],

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from experiments.build import build
-from experiments.tables.amagold import accepted, errors_of, groups, mse_of_mean
-from experiments.tables.common import Run, of_each, standard_error
-from experiments.tables.findings import gradients_of, jackknifed_time
+from experiments.tables.common import Run, gradients_of, of_each, standard_error
+from experiments.tables.findings import target_of
+from experiments.tables.statistics import accepted, errors_of, jackknifed_time, mse_of_mean
 from sgmcmc.trajectory import run_trajectory, start
 
 LOOKS = 16  # draws of each chain, equally far apart, from which one more trajectory is decided
@@ -89,7 +89,7 @@ def spreads(run: Run, truth: Truth) -> dict[float, dict[int, float]]:
     draws = run.draws.double().numpy()
     return {
         step: dict(zip(chains, spread(draws[:, chains], truth.mean, truth.deviation).tolist(), strict=True))
-        for step, chains, _ in groups(run)
+        for step, chains, _ in run.alive_groups()
     }
 
 
@@ -101,9 +101,9 @@ def difference(some: dict[int, float], others: dict[int, float]) -> dict:
 
 
 def _target(run: Run) -> str:
-    config = run.config
-    name = config["data"]["name"] if config["model"]["name"] == "logistic" else config["model"]["name"]
-    return name if config["temperature"] == 1 else f"{name}, T = {config['temperature']:g}"
+    """``target_of`` a run, and its temperature where that is not 1."""
+    name, temperature = target_of(run), run.config["temperature"]
+    return name if temperature == 1 else f"{name}, T = {temperature:g}"
 
 
 def _rule(run: Run) -> dict:
@@ -139,10 +139,10 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
     def rows(run: Run) -> Iterator[dict]:
         draws, seen, target = run.draws, looks(run), _target(run)
         config, size, truth = run.config, seen["size"], truths.get(target)
-        gradients = gradients_of(run) * config["batch_size"]
+        gradients = gradients_of(config) * config["batch_size"]
         ends = 2 if config["sampler"]["decision_batch"] is not None else 1
         each = spreads(run, truth) if truth else {}
-        for step, chains, numbers in groups(run):
+        for step, chains, numbers in run.alive_groups():
             row = {"step_size": step, "size": size, **numbers}
             if not chains:
                 yield row

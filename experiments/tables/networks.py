@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from experiments.tables.common import Joined, Run, data_size, of_each, standard_error
+from experiments.tables.common import Joined, Run, data_size, of_each, passes, standard_error
 from sgmcmc.diagnostics import ess, r_hat
-from sgmcmc.words import Word
 
 PARTS = 10  # of a chain, that the error of a mean over it is taken from
 
@@ -27,7 +26,7 @@ def _cycle(run: Run) -> Iterator[dict]:
     kept = metrics["cycle"] > config["burn_in"]
     size = data_size(config)
     each, batch = int(metrics["step"][-1] / metrics["cycle"][-1]), config["batch_size"]
-    passes = 1 + (Word(config["sampler"]["word"]).gradient_points(each) - 2) * batch / size
+    cost = passes(config, each)
     h, probability = float(metrics["step_size"][-1]), metrics["accept_prob"][kept]
     acceptance, error = float(probability.mean()), _error(probability)
     halves = [float(part.mean()) for part in np.array_split(metrics["potential_per_datum"][kept], 2)]
@@ -42,9 +41,9 @@ def _cycle(run: Run) -> Iterator[dict]:
         "accept_prob": acceptance,
         "accept_prob_error": error,
         "accepted": float(metrics["accepted"][kept].mean()),
-        "passes": passes,
-        "time": acceptance * h * each / passes,
-        "time_error": error * h * each / passes,
+        "passes": cost,
+        "time": acceptance * h * each / cost,
+        "time_error": error * h * each / cost,
         "potential_per_datum": halves[1],
         "drift": halves[1] - halves[0],
         "kinetic_temperature": float(metrics["kinetic_temperature"][kept].mean()),

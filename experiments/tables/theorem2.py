@@ -11,8 +11,8 @@ from scipy.linalg import eigh
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.amagold import jackknife
 from experiments.tables.common import Run, of_each
+from experiments.tables.statistics import jackknife
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.potentials import Potential
 from sgmcmc.potentials.analytic import _Independent

@@ -33,9 +33,8 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.amagold import groups
-from experiments.tables.common import Run, of_each, standard_error
-from experiments.tables.findings import jackknifed_time
+from experiments.tables.common import Run, moved, of_each, standard_error
+from experiments.tables.statistics import jackknifed_time
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.trajectory import run_trajectory, start
 
@@ -139,14 +138,14 @@ def _efficiency(run: Run) -> Iterator[dict]:
     draws, metrics, auto = run.draws, run.metrics, run.config["tune"]["trajectory"] is not None
     batch = run.config["batch_size"]
     end = build(run.config).potential.data_size / batch if batch else 1
-    for size, chains, numbers in groups(run):
+    for size, chains, numbers in run.alive_groups():
         steps = int(metrics["steps_per_cycle"][-1]) if auto else run.config["steps_per_cycle"]
         row = {"steps": steps, "step_size": float(metrics["step_size"][-1]) if auto else size, "auto": int(auto)}
         part = draws[:, chains]
         tau, error = jackknifed_time(part, together=False)
         ess = 1000 / (tau * (steps + end))
-        moved = float((part[1:] != part[:-1]).any(-1).double().mean())
-        yield {**row, **numbers, "accepted": moved, "tau": tau, "ess": ess, "ess_error": ess * error / tau}
+        accepted = float(moved(part).double().mean())
+        yield {**row, **numbers, "accepted": accepted, "tau": tau, "ess": ess, "ess_error": ess * error / tau}
 
 
 TABLES = {

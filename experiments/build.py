@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.resolved import PAPER_FRICTION, is_own, planned_cycles, sampler_row
+from experiments.resolved import PAPER_FRICTION, check_draws, is_own, planned_cycles, sampler_row
 from sgmcmc.captured import why_not_captured
 from sgmcmc.chain import Plan
 from sgmcmc.compiled import pays, why_eager
@@ -27,7 +27,7 @@ from sgmcmc.data import Data, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import build as build_network
-from sgmcmc.potentials import Potential, analytic, location, mixed, regression
+from sgmcmc.potentials import NEEDED, Potential, analytic, groups, location, mixed, regression, together
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.schedules import Schedule
@@ -107,11 +107,13 @@ def build_potential(config: dict, data: Data, device: torch.device, dtype: torch
             return TARGETS[name](**{key: value for key, value in settings.items() if value is not None})
         if name == "logistic":
             return regression.LogisticRegression(data.train.to(device), test=data.test, **settings)
-        prior = settings.pop("prior_variance", None) or settings.pop("prior")
+        prior = settings.pop("prior") if "prior" in settings else settings.pop("prior_variance")
         flat_norms = settings.pop("flat_norms", False)
         return _network(config, build_network(name, data.train, **settings), data, device, dtype, prior, flat_norms)
     except SettingError as error:
         # A target names its own arguments; the command line calls them model.….
+        if error.setting == "model.prior" and name == "mlp":
+            error = SettingError("model.prior_variance", error.value, error.mend)
         if error.setting in config["model"]:
             error = SettingError(f"model.{error.setting}", error.value, error.mend)
         raise error from None
@@ -151,7 +153,7 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         taken = inspect.signature(make).parameters
         anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())
         networks = {"prior", "flat_norms"} & settings.keys() - (settings.keys() if anything else taken.keys())
-        prior = {key: settings.pop(key) for key in sorted(networks)}
+        prior = {key: value for key in sorted(networks) if (value := settings.pop(key)) is not None}
         own = make(**{key: value for key, value in offered.items() if key in taken} | settings)
     except SettingError:
         raise
@@ -164,7 +166,7 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         return _network(config, own, data, device, dtype, **prior)
     for key, value in prior.items():
         raise SettingError(f"model.{key}", value, f"is a network's, and {target} is none and does not take it")
-    missing = [name for name in ("potential", "gradient", "initial", "dim", "data_size") if not hasattr(own, name)]
+    missing = [name for name in NEEDED if not hasattr(own, name)]
     if missing:
         raise SettingError("model._target_", target, f"{where}: a target has {', '.join(missing)}, too")
     return own
@@ -231,10 +233,10 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
     h = each(step_size(config, potential.data_size))
     gradient = sampler["gradient"]
     if gradient is None:
-        gradient = "full" if getattr(potential, "together", True) else "minibatch"
+        gradient = "full" if together(potential) else "minibatch"
     friction = Friction.of(
         h,
-        "E" in word.letters,
+        word.euler,
         friction=each(config["friction"]),
         momentum_decay=each(config["momentum_decay"]),
         beta=each(sampler["beta"]),
@@ -242,7 +244,7 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
     )
     if friction and friction.said[0] in sampler:  # the command line calls them sampler.…
         friction = replace(friction, said=(f"sampler.{friction.said[0]}", sampler[friction.said[0]]))
-    if friction is None and not getattr(potential, "together", True) and set(word.letters) & set("OE"):
+    if friction is None and not together(potential) and word.refreshes:
         friction = None if sampler_row(sampler).friction == "infinite" else Friction("gamma", PAPER_FRICTION)
     return make_kernel(
         sampler_row(sampler),
@@ -276,13 +278,14 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         batch = (config["batch_size"] or size) if kernel.gradient == "minibatch" else size
         epochs = kernel.steps * batch / size if size and kernel.gradient != "none" else 0.0
     cycles = count_cycles(config, potential, kernel)
+    check_draws(config, cycles)
     return Plan(
         cycles=cycles,
         burn_in=config["burn_in"],
         thin=config["thin"],
         keep=config["keep"],
-        log_every=config["log_every"] or (LOG_EVERY if getattr(potential, "together", True) else 1),
-        save_every=config["save_every"] or (None if getattr(potential, "together", True) else 1),
+        log_every=config["log_every"] or (LOG_EVERY if together(potential) else 1),
+        save_every=config["save_every"] or (None if together(potential) else 1),
         save_minutes=Plan.save_minutes if config["save_minutes"] is None else config["save_minutes"],
         tune=config["tune"]["target"],
         trajectory=config["tune"]["trajectory"] is not None,
@@ -298,7 +301,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
 def compiles(config: dict, potential: Potential, kernel: Kernel, cycles: int) -> bool:
     """Whether the cycles are compiled graphs: ``compile``, or by ``auto`` where that saves more than it costs."""
     asked, reason = config["compile"], why_eager(kernel, potential)
-    if config["tune"]["trajectory"] and getattr(potential, "together", True):
+    if config["tune"]["trajectory"] and together(potential):
         reason = reason or "trajectories whose length is tuned are not compiled"
     if asked is True and reason:
         raise SettingError("compile", "true", f"{reason}; leave compile out")
@@ -347,8 +350,7 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
             theta = potential.initial(chains, random)
         theta = theta.to(device=device, dtype=dtype)
         if init == "sgd":
-            rows = [range(chains)] if getattr(potential, "together", True) else [range(i, i + 1) for i in range(chains)]
-            warm = config["warm_start"]
+            rows, warm = groups(potential, chains), config["warm_start"]
             theta = torch.cat([sgd(potential, theta[r.start : r.stop], random=random, chains=r, **warm) for r in rows])
         return theta.contiguous()
 
@@ -374,6 +376,8 @@ def _stored(path: str, potential: Potential) -> Tensor:
         raise SettingError(
             "init", path, f"cannot be read as a tensor or a state dict ({type(error).__name__})"
         ) from error
+    if not isinstance(stored, dict) and not (isinstance(stored, Tensor) and stored.ndim and stored.numel()):
+        raise SettingError("init", path, "must hold a state dict, or positions as a tensor [chains, dim] or [dim]")
     if isinstance(stored, dict):
         if not hasattr(potential, "from_state_dict"):
             raise SettingError("init", path, "is a state dict, and the target is no network")

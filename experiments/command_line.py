@@ -57,8 +57,11 @@ def main(words: list[str] | None = None) -> int:
         # Hydra writes a sweep's own file; what a sweep leaves is its runs' folders.
         sweeps = {"-m", "--multirun"} & set(words)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) if sweeps else nullcontext() as scratch:
+            given = words_for(words)
+            # Beside the other settings: Hydra's parser wants them all in one place, before its flags or behind them.
+            place = next((at for at, word in enumerate(given) if "=" in word and word[0] != "-"), len(given))
             sweep = [f"hydra.sweep.dir={scratch}"] if sweeps else []
-            sys.argv = [sys.argv[0], *words_for(words), *sweep]
+            sys.argv = [sys.argv[0], *given[:place], *sweep, *given[place:]]
             try:
                 hydra.main(version_base="1.3", config_path=str(schema.CONF), config_name="config")(job)()
             except Exception as error:
@@ -142,7 +145,7 @@ def sentence(error: Exception) -> str:
         if key in schema.GROUPS:
             group, option = key, str(getattr(cause, "value", "")) or text.rpartition("=")[2]
             return _no_such_option_of(group, option)
-        kind = _kind(str(cause))
+        kind = _kind(str(cause), key)
         shown = value.group(1) if value else _value(str(cause))
         return f"{key}={shown}: must be {kind}" if kind else f"{key}={shown}: {_first(str(cause))}"
     if isinstance(error, OverrideParseException):
@@ -181,12 +184,17 @@ def _no_such_key(key: str, node) -> str:
     group, known = key.rpartition(".")[0], schema.settings()
     if group == "model" and OmegaConf.is_dict(node):
         known = [f"model.{name}" for name in node]
+    if key in known:
+        return f"{key}: is a setting already, so it takes no +: {key}=VALUE"
     return f"{key}: there is no such setting here; {schema.nearest(key, known, 'see python run.py --help')}"
 
 
-def _kind(text: str) -> str | None:
+def _kind(text: str, key: str) -> str | None:
+    if key in schema.CHOICES:
+        return f"one of {', '.join(schema.CHOICES[key])}"
     kinds = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "ListConfig": "a list"}
-    kinds |= {"not a valid bool": "true or false", "not a list": "a list"}
+    kinds |= {"not a valid bool": "true or false", "not a list": "a list", "not Optional": "a value, not null"}
+    kinds |= {"Cannot convert 'list'": "one value, not a list"}
     return next((kind for sign, kind in kinds.items() if sign in text), None)
 
 

@@ -24,7 +24,16 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments import schema
-from experiments.resolved import NETWORKS, OWN_DATA, PAPER_FRICTION, TOYS, is_own, sampler_row
+from experiments.resolved import (
+    NETWORKS,
+    OWN_DATA,
+    PAPER_FRICTION,
+    TOYS,
+    check_draws,
+    is_own,
+    planned_cycles,
+    sampler_row,
+)
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import Sampler
 from sgmcmc.schedules import Schedule
@@ -34,15 +43,25 @@ from sgmcmc.words import Word
 def words_for(words: list[str]) -> list[str]:
     """The words with what they leave unsaid about a model of one's own: ``model._target_=package.Class``
     chooses ``model=custom``, whose keyword arguments are free (``model.width=3``)."""
+    words = [word for word in words if word.lstrip("+") != "experiment=null"]
     for word in words:
         key, _, value = word.lstrip("+").partition("=")
-        if key in schema.GROUPS and key != "experiment" and value.strip().lower() == "null":
+        if key in schema.GROUPS and not _may_be_a_name(value):
             raise SettingError(key, value, f"must be one of {', '.join(schema.options(key))}")
     if not any(word.startswith("model._target_=") for word in words):
         return list(words)
     free = [f"++{word}" if word.startswith("model.") else word for word in words]
     chosen = any(word.startswith("model=") for word in words)
     return free if chosen else ["model=custom", *free]
+
+
+def _may_be_a_name(value: str) -> bool:
+    """Whether Hydra reads the text as a name: not as null, true, false or a number."""
+    try:
+        float(value)
+    except ValueError:
+        return value.strip().lower() not in ("null", "true", "false")
+    return False
 
 
 def compose(words: list[str] = ()) -> dict:
@@ -102,10 +121,15 @@ def _defaults() -> dict[str, Any]:
 
 def unused(config: dict, words: list[str]) -> list[str]:
     """The words that set what the resolved ``config`` has no use for."""
+    noiseless = config["sampler"]["gradient"] in ("full", "none") and get(config, "model.noise")
     return [
         word
         for key, word in _said(words).items()
-        if key in schema.settings() and key not in (*schema.GROUPS, "point") and get(config, key) is None
+        if key == "model.noise"
+        and noiseless
+        or key in schema.settings()
+        and key not in (*schema.GROUPS, "point")
+        and get(config, key) is None
         if word.partition("=")[2] not in ("null", "")
     ]
 
@@ -130,7 +154,7 @@ def point_settings(points, point, config, words) -> dict[str, Any]:
     scale = config["scale"]
     own = [key.removeprefix(f"{scale}.") for key in points[point] if key.startswith(f"{scale}.")]
     said = {**_said(words), **_flatten(config.get(scale) or {}), **dict.fromkeys(own)}
-    return {key: value for key, value in points[point].items() if not _covered(key, said)}
+    return {key: value for key, value in points[point].items() if not covered(key, said)}
 
 
 def _said(words) -> dict[str, str]:
@@ -144,14 +168,15 @@ def _said(words) -> dict[str, str]:
 
 def _apply(config: dict, block: dict, said) -> None:
     """Put the values of ``block`` into ``config``, but for those that the command line gives, in whatever way."""
-    flat = {key: value for key, value in _flatten(block).items() if not _covered(key, said)}
+    flat = {key: value for key, value in _flatten(block).items() if not covered(key, said)}
     for key, value in flat.items():
         put(config, key, value)
     for ways in schema.WAYS:
         _put_aside(config, ways, flat)
 
 
-def _covered(key: str, said) -> bool:
+def covered(key: str, said) -> bool:
+    """Whether what is ``said`` gives the setting a value, by its own name, its group's, or another way of saying it."""
     if key == "sampler.minibatches":  # of the data, whichever sampler goes through them
         return key in said
     parts = key.split(".")
@@ -171,7 +196,11 @@ def _put_aside(config: dict, ways, latest) -> None:
 def _drop_other_models(config: dict, said, block) -> None:
     """Where the command line or the scale's block chooses another model, what is said of the experiment's is gone."""
     model = config["model"]
-    if ("model" in said or "model.name" in block) and isinstance(model, dict) and model.get("name") in schema.MODELS:
+    if (
+        ("model" in said or "model.name" in block)
+        and isinstance(model, dict)
+        and str(model.get("name")) in schema.MODELS
+    ):
         mine = schema.dotted(schema.MODELS[model["name"]])
         config["model"] = {key: one for key, one in model.items() if key in mine or f"model.{key}" in said}
 
@@ -241,7 +270,7 @@ def _check_keys(config: dict) -> None:
     if model.get("_target_") == "???":
         raise SettingError("model._target_", "null", "model=custom needs a class: model._target_=mypackage.MyModel")
     own, name = is_own(config), model.get("name")
-    if not own and name not in schema.MODELS:
+    if not own and not (isinstance(name, str) and name in schema.MODELS):
         raise SettingError("model.name", name, schema.nearest(name, schema.MODELS, "choose it with model="))
     mine = [] if own else [f"model.{name}" for name in schema.dotted(schema.MODELS[name])]
     for key, value in _flatten({key: value for key, value in config.items() if not (key == "model" and own)}).items():
@@ -258,11 +287,16 @@ def number(setting: str, value, low: float = -math.inf, high: float = math.inf, 
     return float(value)
 
 
-def count(setting: str, value, least: int = 1) -> int:
-    """``value`` as a whole number (5e6 is one) not below ``least``, or SettingError."""
+MOST = 2**63 - 1  # what fits into 64 bits with a sign
+
+
+def count(setting: str, value, least: int = 1, most: int = MOST) -> int:
+    """``value`` as a whole number (5e6 is one) from ``least`` to ``most``, or SettingError."""
     whole = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not whole or value != int(value) or value < least:
         raise SettingError(setting, value, f"must be a whole number, at least {least}")
+    if value > most:
+        raise SettingError(setting, value, f"must be a whole number, at most {most}")
     return int(value)
 
 
@@ -303,14 +337,14 @@ def _trace(setting, value):
 
 
 def _auto(setting, value):
-    if value not in ("auto", True, False):
+    if value != "auto" and not isinstance(value, bool):
         raise SettingError(setting, value, "must be auto, true or false")
     return value
 
 
 _INFINITE = (math.inf, ".inf", "infinite")  # as Hydra reads inf, as YAML spells it, as the samplers' table says it
 _CASTS = {
-    "seed": lambda setting, value: count(setting, value, 0),
+    "seed": lambda setting, value: count(setting, value, 0, 2**64 - 1),
     "chains": count,
     "data.train_size": count,
     "lr": _positive,
@@ -375,6 +409,8 @@ def _typed(model, values: dict) -> dict:
     """The settings of a model, cast to the types of its dataclass."""
     typed = OmegaConf.structured(model)
     for key, value in values.items():
+        if isinstance(typed[key], int) and not isinstance(typed[key], bool) and value is not None:
+            value = count(f"model.{key}", value, -MOST)  # its target says what is too small
         try:
             typed[key] = typed[key] if value is None else value
         except OmegaConfBaseException as error:
@@ -395,11 +431,14 @@ def _filled(config: dict, said) -> dict:
     if own:
         target = model["_target_"].rpartition(".")[2]
     if target in TOYS and data != "none":
-        if "data" in said:
+        if "data" in said or "data.name" in said:
             raise SettingError("data", data, f"{target} has no data: leave data out")
         config["data"]["name"] = data = "none"
-    if network and data == "none":
-        raise SettingError("data", "none", f"{target} needs data: one of {', '.join(schema.options('data'))}")
+    if (network or target == "logistic") and data == "none":
+        sets = [name for name in schema.options("data") if name != "none"]
+        raise SettingError("data", "none", f"{target} needs data: one of {', '.join(sets)}")
+    if data == "none" and not own:
+        config["data"] |= {"train_size": None, "ood": None}
     word = Word(sampler["word"] or row.word)
     _fill_sampler(sampler, row, word, network, own)
     _fill_friction(config, row, word, network, own, said)
@@ -425,7 +464,7 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: b
     sampler["word"] = word.letters
     sampler["refresh"] = sampler["refresh"] or row.refresh
     sampler["acceptance"] = sampler["acceptance"] or row.acceptance
-    if not set(word.letters) & set("BE"):
+    if not word.kicks:
         sampler["gradient"] = "none"
     elif sampler["gradient"] is None:
         sampler["gradient"] = row.gradient
@@ -452,7 +491,7 @@ def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, own: b
                 raise SettingError(way, get(config, way), mend)
             put(config, way, None)
     given = _given(config, schema.FRICTION)
-    if not set(word.letters) & set("OE"):
+    if not word.refreshes:
         for way in schema.FRICTION:
             put(config, way, None)
     elif len(given) > 1:
@@ -541,20 +580,10 @@ def _fill_start(config: dict, network: bool, said) -> None:
         if config["epochs"] is not None:
             mend = "tune.trajectory chooses how long a cycle is: give cycles"
             raise SettingError("epochs", config["epochs"], mend)
-    if config["cycles"] is not None and config["burn_in"] >= config["cycles"]:
-        raise SettingError("burn_in", config["burn_in"], f"leaves no draws of cycles={config['cycles']}: make it less")
-    if (
-        config["cycles"] is not None
-        and config["keep"] != "none"
-        and config["thin"] > config["cycles"] - config["burn_in"]
-    ):
-        left = config["cycles"] - config["burn_in"]
-        raise SettingError("thin", config["thin"], f"keeps none of the {left} draws after the burn-in: make it less")
     if config["trace"] is None:
         config["trace_cycles"] = None
-    elif config["cycles"] is not None and max(config["trace_cycles"] or [0]) > config["cycles"]:
-        mend = f"counts cycles from 1, and the run has {config['cycles']}"
-        raise SettingError("trace_cycles", config["trace_cycles"], mend)
+    if (cycles := planned_cycles(config)) is not None:
+        check_draws(config, cycles)
 
 
 def _check_exact(config: dict, word: Word) -> None:
@@ -567,7 +596,7 @@ def _check_exact(config: dict, word: Word) -> None:
     random_direction = config["schedule"]["direction"] == "random"
     schedule = Schedule(config["schedule"]["name"])
     reason = None
-    if "E" in word.letters:
+    if word.euler:
         reason = "the letter E (Euler-Maruyama) has no backward trajectory (GGMC paper, theorem 1)"
     elif not random_direction and (word.one_sided or schedule.one_sided):
         reason = f"{word.one_sided or schedule.one_sided} (schedule.direction=random mends that)"

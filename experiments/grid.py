@@ -13,20 +13,20 @@ from itertools import product
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from experiments.config import composed, point_settings, put, resolve, words_for
+from experiments.config import composed, covered, point_settings, put, resolve, words_for
 from experiments.schema import GROUPS
 
 
 def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
     """The words of each run of the experiment's grid, in order; one empty list where it has no grid.
 
-    A setting that ``words`` give is not swept.
+    A setting that ``words`` give, in whatever way, is not swept.
     """
     params = _params(experiment)
-    said = {word.partition("=")[0] for word in words}
+    said = {word.lstrip("+").partition("=")[0] for word in words}
     choices = []
     for key, values in params.items():
-        if key in said:
+        if covered(key, said):
             continue
         override = OverridesParser.create().parse_override(f"{key}={values}")
         each = (

@@ -51,6 +51,19 @@ def planned_cycles(config: dict) -> int | None:
     return config["cycles"]
 
 
+def check_draws(config: dict, cycles: int) -> None:
+    """Refuse what leaves nothing of so many cycles: no draw, none that is kept, a traced cycle that is not there."""
+    burn_in, thin = config["burn_in"], config["thin"]
+    if burn_in >= cycles:
+        raise SettingError("burn_in", burn_in, f"leaves no draws of {cycles} cycles: make it less")
+    if config["keep"] != "none" and thin > cycles - burn_in:
+        mend = f"keeps none of the {cycles - burn_in} draws after the burn-in: make it less"
+        raise SettingError("thin", thin, mend)
+    if max(config["trace_cycles"] or [0]) > cycles:
+        mend = f"counts cycles from 1, and the run has {cycles}"
+        raise SettingError("trace_cycles", config["trace_cycles"], mend)
+
+
 def folder(config: dict) -> Path:
     """Where the run is kept: ``output``, else ``results/runs/<name>/<identity>``."""
     return Path(config["output"] or Path("results", "runs", config["name"], identity(config)))

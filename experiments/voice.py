@@ -20,6 +20,7 @@ from sgmcmc import compiled, diagnostics, part
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import Kernel
 from sgmcmc.ladder import steps_of_epochs
+from sgmcmc.potentials import together
 from sgmcmc.potentials.network import NetworkPotential
 
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
@@ -123,7 +124,7 @@ class Voice:
         """How long the run will take, from the time of one gradient: for networks, whose first cycle may take long."""
         pieces = self.pieces
         kernel, potential, size = pieces.kernel, pieces.potential, pieces.potential.data_size
-        if getattr(potential, "together", True) or kernel.gradient == "none" or not size:
+        if together(potential) or kernel.gradient == "none" or not size:
             return []
         number = min(self.config["batch_size"] or 125, size)
         theta = potential.initial(range(1), pieces.random).to(pieces.random.device)
@@ -161,7 +162,7 @@ class Voice:
         if self.first is None:
             self.first = (chain.cycle, time.perf_counter())
             self._open_bar(chain.cycle)
-        elif chain.cycle == self.first[0] + 1 and getattr(self.pieces.potential, "together", True):
+        elif chain.cycle == self.first[0] + 1 and together(self.pieces.potential):
             seconds = (time.perf_counter() - self.first[1]) * (plan.cycles - chain.cycle)
             if seconds > 5:
                 self.tell(f"about {_duration(seconds)} to go")

@@ -149,6 +149,21 @@ def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
     assert files(".").count("config.yaml") == 2 and not files(".").count("multirun.yaml")
 
 
+def test_the_flag_of_a_sweep_may_stand_anywhere(capsys):
+    for words in (["-m", *TOY[:-1]], [*TOY[:-1], "-m"]):
+        assert main([*words, "cycles=2"] if words[0] == "-m" else [*words[:-1], "cycles=2", "-m"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_that_holds_no_positions_is_no_start(elsewhere, capsys):
+    import torch
+
+    for held in ([1.0, 2.0], torch.tensor(3.0), torch.empty(0)):
+        torch.save(held, "start.pt")
+        assert main(["model=banana", "step_size=0.1", "cycles=2", "init=start.pt"]) == 2
+        assert capsys.readouterr().err.startswith("init=start.pt: must hold a state dict, or positions")
+
+
 def test_a_target_of_ones_own_from_the_current_folder(elsewhere, capsys):
     Path("mine.py").write_text(
         """
@@ -301,6 +316,16 @@ def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, t
         ("model._target_=nowhere.Model step_size=1", "model._target_=nowhere.Model: nowhere.Model cannot be used"),
         ("model=banana step_size=1 cycles=20 thin=30", "thin=30: keeps none of the 20 draws after the burn-in"),
         ("-m lr=1 sampler=gmc,hmc", "did you mean ggmc?"),
+        ("model=mlp data=digits lr=1e-6 model.prior_variance=0", "model.prior_variance=0.0: a variance must be"),
+        (
+            "model=hierarchical_regression step_size=1 model.tau_prior=[2]",
+            "model.tau_prior=[2.0]: must be two positive",
+        ),
+        ("model=logistic_generated step_size=1 model.size=-1", "model.size=-1: must be at least 1"),
+        (
+            "data=digits model=mlp step_size=.1 steps_per_cycle=15 epochs=2 batch_size=100 burn_in=2",
+            "burn_in=2: leaves",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence_with_status_2_and_nothing_written(elsewhere, monkeypatch, capsys, words, said):

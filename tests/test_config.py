@@ -241,6 +241,11 @@ def test_lists_are_one_a_chain(composing):
 def test_what_is_asked_for_and_not_used_is_told(composing):
     words = ["model=banana", "sampler=hmc", "step_size=.1", "friction=3", "batch_size=5", "scale=quick", "init=null"]
     assert unused(composing(*words), words) == ["friction=3", "batch_size=5"]
+    words = ["model=banana", "sampler=hmc", "step_size=.1", "model.noise=1", "data.train_size=5", "data.ood=notmnist"]
+    assert unused(composing(*words), words) == words[3:]
+    noisy = [*words[:4], "sampler.gradient=minibatch"]
+    assert unused(composing(*noisy), noisy) == []
+    assert composing("experiment=null", "model=logistic_generated model.size=1e2 step_size=.1")["model"]["size"] == 100
 
 
 # ---- what is refused
@@ -300,6 +305,22 @@ MISTAKES = {
     "model=banana step_size=1 tune.trajectory=on": "tune.trajectory=on: must be one of auto",
     "model=location_mixture sampler.epsilon=.7 step_size=1 sampler.acceptance=austerity": "sampler.epsilon=0.7: must",
     "model=banana step_size=1 tune.target=.8": "tune.target=0.8: tunes during the burn-in: give burn_in",
+    "model=mlp data=digits lr=1 epochs=40 epochs_per_cycle=10 burn_in=20": "burn_in=20: leaves no draws of 4 cycles",
+    "model=mlp data=digits lr=1 epochs=40 epochs_per_cycle=10 thin=5": "thin=5: keeps none of the 4 draws",
+    "model=mlp data=digits lr=1 epochs=40 epochs_per_cycle=10 trace=1 trace_cycles=7": "the run has 4",
+    "model=logistic data=none step_size=1": "data=none: logistic needs data: one of australian",
+    "model=banana step_size=1 data.name=heart": "data=heart: banana has no data: leave data out",
+    "model=banana step_size=1 model.name=[banana]": "model.name=['banana']: did you mean banana?",
+    "model=banana step_size=1 compile=1": "compile=1: must be auto, true or false",
+    "model=banana step_size=1 chains=1e30": "chains=1e+30: must be a whole number, at most 9223372036854775807",
+    "model=quartic step_size=1 model.dim=1e30": "model.dim=1e+30: must be a whole number, at most 9223372036854775807",
+    "model=banana step_size=1 seed=18446744073709551616": "at most 18446744073709551615",
+    "model=banana step_size=1 +step_size=2": "step_size: is a setting already, so it takes no +",
+    "model=banana step_size=1 sampler.acceptance=[barker]": "must be one of monitor, metropolis, barker",
+    "model=banana step_size=1 dtype=null": "dtype=null: must be one of float32, float64",
+    "model=banana step_size=1 device=null": "device=null: must be a value, not null",
+    "sampler=1.5 lr=1": "sampler=1.5: must be one of aboba, amagold",
+    "schedule=nan lr=1": "schedule=nan: must be one of constant, cosine",
     "lr==3": "lr==3: is not KEY=VALUE",
     "lr": "lr: is not KEY=VALUE",
     "lr=1,2": "lr=1,2: give one value, a list lr=[1,2], or -m",

@@ -42,6 +42,15 @@ def test_a_setting_of_the_command_line_is_not_swept():
     assert [config["sampler"]["name"] for config in chosen] == ["l2mc"]
 
 
+def test_another_way_of_saying_what_is_swept_is_not_swept_either():
+    """ggmc_fig1_as_run sweeps lr and the sampler."""
+    chosen = configurations("ggmc_fig1_as_run", ("scale=smoke", "step_size=0.1"))
+    assert [(config["sampler"]["name"], config["lr"], config["step_size"]) for config in chosen] == [
+        ("ggmc", None, 0.1),
+        ("hmc", None, 0.1),
+    ]
+
+
 def test_every_experiment_has_its_table_or_is_a_chain():
     assert set(options("experiment")) == {*EXPERIMENTS, "digits", "garriga2021", "wenzel2020"}
 

@@ -1,6 +1,7 @@
 """U of a network's weights: what it is, that its gradient is its own, that no batch split shows, what is inexact."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -111,6 +112,12 @@ def test_minibatches_average_to_the_full_gradient_and_potential(digits, augmenta
     estimates = [potential.estimate(theta, batch) for batch in indices.split(10, 1)]
     torch.testing.assert_close(torch.stack(estimates).mean(0), potential.potential(theta), rtol=1e-12, atol=1e-9)
     assert (parts[0] - parts[1]).abs().max() > 1e-3
+
+
+def test_one_datum_is_a_data_set(digits):
+    """Of which the normalised activations are counted, too."""
+    potential = make(replace(digits, inputs=digits.inputs[:1], targets=digits.targets[:1]))
+    assert potential.data_size == 1 and potential.normalised()[0] > 0
 
 
 def test_averaged_views_against_brute_force(digits):

@@ -36,6 +36,7 @@ from experiments.build import build
 from experiments.tables.common import Run, moved, of_each, standard_error
 from experiments.tables.statistics import jackknifed_time
 from sgmcmc.kernel import Friction, Kernel, make_kernel
+from sgmcmc.potentials import groups, together
 from sgmcmc.trajectory import run_trajectory, start
 
 WORDS = ("ggmc", "amagold")
@@ -63,10 +64,10 @@ def noise_trace(potential, theta: Tensor, random, batch: int | None) -> float:
     """tr Σ, a mean over the positions ``[chains, dim]``: ``noise``² dim, or of minibatches as they are drawn."""
     if not potential.data_size:
         return potential.noise**2 * potential.dim
-    together, found = getattr(potential, "together", True), []
-    for rows in [theta] if together else theta.split(1):
+    at_once, found = together(potential), []
+    for rows in [theta] if at_once else theta.split(1):
         chains, whole = torch.arange(len(rows)), potential.gradient(rows).double()
-        for pair in range(PAIRS if together else PAIRS // len(theta) + 1):
+        for pair in range(PAIRS if at_once else PAIRS // len(theta) + 1):
             index = random.integers("diagnostic", pair, 1, chains, batch, potential.data_size)[0]
             found.append((potential.gradient(rows, index).double() - whole).square().sum(-1).mean())
     return float(torch.stack(found).mean())
@@ -96,7 +97,6 @@ def _energies(run: Run) -> Iterator[dict]:
     """
     pieces, config = build(run.config), run.config
     potential, random, dtype = pieces.potential, pieces.random, getattr(torch, config["dtype"])
-    together = getattr(potential, "together", True)
     if hasattr(potential, "exact"):
         theta = potential.exact(pieces.chains, random).to(dtype)
     else:
@@ -112,7 +112,7 @@ def _energies(run: Run) -> Iterator[dict]:
             policies = {"steps": steps, "friction": friction, "refresh": "full", "acceptance": "metropolis"}
             kernel = make_kernel(word, potential, size, batch_size=batch, dtype=dtype, **policies)
             values = []
-            for rows in [range(len(theta))] if together else [range(i, i + 1) for i in range(len(theta))]:
+            for rows in groups(potential, len(theta)):
                 some = theta[rows.start : rows.stop]
                 state = start(kernel, potential, some, random, rows)
                 _, record = run_trajectory(kernel, potential, state, random, 2**40 + steps, rows)

@@ -320,8 +320,8 @@ MUTANTS = [
     Mutant(
         "N/n forgotten (network)",
         "potentials/network",
-        "(self._nll(batch[0]).sum() * (self.data_size / batch.shape[1])).backward()",
-        "self._nll(batch[0]).sum().backward()",
+        "loss = self._nll(batch[0]).sum() * (self.data_size / batch.shape[1])",
+        "loss = self._nll(batch[0]).sum()",
         "trajectory.py::test_log_ratio_of_a_network_by_brute_force[settings0]",
     ),
     Mutant(
@@ -350,7 +350,7 @@ MUTANTS = [
         "first momentum without T",
         "trajectory",
         "scale, moves = cast(kernel.momentum_scale, theta),",
-        "scale, moves = _cast(kernel.mass**0.5, theta),",
+        "scale, moves = cast(kernel.mass**0.5, theta),",
         identities("ggmc cold"),
     ),
     # minibatches and order
@@ -406,8 +406,8 @@ MUTANTS = [
     Mutant(
         "exact gradient at one end only",
         "trajectory",
-        "point in (0, kernel.points - 1)",
-        "point == 0",
+        "                end_gradient = gradient\n",
+        "                end_gradient, gradient = gradient, potential.gradient(theta, batches(0))\n",
         identities("exact ends"),
     ),
     # between trajectories
@@ -445,6 +445,20 @@ MUTANTS = [
         "state.momentum = state.momentum * ratio.to(state.momentum)",
         "pass",
         "chain.py::test_kept_momentum_is_rescaled_when_the_mass_changes[1.7]",
+    ),
+    Mutant(
+        "chains that diverged tune the others",
+        "chain",
+        "probability = probability[alive]",
+        "pass",
+        "chain.py::test_chains_that_diverged_do_not_tune_the_others",
+    ),
+    Mutant(
+        "chains that diverged in the mass",
+        "chain",
+        "gradient = gradient[alive[group.start : group.stop]]",
+        "pass",
+        "chain.py::test_chains_that_diverged_are_not_in_the_mass",
     ),
     Mutant(
         "stale U after a Gibbs update",
@@ -521,6 +535,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "sign = torch.where(v < 0, -1.0, 1.0).to(sign) if delta else sign",
         "sign = torch.where(v <= 0, -1.0, 1.0).to(sign) if delta else sign",
     ): "0 has no sign: both are the law of v",
+    (
+        "acceptance",
+        "v = torch.where(v > 1, v - 2, torch.where(v < -1, v + 2, v))",
+        "v = torch.where(v > 1, v - 2, torch.where(v <= -1, v + 2, v))",
+    ): "-1 and 1 are one point of the circle that v goes round",
     ("words", "draw: int = -1", "draw: int = +1"): "drifts and kicks draw nothing; one number more is ready, unused",
     (
         "trajectory",

@@ -9,7 +9,6 @@ import pytest
 import torch
 from conftest import LIMIT, FourParts, z_score
 
-from sgmcmc import flows
 from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, MASS_BATCHES, Chain, Plan, run
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
@@ -24,7 +23,7 @@ from sgmcmc.samplers import custom
 from sgmcmc.sampling import sample
 from sgmcmc.schedules import Schedule
 from sgmcmc.store import RunFolder, load_metrics, load_samples, load_trace
-from sgmcmc.trajectory import _full_at, run_trajectory, start
+from sgmcmc.trajectory import Place, _full_at, run_trajectory, start
 
 F64 = torch.float64
 TIMES = ("seconds", "steps_per_second")
@@ -279,19 +278,18 @@ def test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is(name):
 
 
 def test_a_point_that_was_traced_before_the_signal_is_traced_once(monkeypatch):
-    """It arrives in a drift, behind the look at the point and before the place behind it."""
+    """It arrives behind the look at the second point of the second chain, and before the place behind it is there."""
     whole, broken, calls = Memory(), Memory(), []
 
-    def drift(*arguments):
+    def place(*arguments):
         calls.append(1)
-        if len(calls) == 5:
+        if len(calls) == 5 + 3:  # each trajectory's start, and the place behind each of its four points
             os.kill(os.getpid(), signal.SIGTERM)
-        return flows_drift(*arguments)
+        return Place(*arguments)
 
-    flows_drift = flows.drift
     leave("shuffled and traced", whole)
     with monkeypatch.context() as patch:
-        patch.setattr(flows, "drift", drift)
+        patch.setattr("sgmcmc.trajectory.Place", place)
         result, _ = leave("shuffled and traced", broken)
     (place,) = broken.state["unfinished"]["places"]  # of the second chain, after the four gradients of the first
     assert (result.status, result.under_way, place["point"]) == (INTERRUPTED, 4 + 1, 1)

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.resolved import PAPER_FRICTION, check_draws, is_own, planned_cycles, sampler_row
+from experiments.resolved import PAPER_FRICTION, check_length, is_own, planned_cycles, sampler_row
 from sgmcmc.captured import why_not_captured
 from sgmcmc.chain import Plan
 from sgmcmc.compiled import pays, why_eager
@@ -278,7 +278,8 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         batch = (config["batch_size"] or size) if kernel.gradient == "minibatch" else size
         epochs = kernel.steps * batch / size if size and kernel.gradient != "none" else 0.0
     cycles = count_cycles(config, potential, kernel)
-    check_draws(config, cycles)
+    if planned_cycles(config) is None:  # what the settings alone tell is checked, of the whole run, where they are read
+        check_length(config, cycles)
     return Plan(
         cycles=cycles,
         burn_in=config["burn_in"],

@@ -51,17 +51,17 @@ def main(words: list[str] | None = None) -> int:
         statuses.append(INTERRUPTED if INTERRUPTED in statuses else guarded(lambda: _run(cfg, said), debug))
 
     def everything() -> int:
-        _check_flags(words)
+        # Where -m stands does not matter; Hydra's parser wants the settings all in one place.
+        sweeps = [word for word in words if word in ("-m", "--multirun")][:1]
+        given = words_for([word for word in words if word not in ("-m", "--multirun")])
+        settings = _settings([*sweeps, *given])
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's own report of a mistake is a dozen lines
         before = sys.argv
         # Hydra writes a sweep's own file; what a sweep leaves is its runs' folders.
-        sweeps = {"-m", "--multirun"} & set(words)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) if sweeps else nullcontext() as scratch:
-            given = words_for(words)
-            # Beside the other settings: Hydra's parser wants them all in one place, before its flags or behind them.
-            place = next((at for at, word in enumerate(given) if "=" in word and word[0] != "-"), len(given))
-            sweep = [f"hydra.sweep.dir={scratch}"] if sweeps else []
-            sys.argv = [sys.argv[0], *given[:place], *sweep, *given[place:]]
+            place = given.index(settings[0]) if settings else len(given)
+            own = [f"hydra.sweep.dir={scratch}", *_not_swept(settings)] if sweeps else []
+            sys.argv = [sys.argv[0], *sweeps, *given[:place], *own, *given[place:]]
             try:
                 hydra.main(version_base="1.3", config_path=str(schema.CONF), config_name="config")(job)()
             except Exception as error:
@@ -87,6 +87,14 @@ def _run(cfg, said: list[str]) -> int:
     from experiments.run import run  # imports torch, which takes seconds
 
     return run(config)
+
+
+def _not_swept(settings: list[str]) -> list[str]:
+    """What takes out of an experiment's sweep the settings that the command line gives in another way."""
+    from experiments.grid import other_ways
+
+    experiment = next((word.partition("=")[2] for word in settings if word.startswith("experiment=")), "")
+    return [f"{key}=null" for key in other_ways(experiment, tuple(settings))] if experiment else []
 
 
 def _is_grid(said: list[str]) -> bool:
@@ -207,15 +215,15 @@ def _first(text: str) -> str:
     return text.strip().splitlines()[0]
 
 
-def _check_flags(words: list[str]) -> None:
-    """Hydra's flags, with a sentence for those it does not know."""
+def _settings(words: list[str]) -> list[str]:
+    """The words that are no flags of Hydra's, nor these flags' values; a sentence for flags that it does not know."""
     parser = get_args_parser()
 
     def refuse(message: str):
         raise HydraException(f"{message}: see python run.py --help")
 
     parser.error = refuse
-    parser.parse_args(words)
+    return parser.parse_args(words).overrides
 
 
 def _check_text() -> None:

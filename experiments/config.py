@@ -29,7 +29,7 @@ from experiments.resolved import (
     OWN_DATA,
     PAPER_FRICTION,
     TOYS,
-    check_draws,
+    check_length,
     is_own,
     planned_cycles,
     sampler_row,
@@ -43,7 +43,7 @@ from sgmcmc.words import Word
 def words_for(words: list[str]) -> list[str]:
     """The words with what they leave unsaid about a model of one's own: ``model._target_=package.Class``
     chooses ``model=custom``, whose keyword arguments are free (``model.width=3``)."""
-    words = [word for word in words if word.lstrip("+") != "experiment=null"]
+    words = [word for word in words if word.lstrip("+").lower() != "experiment=null"]
     for word in words:
         key, _, value = word.lstrip("+").partition("=")
         if key in schema.GROUPS and not _may_be_a_name(value):
@@ -51,8 +51,9 @@ def words_for(words: list[str]) -> list[str]:
     if not any(word.startswith("model._target_=") for word in words):
         return list(words)
     free = [f"++{word}" if word.startswith("model.") else word for word in words]
-    chosen = any(word.startswith("model=") for word in words)
-    return free if chosen else ["model=custom", *free]
+    if not any(word.startswith("model=") for word in words):
+        free.insert(next(at for at, word in enumerate(free) if "model._target_=" in word), "model=custom")
+    return free
 
 
 def _may_be_a_name(value: str) -> bool:
@@ -154,7 +155,7 @@ def point_settings(points, point, config, words) -> dict[str, Any]:
     scale = config["scale"]
     own = [key.removeprefix(f"{scale}.") for key in points[point] if key.startswith(f"{scale}.")]
     said = {**_said(words), **_flatten(config.get(scale) or {}), **dict.fromkeys(own)}
-    return {key: value for key, value in points[point].items() if not covered(key, said)}
+    return {key: value for key, value in points[point].items() if not _covered(key, said)}
 
 
 def _said(words) -> dict[str, str]:
@@ -168,14 +169,14 @@ def _said(words) -> dict[str, str]:
 
 def _apply(config: dict, block: dict, said) -> None:
     """Put the values of ``block`` into ``config``, but for those that the command line gives, in whatever way."""
-    flat = {key: value for key, value in _flatten(block).items() if not covered(key, said)}
+    flat = {key: value for key, value in _flatten(block).items() if not _covered(key, said)}
     for key, value in flat.items():
         put(config, key, value)
     for ways in schema.WAYS:
         _put_aside(config, ways, flat)
 
 
-def covered(key: str, said) -> bool:
+def _covered(key: str, said) -> bool:
     """Whether what is ``said`` gives the setting a value, by its own name, its group's, or another way of saying it."""
     if key == "sampler.minibatches":  # of the data, whichever sampler goes through them
         return key in said
@@ -294,7 +295,7 @@ def count(setting: str, value, least: int = 1, most: int = MOST) -> int:
     """``value`` as a whole number (5e6 is one) from ``least`` to ``most``, or SettingError."""
     whole = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not whole or value != int(value) or value < least:
-        raise SettingError(setting, value, f"must be a whole number, at least {least}")
+        raise SettingError(setting, value, "must be a whole number" + f", at least {least}" * (least > -MOST))
     if value > most:
         raise SettingError(setting, value, f"must be a whole number, at most {most}")
     return int(value)
@@ -583,7 +584,7 @@ def _fill_start(config: dict, network: bool, said) -> None:
     if config["trace"] is None:
         config["trace_cycles"] = None
     if (cycles := planned_cycles(config)) is not None:
-        check_draws(config, cycles)
+        check_length(config, cycles)
 
 
 def _check_exact(config: dict, word: Word) -> None:

@@ -13,8 +13,8 @@ from itertools import product
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from experiments.config import composed, covered, point_settings, put, resolve, words_for
-from experiments.schema import GROUPS
+from experiments.config import composed, point_settings, put, resolve, words_for
+from experiments.schema import GROUPS, WAYS
 
 
 def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
@@ -26,7 +26,7 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
     said = {word.lstrip("+").partition("=")[0] for word in words}
     choices = []
     for key, values in params.items():
-        if covered(key, said):
+        if key in said or key in other_ways(experiment, words):
             continue
         override = OverridesParser.create().parse_override(f"{key}={values}")
         each = (
@@ -34,6 +34,15 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
         )
         choices.append([f"{key}={value}" for value in each])
     return [list(chosen) for chosen in product(*choices)]
+
+
+def other_ways(experiment: str, words: tuple[str, ...]) -> list[str]:
+    """The settings that the experiment's grid sweeps and ``words`` give in another way, ``step_size`` for ``lr``.
+
+    They are not swept.
+    """
+    said = {word.lstrip("+").partition("=")[0] for word in words}
+    return [key for key in _params(experiment) if any(key in ways and said & {*ways} - {key} for ways in WAYS)]
 
 
 def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:

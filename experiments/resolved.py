@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import Sampler, custom, lookup
+from sgmcmc.schedules import Schedule
 
 DONE, MISTAKE, DIVERGED, INTERRUPTED = 0, 2, 3, 75  # exit statuses of a run
 
@@ -51,8 +52,9 @@ def planned_cycles(config: dict) -> int | None:
     return config["cycles"]
 
 
-def check_draws(config: dict, cycles: int) -> None:
-    """Refuse what leaves nothing of so many cycles: no draw, none that is kept, a traced cycle that is not there."""
+def check_length(config: dict, cycles: int) -> None:
+    """Refuse what does not fit a run of so many cycles: no draw, none that is kept, a traced cycle that is not there,
+    stairs that leave the range of numbers. ``cycles`` are the whole run's, not those of a segment of it."""
     burn_in, thin = config["burn_in"], config["thin"]
     if burn_in >= cycles:
         raise SettingError("burn_in", burn_in, f"leaves no draws of {cycles} cycles: make it less")
@@ -62,6 +64,7 @@ def check_draws(config: dict, cycles: int) -> None:
     if max(config["trace_cycles"] or [0]) > cycles:
         mend = f"counts cycles from 1, and the run has {cycles}"
         raise SettingError("trace_cycles", config["trace_cycles"], mend)
+    Schedule(**{key: value for key, value in config["schedule"].items() if value is not None}).check(cycles)
 
 
 def folder(config: dict) -> Path:

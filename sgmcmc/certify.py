@@ -429,6 +429,8 @@ def main(arguments: list[str] | None = None) -> int:
             lookup(name)
         if options.names and options.word is not None:
             raise SettingError("--word", options.word, "give names of samplers or a word, not both")
+        if options.seed < 0:
+            raise SettingError("--seed", options.seed, "must not be negative")
         rows = design(options.names, options.word)
         cells = run(rows, MANY if options.full else CHAINS, options.seed, options.full, progress=sys.stderr.isatty())
     except SettingError as error:

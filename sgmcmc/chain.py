@@ -248,9 +248,7 @@ class Chain:
             check_growth(kernel, "tuning")
         if plan.trace and self.together and chains > 1 and kernel.random_direction:
             raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
-        if not 0 < kernel.schedule.last(plan.cycles) < math.inf:
-            mend = f"takes the step size out of the range of numbers within {plan.cycles} cycles: give one nearer 1"
-            raise SettingError("schedule.factor", kernel.schedule.factor, f"{mend}, or a larger schedule.every")
+        kernel.schedule.check(plan.cycles)
         self.groups = groups(potential, chains)
         self.predictions = predictions or {}
         if kernel.impossible and self.together and plan.log_every > 1:
@@ -499,7 +497,8 @@ class Chain:
     def _adapt(self, probability: Tensor, before: Tensor | None) -> None:
         """Between trajectories of the burn-in: tune the step size and the length, estimate the mass.
 
-        What chains that have diverged do counts for nothing; where all have, everything stays as it is.
+        What chains that have diverged do counts for nothing in what all chains share; where all have diverged,
+        everything stays as it is.
         """
         alive = self.alive
         if not bool(alive.any()):

@@ -86,10 +86,11 @@ class Ladder:
 
     def values(self) -> dict:
         """As a checkpoint holds it."""
-        return {"tuning": self.tuning.clone(), "jumps": list(self.jumps)}
+        return {"tuning": self.tuning.clone(), "jumps": list(self.jumps), "costs": list(self.costs)}
 
     def resume(self, values: dict) -> None:
-        """Continue from what ``values`` returned."""
+        """Continue from what ``values`` returned, with the costs that it chose by."""
+        self.costs = list(values.get("costs", self.costs))
         self.tuning, self.jumps = values["tuning"].clone(), list(values["jumps"])
 
 

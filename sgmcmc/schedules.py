@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sgmcmc.errors import SettingError
+
 SCHEDULES = ("constant", "cosine", "palindromic_cosine", "stairs")
 
 
@@ -40,12 +42,17 @@ class Schedule:
             rates = [1.0] * steps
         return [math.sqrt(rate) for rate in rates]
 
-    def last(self, trajectories: int) -> float:
-        """The factor on ℓ from one trajectory to the next, of the last of so many: 0 or infinite out of range."""
+    def check(self, trajectories: int) -> None:
+        """Raise SettingError where the step size of the last of so many trajectories is no number, or 0."""
+        if self.name != "stairs":
+            return
         try:
-            return float(self.factor) ** ((trajectories - 1) // self.every) if self.name == "stairs" else 1.0
+            last = float(self.factor) ** ((trajectories - 1) // self.every)
         except OverflowError:
-            return math.inf
+            last = math.inf
+        if not 0 < last < math.inf:
+            mend = f"takes the step size out of the range of numbers within {trajectories} cycles: give one nearer 1"
+            raise SettingError("schedule.factor", self.factor, f"{mend}, or a larger schedule.every")
 
     def varies_between(self) -> bool:
         """Whether two trajectories can have different step sizes."""

@@ -1048,6 +1048,18 @@ def test_a_ladder_goes_on_bit_for_bit_inside_and_after_the_burn_in():
         assert again.steps == whole.steps and again.kernel.step_size == whole.kernel.step_size
 
 
+def test_a_ladder_keeps_the_costs_that_it_chose_by():
+    """Whatever a later version of the library says that they are: what was chosen stays chosen."""
+    target = Quartic(2)
+    kernel = make_kernel("hmc", target, 0.3, steps=4, dtype=F64)
+    first, later = (Ladder(kernel, target, 200, 0.8, 1.0) for _ in range(2))
+    first.jumps = [4.0, 3.0, 1.0]
+    later.costs = [100.0, 1.0, 100.0]
+    assert first.rung(199) != later.rung(199)
+    later.resume(first.values())
+    assert first.rung(199) == later.rung(199)
+
+
 def test_a_ladder_tunes_every_rung_to_its_acceptance_and_takes_the_best():
     chain = laddered(chains=400, burn_in=220)
     chain.begin()

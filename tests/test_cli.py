@@ -150,9 +150,29 @@ def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
 
 
 def test_the_flag_of_a_sweep_may_stand_anywhere(capsys):
-    for words in (["-m", *TOY[:-1]], [*TOY[:-1], "-m"]):
-        assert main([*words, "cycles=2"] if words[0] == "-m" else [*words[:-1], "cycles=2", "-m"]) == 0
-    assert capsys.readouterr().err == ""
+    first, *others = (*TOY[:-1], "cycles=2")
+    for number, words in enumerate((["-m", first, *others], [first, "--multirun", *others], [first, *others, "-m"])):
+        assert main([*words, f"seed=1{number},2{number}"]) == 0
+    caught = capsys.readouterr()
+    assert caught.err == "" and caught.out.count("done after 2 cycles") == 6
+
+
+def test_a_sweep_of_a_grid_leaves_out_what_is_said_in_another_way(monkeypatch):
+    """ggmc_fig1_as_run sweeps lr and the sampler."""
+    seen = []
+    monkeypatch.setattr("experiments.run.run", lambda config: seen.append(config) or 0)
+    assert main("-m experiment=ggmc_fig1_as_run scale=smoke step_size=0.1".split()) == 0
+    assert [(config["sampler"]["name"], config["lr"], config["step_size"]) for config in seen] == [
+        ("ggmc", None, 0.1),
+        ("hmc", None, 0.1),
+    ]
+
+
+def test_a_sweep_of_a_target_of_ones_own(monkeypatch):
+    seen = []
+    monkeypatch.setattr("experiments.run.run", lambda config: seen.append(config["seed"]) or 0)
+    assert main("-m model._target_=mine.Bowl model.width=1 step_size=0.1 seed=1,2".split()) == 0
+    assert seen == [1, 2]
 
 
 def test_a_file_that_holds_no_positions_is_no_start(elsewhere, capsys):

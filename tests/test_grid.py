@@ -20,7 +20,9 @@ from experiments.schema import options
 from experiments.signals import leave_on_signals, signals_first
 from experiments.tables import EXPERIMENTS
 from experiments.tasks import lengths, segment
+from sgmcmc import load_samples
 from sgmcmc.errors import DataError, DiskFull
+from sgmcmc.store import load_trace
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,6 +51,21 @@ def test_another_way_of_saying_what_is_swept_is_not_swept_either():
         ("ggmc", None, 0.1),
         ("hmc", None, 0.1),
     ]
+
+
+def test_a_policy_is_swept_beside_the_sampler_that_is_chosen():
+    """The uncorrected half of the grid stays."""
+    assert len(sweep("finding_corrected", ("sampler=hmc",))) == len(sweep("finding_corrected"))
+
+
+def test_a_segment_may_end_before_the_burn_in_and_before_the_cycle_that_is_traced(tmp_path):
+    words = "model=mlp model.hidden=[4] data=digits data.train_size=40 batch_size=20 lr=1e-6 steps_per_cycle=2"
+    words += f" cycles=5 burn_in=3 trace=1 trace_cycles=[5] schedule=stairs save_every=1 output={tmp_path / 'run'}"
+    config, ended = compose(words.split()), None
+    for cycles in (2, 4, 5):
+        ended = segment(config, cycles, ended)
+        assert ended["status"] == "done", ended
+    assert load_samples(tmp_path / "run").shape[0] == 2 and set(load_trace(tmp_path / "run")["cycle"]) == {5}
 
 
 def test_every_experiment_has_its_table_or_is_a_chain():

@@ -540,21 +540,24 @@ def test_words_on_shuffled_epochs_are_told_apart_where_they_differ():
     def table(shift: float, more: float) -> pd.DataFrame:
         rows = by_order([("shuffled", size, 0.5, 1.0) for size in (0.1, 0.2, 0.3)]).assign(excess_error=0.01)
         words = [rows.assign(word=word) for word in ("OBABO", "BAOAB", "ABOBA")]
-        words[2]["excess"] = shift
-        bab = rows.assign(word="BAB", accepted=0.5 + more, ess=3.0, ess_error=0.06)
+        words[2]["excess"] = 1 + shift
+        bab = rows.assign(word="BAB", accepted=0.5 + more, ess=3.0, ess_error=0.06, excess=0.5)
         both = [part.assign(acceptance=how) for part in (*words, bab) for how in ("metropolis", "monitor")]
-        return pd.concat(both, ignore_index=True).fillna({"excess": 0.0})
+        return pd.concat(both, ignore_index=True).fillna({"excess": 1.0})
 
     found = list(orders.words(table(0, 0.2), "heart", "Heart"))
     assert [row[3] for row in found] == [
         "agrees",
         "agrees",
-        "not claimed: BAB's is larger at 3 of 3 step sizes, smaller at 0",
+        "not claimed: BAB's is larger at 3 of 3 step sizes, from 0.1 to 0.3, smaller at 0",
+        "not claimed: BAB's is larger at 0 of 3 step sizes, smaller at 3",
         "not claimed: a factor 3.00",
     ]
-    found = list(orders.words(table(0.1, 0), "heart", "Heart"))  # 10 errors, of which the mean takes a third
-    assert found[1][3] == "differs" and "+6.7 errors (ABOBA at h = 0.1" in found[1][2]
+    found = list(orders.words(table(0.3, 0), "heart", "Heart"))  # a third of it is the mean's
+    assert found[1][3] == "differs" and "farthest ABOBA at h = 0.1, 1.3, +18% of the mean" in found[1][2]
     assert found[2][3] == "not claimed: BAB's is larger at 0 of 3 step sizes, smaller at 0"
+    unknown = table(0, 0).assign(excess_error=1.0)
+    assert list(orders.words(unknown, "heart", "Heart"))[1][3] == "not comparable: none above 3 errors"
     missing = table(0, 0).query("word != 'BAB'")
     assert [row[3] for row in orders.words(missing, "heart", "Heart")] == ["not comparable: a run is missing"]
 

@@ -40,8 +40,8 @@ def passes(config: dict, steps: int | None = None) -> float:
     A minibatch's gradient is its share of a pass; full gradients at both ends bring U along. What decisions on a part
     of the data look at is not in it, nor U of an uncorrected trajectory, which is only measured.
     """
-    full, ends = config["sampler"]["gradient"] == "full", _full_ends(config)
-    share = 1.0 if full else config["batch_size"] / data_size(config)
+    full, ends = config["sampler"]["gradient"] != "minibatch", _full_ends(config)
+    share = 1.0 if full else config["batch_size"] / (data_size(config) * (config.get("views") or 1))
     corrected = config["sampler"]["acceptance"] not in ("monitor", *PARTIAL)
     return ends + (gradients_of(config, steps) - ends) * share + (corrected and not ends)
 

@@ -12,9 +12,10 @@ SOURCE = "Which word, with noisy gradients?"
 CAPTION = """
 Words of drifts, kicks and refreshments at 11 gradients a trajectory, mass 1, T = 1. The banana and the mixture are
 AMAGOLD's Dist1 and Dist2; on the toys gradient noise is N(0, 1). Heart is a logistic regression on standardised columns
-and an intercept, prior N(0, 100 I), with independent minibatches of a fifth of the data (shuffled epochs are accepted
-oftener, of all words alike: see that finding). Momentum is kept from trajectory to trajectory, but for what the O's
-forget, or drawn afresh (BAB, which has no O and so no friction, and OBABO a second time).
+and an intercept, prior N(0, 100 I), with independent minibatches of a fifth of the data (with shuffled epochs OBABO is
+accepted far oftener, BAOAB and ABOBA as OBABO is, BAB a little oftener: see that finding). Momentum is kept from
+trajectory to trajectory, but for what the O's forget, or drawn afresh (BAB, which has no O and so no friction, and
+OBABO a second time).
 
 Top: uncorrected draws at friction γ = 1, by how much their mean U is too large, 2(E U − its exact or, of a regression,
 the reference's value)/dim, in units of T, over what a correction rejects at the same step size; left out are points

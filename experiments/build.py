@@ -145,10 +145,17 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     target = settings.pop("_target_")
     where = f"{target} cannot be used"
     package, _, name = target.rpartition(".")
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    if not (package and name):
+        raise SettingError("model._target_", target, "must be module.Class, such as mine.Ring")
+    here = os.getcwd()
+    if "" not in sys.path and here not in sys.path:
+        sys.path.append(here)  # what the class imports later
     try:
-        make = getattr(importlib.import_module(package), name)
+        sys.path.insert(0, here)  # before a module of that name beside run.py
+        try:
+            make = getattr(importlib.import_module(package), name)
+        finally:
+            sys.path.remove(here)
         offered = {"data": data.train, "test": data.test, "device": device, "dtype": dtype, "seed": config["seed"]}
         taken = inspect.signature(make).parameters
         anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())

@@ -319,11 +319,12 @@ class Chain:
         }
 
     def resume(self, saved: dict) -> None:
-        """Continue from what ``checkpoint`` returned."""
+        """Continue from what ``checkpoint`` returned. Raises SettingError where it is another target's."""
         device = self.random.device
         self.states = [
             State(*(None if value is None else value.to(device) for value in values)) for values in saved["states"]
         ]
+        self._check_same_target()
         self.cycle, self.proposed = saved["cycle"], saved["proposed"]
         self.seconds, self.fits = saved["seconds"], saved["fits"]
         if saved["moments"]:
@@ -343,6 +344,22 @@ class Chain:
         if saved["unfinished"]:
             self.unfinished = Unfinished.of(saved["unfinished"], device)
         self._set_kernel()
+
+    def _check_same_target(self) -> None:
+        """Refuse to go on with positions of another target: a class of one's own may have been edited meanwhile.
+
+        U of a checkpoint is compared with U now, to rounding; not that of networks, for which it takes too long.
+        """
+        name, mend = type(self.potential).__name__, "give the run another name or output"
+        for state in self.states:
+            if state.theta.shape[1] != self.potential.dim:
+                had = f"has {self.potential.dim} coordinates, and the run was begun with {state.theta.shape[1]}"
+                raise SettingError("target", name, f"{had}: {mend}")
+            known = state.alive & state.potential.isfinite()
+            if self.together and not self.kernel.inexact and bool(known.any()):
+                now = self.potential.potential(state.theta)[known]
+                if not torch.allclose(now, state.potential[known], rtol=1e-6, atol=1e-6):
+                    raise SettingError("target", name, f"gives another U than when the run was begun: {mend}")
 
     def compile(self, tell: Callable[[str], object]) -> None:
         """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly.

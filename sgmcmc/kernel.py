@@ -407,7 +407,10 @@ def _show(value) -> object:
 
 def _mass(value, dim: int):
     """A float, or a float64 tensor ``[dim]`` of a sequence; checked to be positive."""
-    mass = torch.as_tensor(value, dtype=torch.float64).cpu()
+    try:
+        mass = torch.as_tensor(value, dtype=torch.float64).cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise SettingError("mass", value, f"must be a number or {dim}, one a coordinate") from None
     if mass.ndim and tuple(mass.shape) != (dim,):
         raise SettingError("mass", f"[{mass.numel()} numbers]", f"must be a number or {dim}, one a coordinate")
     if not bool((mass > 0).all() and torch.isfinite(mass).all()):

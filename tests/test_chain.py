@@ -1026,6 +1026,19 @@ def laddered(chains=50, burn_in=120):
     return Chain(kernel, potential, plan, random, chains, lambda: potential.exact(chains, random))
 
 
+def test_a_run_does_not_go_on_with_another_target():
+    """A class of one's own may be edited between two commands: another U, or another number of coordinates."""
+    store, others = Memory(), (Quartic(2, linear=0.1), Quartic(3))
+    for target, cycles in ((Quartic(2), 3), (others[0], 6), (others[1], 6), (Quartic(2), 6)):
+        kernel = make_kernel("hmc", target, 0.1, steps=2, dtype=F64)
+        args = kernel, target, Plan(cycles), Random(1), 4, lambda: torch.zeros(4, target.dim, dtype=F64), None, store  # noqa: B023
+        if target in others:
+            with pytest.raises(SettingError, match="^target=Quartic: .*give the run another name or output"):
+                run(*args)
+        else:
+            assert run(*args).cycles == cycles
+
+
 def test_a_ladder_goes_on_bit_for_bit_inside_and_after_the_burn_in():
     whole = laddered()
     whole.begin()

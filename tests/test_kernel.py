@@ -217,6 +217,7 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
         ({"friction": Friction("gamma", math.nan)}, "friction=nan"),
         ({"friction": Friction("gamma", 0.0)}, "never refreshes the momentum"),
         ({"sampler": "sghmc", "friction": Friction("gamma", 0.0)}, "never refreshes the momentum"),
+        ({"mass": "estimate"}, "mass=estimate: must be a number or"),
         ({"sampler": "sghmc", "friction": Friction("gamma", 7.0)}, "outside [-1, 1]"),
         ({"friction": Friction("beta", 5.0)}, "negative momentum decay, which cannot be split over the O's of OBABO"),
         ({"friction": Friction("beta", 1.0), "schedule": Schedule("stairs", factor=9.0)}, "where the schedule makes h"),

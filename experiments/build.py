@@ -384,12 +384,12 @@ def _stored(path: str, potential: Potential) -> Tensor:
         raise SettingError(
             "init", path, f"cannot be read as a tensor or a state dict ({type(error).__name__})"
         ) from error
-    if not isinstance(stored, dict) and not (isinstance(stored, Tensor) and stored.ndim and stored.numel()):
-        raise SettingError("init", path, "must hold a state dict, or positions as a tensor [chains, dim] or [dim]")
     if isinstance(stored, dict):
         if not hasattr(potential, "from_state_dict"):
             raise SettingError("init", path, "is a state dict, and the target is no network")
         return potential.from_state_dict(stored)
+    if not (isinstance(stored, Tensor) and stored.ndim and stored.numel()):
+        raise SettingError("init", path, "must hold a state dict, or positions as a tensor [chains, dim] or [dim]")
     stored = stored.reshape(-1, stored.shape[-1])
     if stored.shape[1] != potential.dim:
         raise SettingError(

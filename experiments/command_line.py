@@ -89,11 +89,16 @@ def _run(cfg, said: list[str]) -> int:
     return run(config)
 
 
+def _experiment(words: list[str]) -> str:
+    """The experiment that the words name; nothing where they name none."""
+    return next((word.partition("=")[2] for word in words if word.startswith("experiment=")), "")
+
+
 def _not_swept(settings: list[str]) -> list[str]:
     """What takes out of an experiment's sweep the settings that the command line gives in another way."""
     from experiments.grid import other_ways
 
-    experiment = next((word.partition("=")[2] for word in settings if word.startswith("experiment=")), "")
+    experiment = _experiment(settings)
     return [f"{key}=null" for key in other_ways(experiment, tuple(settings))] if experiment else []
 
 
@@ -103,7 +108,7 @@ def _is_grid(said: list[str]) -> bool:
         return False
     from experiments.grid import sweep
 
-    experiment = next((word.partition("=")[2] for word in said if word.startswith("experiment=")), "")
+    experiment = _experiment(said)
     others = tuple(word for word in said if not word.startswith("experiment="))
     points = sweep(experiment, others) if experiment else [[]]
     if len(points) < 2:

@@ -22,11 +22,10 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
 
     A setting that ``words`` give, in whatever way, is not swept.
     """
-    params = _params(experiment)
-    said = {word.lstrip("+").partition("=")[0] for word in words}
+    given = {*_keys(words), *other_ways(experiment, words)}
     choices = []
-    for key, values in params.items():
-        if key in said or key in other_ways(experiment, words):
+    for key, values in _params(experiment).items():
+        if key in given:
             continue
         override = OverridesParser.create().parse_override(f"{key}={values}")
         each = (
@@ -41,8 +40,12 @@ def other_ways(experiment: str, words: tuple[str, ...]) -> list[str]:
 
     They are not swept.
     """
-    said = {word.lstrip("+").partition("=")[0] for word in words}
+    said = _keys(words)
     return [key for key in _params(experiment) if any(key in ways and said & {*ways} - {key} for ways in WAYS)]
+
+
+def _keys(words: tuple[str, ...]) -> set[str]:
+    return {word.lstrip("+").partition("=")[0] for word in words}
 
 
 def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:

@@ -321,8 +321,8 @@ def _exact(kernel: Kernel, potential: Potential, theta: Tensor) -> Tensor:
 
 def _decide(kernel, potential, state, begun, end, energy, random, index, chains):
     """Accept or not; what is not accepted goes back to θ_0 with the negated starting momentum."""
+    # The decision's numbers are those of index + 1: 0 of its stream is the persistent uniform's start.
     if kernel.partial:
-        # Number 0 of this stream is the persistent uniform's start.
         decision = part.decide(kernel, potential, state.theta, end.theta, energy, random, index + 1, chains)
         delta_potential, data = decision.delta_potential, decision.data
         finite = torch.isfinite(delta_potential)

@@ -8,7 +8,7 @@ PEERS := .venv-peers
 SCALE := quick
 BUDGET := 9
 DEVICE := cuda
-WORKERS := $(shell nproc 2>/dev/null || echo 1)
+WORKERS := $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 1)
 # True of a Python that can make the environment, and of the environment's own
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 

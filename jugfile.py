@@ -33,5 +33,5 @@ for experiment, scale, configs in plan(sys.argv):
         chains.append((experiment, scale, config, end))
     for name in tables_of(experiment):
         made = table(name, experiment, scale, configs, ends)
-        if made.can_load():  # a table that was deleted comes back
-            tasks.write_table(tasks.table_path(name, scale), made.result["rows"], made.result["made"])
+        if made.can_load():
+            tasks.bring_back(name, experiment, scale, made.result)

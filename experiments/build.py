@@ -30,6 +30,7 @@ from sgmcmc.models import build as build_network
 from sgmcmc.potentials import NEEDED, Potential, analytic, groups, location, mixed, regression, together
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
+from sgmcmc.sampling import find_device
 from sgmcmc.schedules import Schedule
 from sgmcmc.warm_start import sgd
 from sgmcmc.words import Word
@@ -75,17 +76,6 @@ def build(config: dict) -> Pieces:
     random = Random(config["seed"], device)
     initial = starts(config, potential, kernel, random, device, dtype)
     return Pieces(potential, kernel, plan, random, config["chains"], initial, _predictions(config, data, potential))
-
-
-def find_device(name: str) -> torch.device:
-    """The torch device of ``auto``, ``cpu``, ``cuda`` or ``cuda:1``."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    device = torch.device(name)
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        found = torch.cuda.device_count()
-        raise SettingError("device", name, f"this machine has {found or 'no'} CUDA devices; use device=cpu or auto")
-    return device
 
 
 def load_data(config: dict) -> Data:
@@ -161,7 +151,15 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())
         networks = {"prior", "flat_norms"} & settings.keys() - (settings.keys() if anything else taken.keys())
         prior = {key: value for key in sorted(networks) if (value := settings.pop(key)) is not None}
-        own = make(**{key: value for key, value in offered.items() if key in taken} | settings)
+        given = {key: value for key, value in offered.items() if key in taken} | settings
+        for key in [] if anything else sorted(given.keys() - taken.keys()):
+            known = ", ".join(taken) or "no arguments"
+            raise SettingError(f"model.{key}", given[key], f"{target} does not take it; it takes {known}")
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        for key, one in taken.items():
+            if one.kind in named and one.default is one.empty and key not in given:
+                raise SettingError(f"model.{key}", "null", f"{target} needs it: give model.{key}=")
+        own = make(**given)
     except SettingError:
         raise
     except Exception as error:

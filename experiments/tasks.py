@@ -73,9 +73,20 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
                 f"experiment={experiment} scale={scale} --name experiments.tasks.segment` makes it run again"
             )
     rows, made = tables.make(name, configs, ends)
-    made = {"experiment": experiment, "scale": scale, **made}
+    made = {"experiment": experiment, "scale": scale, **made, "code": tables.code(name)}
     write_table(table_path(name, scale), rows, made)
     return {"rows": rows, "made": made}
+
+
+def bring_back(name: str, experiment: str, scale: str, table: dict) -> None:
+    """Write a table that is in Jug's store where it is not there any more, and say where other code would make it."""
+    write_table(table_path(name, scale), table["rows"], table["made"])
+    if table["made"].get("code", tables.code(name)) != tables.code(name):
+        print(
+            f"{table_path(name, scale)} was made by other code than experiments/tables has now; `jug invalidate "
+            f"jugfile.py experiment={experiment} scale={scale} --name experiments.tasks.table` lets it be made anew",
+            file=sys.stderr,
+        )
 
 
 def table_path(name: str, scale: str) -> Path:

@@ -74,15 +74,15 @@ class Voice:
         kernel, plan, potential = self.pieces.kernel, self.pieces.plan, self.pieces.potential
         target = self.config["model"].get("_target_") or self.config["model"]["name"]
         data = f" on {potential.data_size} data" if potential.data_size else ""
-        chains = f"{self.pieces.chains} chain" + "s" * (self.pieces.chains > 1)
         gradients = round(kernel.work(1.0, potential)[0]) * plan.cycles
         kind = {"minibatch": "minibatch gradients", "full": "full gradients", "none": "evaluations of U"}[
             kernel.gradient
         ]
-        coordinates = f"{potential.dim:,} coordinate" + "s" * (potential.dim > 1)
         lines = [
-            f"{self.config['sampler']['name']} ({kernel.word.letters}) on {target}{data}, {coordinates}: {chains} of "
-            f"{plan.cycles} cycles of {kernel.steps} steps, {max(gradients, plan.cycles):,} {kind} each",
+            f"{self.config['sampler']['name']} ({kernel.word.letters}) on {target}{data}, "
+            f"{_number(potential.dim, 'coordinate')}: {_number(self.pieces.chains, 'chain')} of "
+            f"{_number(plan.cycles, 'cycle')} of {_number(kernel.steps, 'step')}, "
+            f"{max(gradients, plan.cycles):,} {kind} each",
             self.worth,
         ]
         if hint := self.in_epochs():
@@ -91,6 +91,8 @@ class Voice:
             prior = self.config["model"].get("prior", "fan_in")
             inputs = "as they are in the files" if potential.train.mean is None else "normalised"
             lines.append(f"its outputs are logits, its prior is normal (model.prior={prior}), inputs are {inputs}")
+        if plan.estimate_mass and not plan.burn_in:
+            lines.append("the mass is estimated once, at the start: there is no burn-in")
         if plan.trajectory:
             lines.append(f"trajectory length, up to {kernel.steps} steps, and step size are chosen in the burn-in")
         if plan.compile:
@@ -144,7 +146,7 @@ class Voice:
         device = self.pieces.random.device
         if device.type == "cuda":
             return torch.cuda.get_device_name(device)
-        return f"{torch.get_num_threads()} CPU thread" + "s" * (torch.get_num_threads() > 1)
+        return _number(torch.get_num_threads(), "CPU thread")
 
     def starting(self, initial):
         """``initial``, announced where it takes its time."""
@@ -213,7 +215,7 @@ class Voice:
         moved = f"{result.accepted:,} of {result.proposed:,} trajectories accepted ({rate:.3g})"
         if kernel.acceptance == "monitor":
             moved = f"{result.accepted:,} of {result.proposed:,} trajectories finite, and taken (not corrected)"
-        after = f"{result.cycles} cycles"
+        after = _number(result.cycles, "cycle")
         if result.under_way:
             after += f" and {result.under_way} gradients of the next"
         again = "; the same command goes on from there" if result.status == engine.INTERRUPTED else ""
@@ -286,7 +288,7 @@ class Voice:
         worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0).max())
         if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
             chains = "chains from dispersed starts" if draws.shape[1] > 1 else "halves of the one chain"
-            lines.append(f"R-hat {worst_r_hat:.4g} over {chains}" + " (above 1.01: not mixed)" * (worst_r_hat > 1.01))
+            lines.append(f"R-hat {worst_r_hat:.5g} over {chains}" + " (above 1.01: not mixed)" * (worst_r_hat > 1.01))
         return lines
 
     def _draws(self, metrics, result):
@@ -303,6 +305,10 @@ class Voice:
         if len(potential) < 8 or not bool(potential.isfinite().all()):
             return None, ""
         return potential[:, None, None], "the potential"
+
+
+def _number(value: int, noun: str) -> str:
+    return f"{value:,} {noun}" + "s" * (value != 1)
 
 
 def _duration(seconds: float) -> str:

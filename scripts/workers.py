@@ -177,7 +177,9 @@ def free_locks(store: str) -> int:
     locks, freed = Path(store, "locks"), 0
     if "://" in store or not locks.is_dir():  # Redis keeps no owner
         return 0
-    with open(locks / ".free", "w") as guard:
+    guarding = Path(store, "tempfiles", "freeing")  # not among the locks, which Jug counts
+    guarding.parent.mkdir(exist_ok=True)
+    with open(guarding, "w") as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)
         for lock in locks.glob("*.lock"):
             try:

@@ -35,6 +35,7 @@ from sgmcmc.data import Dataset, load
 from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.potentials import Potential, together
 from sgmcmc.random import Random
+from sgmcmc.sampling import find_device
 from sgmcmc.store import check_alike, load_samples
 
 FUNCTIONS = 200  # data whose predictions are followed through the chains
@@ -127,7 +128,7 @@ def main(words: list[str] | None = None) -> int:
 def _main(words: list[str]) -> int:
     from omegaconf import OmegaConf
 
-    from experiments.build import build_potential, find_device, load_data  # the command alone knows configurations
+    from experiments.build import build_potential, load_data  # the command alone knows configurations
 
     folders = [word for word in words if "=" not in word or Path(word).exists()]
     known = {
@@ -175,7 +176,8 @@ def _main(words: list[str]) -> int:
     draws = draws[every - 1 :: every].to(device)
     result = evaluate(potential, draws, data, labelled=not foreign)
     chains = f"{draws.shape[1]} chain" + "s" * (draws.shape[1] > 1)
-    print(f"{draws.shape[0]} draws of {chains} on the {len(data)} {which} data of {name}")
+    moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
+    print(f"{draws.shape[0]} draws of {chains} on the {len(data)} {which} data of {name}{moved}")
     for key, value in result.items():
         if value == value:  # what one chain cannot tell is left out
             print(f"  {key:22} {value:.6g}")

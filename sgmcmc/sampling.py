@@ -58,11 +58,11 @@ def sample(
     its momentum kept where the word has an O or E, else fresh. ``steps`` is the length of a trajectory
     (10, or 1 where the sampler has just one). ``step_size`` is h, which has to be given. Friction is γ (``friction``,
     1 by default, ``math.inf`` is infinite), e^{−γh} (``momentum_decay``), or AMAGOLD's ``beta`` or ``b``. A sequence
-    of step sizes or of frictions is one a chain, and says how many chains there are where ``chains`` does not (1).
-    ``initial`` is ``[chains, dim]``, a tensor or nested lists; ``schedule`` a name or a ``Schedule``, such as
-    ``Schedule("cosine", direction="random")``; ``dtype`` float32 or float64. ``tune`` and ``trajectory`` are those of
-    ``Plan`` and need a ``burn_in``; ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``, ``refresh``,
-    ``gradient``, ``batch_size``, ``temperature``, ….
+    of step sizes or of frictions is one a chain, and ``initial`` is ``[chains, dim]``, a tensor or nested lists: they
+    say how many chains there are where ``chains`` does not (1). ``schedule`` is a name or a ``Schedule``, such as
+    ``Schedule("cosine", direction="random")``; ``dtype`` float32 or float64; ``device`` "cpu", "cuda", "cuda:1" or
+    "auto". ``tune`` and ``trajectory`` are those of ``Plan`` and need a ``burn_in``; ``policies`` those of
+    ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``, ``batch_size``, ``temperature``, ….
 
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
     Ctrl-C or a signal: both have fewer draws (``result.draws`` is None where there are none). Chains that diverged,
@@ -77,6 +77,8 @@ def sample(
         if dim is None:
             raise SettingError("dim", dim, "a function as the target needs its number of coordinates")
         potential = FunctionPotential(potential, _whole("dim", dim, 1))
+    elif dim is not None and dim != getattr(potential, "dim", dim):
+        raise SettingError("dim", dim, f"the target has its own, {potential.dim}: leave it out")
     missing = [name for name in NEEDED if not hasattr(potential, name) and (name != "initial" or initial is None)]
     if missing:
         mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
@@ -97,14 +99,18 @@ def sample(
     ways = {name: _numbers(name, value) for name, value in ways.items() if value is not None}
     step_size = _numbers("step_size", step_size)
     lists = {name: value for name, value in {"step_size": step_size, **ways}.items() if isinstance(value, list)}
-    chains = max([1, *map(len, lists.values())]) if chains is None else _whole("chains", chains, 1)
+    dtype, device = _dtype(dtype), find_device(device)
+    if chains is not None:
+        chains = _whole("chains", chains, 1)
+    if initial is not None:
+        initial = _initial(initial, chains, potential.dim, dtype)
+        chains = len(initial)
+    if chains is None:
+        chains = max([1, *map(len, lists.values())])
     for name, value in lists.items():
         if len(value) not in (1, chains):
             shown = value if len(value) < 10 else f"[{len(value)} numbers]"
             raise SettingError(name, shown, f"must be a number or {chains}, one a chain")
-    dtype = _dtype(dtype)
-    if initial is not None:
-        initial = _initial(initial, chains, potential.dim, dtype)
     if sampler == "custom":
         if not word:
             raise SettingError("sampler", "custom", "needs a word, such as word='BABOBAB'")
@@ -147,6 +153,22 @@ def sample(
         mend = "leave the draws of result.frozen out; a smaller step_size may do"
         warnings.warn(f"{still}: {mend}", stacklevel=2)
     return result
+
+
+def find_device(name: str | torch.device) -> torch.device:
+    """The torch device of ``auto``, ``cpu``, ``cuda`` or ``cuda:1``; SettingError for another, or one not there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (TypeError, RuntimeError):
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise SettingError("device", name, "must be auto, cpu, cuda or cuda:1")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        found = torch.cuda.device_count()
+        raise SettingError("device", name, f"this machine has {found or 'no'} CUDA devices; use device=cpu or auto")
+    return device
 
 
 def _check_names(policies: dict) -> None:
@@ -192,13 +214,15 @@ def _dtype(value) -> torch.dtype:
     return dtype
 
 
-def _initial(value, chains: int, dim: int, dtype: torch.dtype) -> Tensor:
+def _initial(value, chains: int | None, dim: int, dtype: torch.dtype) -> Tensor:
     """Starting positions ``[chains, dim]`` of a tensor or of nested lists; SettingError for another shape."""
-    need = f"must be [{chains}, {dim}]: [chains, dim]"
+    need = f"must be [{'chains' if chains is None else chains}, {dim}]: [chains, dim]"
     try:
         initial = torch.as_tensor(value, dtype=dtype)
     except (TypeError, ValueError, RuntimeError):
         raise SettingError("initial", value, need) from None
+    if chains is None:
+        chains = len(initial) if initial.ndim == 2 else 1
     if initial.numel() != chains * dim or initial.ndim == 2 and initial.shape != (chains, dim):
         raise SettingError("initial", list(initial.shape), need)
-    return initial
+    return initial.reshape(chains, dim)

@@ -210,7 +210,9 @@ class Bowl:
     assert main(words.split()) == 0
     assert "width: 3" in Path("run/config.yaml").read_text()
     assert main("model._target_=mine.Bowl step_size=1".split()) == 2
-    assert "missing 1 required positional argument: 'width'" in capsys.readouterr().err
+    assert "model.width=null: mine.Bowl needs it: give model.width=" in capsys.readouterr().err
+    assert main("model._target_=mine.Bowl model.width=3 model.wide=2 step_size=1".split()) == 2
+    assert "model.wide=2: mine.Bowl does not take it; it takes width, dtype" in capsys.readouterr().err
     assert main("model._target_=mine.Ball step_size=1".split()) == 2
     assert "has no attribute 'Ball'" in capsys.readouterr().err
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import grid, signals
+from experiments import grid, signals, tables, tasks
 from experiments.config import compose
 from experiments.graph import plan
 from experiments.grid import configurations, sweep
@@ -193,6 +193,18 @@ def test_data_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch, caps
 
 
 @pytest.mark.slow
+def test_a_table_made_by_other_code_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = {"rows": [{"rejected": 0.5}], "made": {"runs": 1, "code": tables.code("neal_rejection")}}
+    tasks.bring_back("neal_rejection", "neal_rejection", "smoke", table)
+    path = tasks.table_path("neal_rejection", "smoke")
+    assert path.read_text() == "rejected\n0.5\n" and "other code" not in capsys.readouterr().err
+    table["made"]["code"] = tables.code("amagold_fig1")
+    tasks.bring_back("neal_rejection", "neal_rejection", "smoke", table)
+    told = capsys.readouterr().err
+    assert f"{path} was made by other code than experiments/tables has now; `jug invalidate jugfile.py" in told
+
+
 def test_jug_runs_a_grid_writes_its_table_and_says_that_it_is_done(tmp_path):
     """Two workers side by side; the table's rows are the grid's points."""
     for name in ("conf", "experiments", "sgmcmc", "jugfile.py"):

@@ -6,18 +6,21 @@ Figures read the tables alone.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 from experiments.tables import (
     amagold,
     amagold_networks,
     bnn,
+    common,
     findings,
     ggmc,
     minibatch_mh,
     neal,
     networks,
     note,
+    statistics,
     theorem2,
     trajectory,
 )
@@ -31,6 +34,13 @@ EXPERIMENTS = tuple(dict.fromkeys(experiment for experiment, _ in TABLES.values(
 def tables_of(experiment: str) -> list[str]:
     """The names of the tables that are made from the experiment's runs."""
     return [name for name, (source, _) in TABLES.items() if source == experiment]
+
+
+def code(table: str) -> str:
+    """Which code makes the table: the first digits of a hash of its module and of those that all tables share."""
+    source = next(source for source in SOURCES if table in source.TABLES)
+    text = b"".join(Path(module.__file__).read_bytes() for module in (source, common, statistics))
+    return sha256(text).hexdigest()[:12]
 
 
 def make(table: str, configs: list[dict], ends: list[dict]) -> tuple[list[dict], dict]:

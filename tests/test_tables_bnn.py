@@ -119,8 +119,8 @@ def row(**values) -> pd.Series:
 )
 def test_the_sign_of_a_bias_of_u_is_judged(gap, exactly, uncorrected):
     other = row(potential=100.0 + gap)
-    assert figure.bias("GGMC, minibatches, corrected", row(), other)[3] == exactly
-    assert figure.bias("GGMC, uncorrected", row(), other)[3] == uncorrected
+    assert figure.bias(figure.SHUFFLED, row(), other)[3] == exactly
+    assert figure.bias("GGMC, shuffled epochs, uncorrected", row(), other)[3] == uncorrected
     assert figure.bias("SGHMC", row(), other)[3] == uncorrected
 
 
@@ -141,7 +141,7 @@ def test_chains_that_do_not_agree_are_compared_with_nothing(column):
 @pytest.mark.parametrize("cold, mixes, told", [(0.10, 1.01, True), (0.20, 1.01, False), (0.10, 1.2, False)])
 def test_the_title_claims_a_cold_posterior_effect_where_it_is_resolved(cold, mixes, told):
     common = {"sampler": "hmc", "gradient": "full", "acceptance": "metropolis", "nll_error": 0.002, "chains": 4}
-    common |= {"r_hat_max": mixes, "r_hat_potential": 1.0}
+    common |= {"minibatches": "none", "r_hat_max": mixes, "r_hat_potential": 1.0}
     rows = [
         common | {"prior": prior, "temperature": temperature, "nll": value + 0.03, "joint_nll": value + 0.0075}
         for prior in (1.0, 0.1)
@@ -157,7 +157,15 @@ def test_the_title_claims_a_cold_posterior_effect_where_it_is_resolved(cold, mix
 @pytest.mark.parametrize("column", ["r_hat_max", "r_hat_potential"])
 def test_each_temperature_of_the_resnet_is_judged_by_its_own_chains(column):
     common = {"sampler": "hmc", "gradient": "full", "acceptance": "metropolis", "prior": "cin", "accuracy": 0.9}
-    common |= {"nll": 0.2, "nll_error": 0.01, "joint_nll": 0.2, "ece": 0.1, "chains": 4, "draws_a_chain": 80}
+    common |= {
+        "minibatches": "none",
+        "nll": 0.2,
+        "nll_error": 0.01,
+        "joint_nll": 0.2,
+        "ece": 0.1,
+        "chains": 4,
+        "draws_a_chain": 80,
+    }
     common |= {"r_hat_max": 1.02, "r_hat_median": 1.005, "r_hat_potential": 1.01, "ess_min": 200.0}
     table = pd.DataFrame([common | {"temperature": 0.3, column: 1.2}, common | {"temperature": 1.0}])
     assert resnet.title(table) == "At T = 1 corrected chains of a ResNet-20 agree in function space (R-hat 1.020)"

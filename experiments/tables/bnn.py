@@ -33,6 +33,7 @@ def setting(run: Run) -> dict:
         "sampler": "sgd" if config["temperature"] == 0 else run.sampler,
         "acceptance": config["sampler"]["acceptance"],
         "gradient": config["sampler"]["gradient"],
+        "minibatches": config["sampler"]["minibatches"] or "none",
         "init": config["init"],
         "prior": model.get("prior_variance") or model["prior"],
         "temperature": config["temperature"],

@@ -35,14 +35,18 @@ OVER = (  # lines over temperature
     ("hmc", "full", 0.1, SKY, "s", "-", "exact, prior variance .1"),
     ("sghmc", "minibatch", 1.0, RED, "^", "--", "SGHMC, prior variance 1"),
 )
-METHODS = (  # at T = 1, from above
-    ("hmc", "full", "metropolis", BLUE, "HMC, exact"),
-    ("ggmc", "full", "metropolis", GREEN, "GGMC, full gradients, exact"),
-    ("ggmc", "minibatch", "metropolis", GREEN, "GGMC, minibatches, corrected"),
-    ("ggmc", "minibatch", "monitor", ORANGE, "GGMC, uncorrected"),
-    ("sghmc", "minibatch", "monitor", RED, "SGHMC"),
-    ("sgd", "minibatch", "monitor", PURPLE, "SGD, ensemble of 20"),
-    ("sgd", "minibatch", "monitor", GREY, "SGD, one run"),
+EXACT, SECOND, SHUFFLED = "HMC, exact", "GGMC, full gradients, exact", "GGMC, shuffled epochs, corrected"
+ENSEMBLE, SINGLE = "SGD, ensemble of 20", "SGD, one run"
+METHODS = (  # at T = 1, from above: sampler, minibatches, acceptance
+    ("hmc", "none", "metropolis", BLUE, EXACT),
+    ("ggmc", "none", "metropolis", GREEN, SECOND),
+    ("ggmc", "shuffled", "metropolis", GREEN, SHUFFLED),
+    ("ggmc", "independent", "metropolis", GREEN, "GGMC, independent minibatches, corrected"),
+    ("ggmc", "shuffled", "monitor", ORANGE, "GGMC, shuffled epochs, uncorrected"),
+    ("ggmc", "independent", "monitor", ORANGE, "GGMC, independent minibatches, uncorrected"),
+    ("sghmc", "independent", "monitor", RED, "SGHMC"),
+    ("sgd", "independent", "monitor", PURPLE, ENSEMBLE),
+    ("sgd", "independent", "monitor", GREY, SINGLE),
 )
 PANELS = (("nll", "test NLL"), ("ece", "calibration error"), ("letters_entropy", "entropy on letters, nats"))
 COLUMNS = (
@@ -52,7 +56,6 @@ COLUMNS = (
     ("letters_entropy", "entropy on letters"),
     ("r_hat_max", "R-hat"),
 )
-SINGLE = "SGD, one run"
 LIMIT = limit(chains=4)  # errors apart, of four chains and a number without error
 
 
@@ -63,9 +66,10 @@ def over(table: pd.DataFrame, sampler: str, gradient: str, prior=None) -> pd.Dat
     return (part if prior is None else part[part.prior == prior]).sort_values("temperature")
 
 
-def method(table: pd.DataFrame, sampler: str, gradient: str, acceptance: str, *_) -> pd.Series | None:
+def method(table: pd.DataFrame, name: str) -> pd.Series | None:
     """The row of a method at T = 1 (of SGD, at 0); None where it did not finish."""
-    part = table[(table.sampler == sampler) & (table.gradient == gradient) & (table.acceptance == acceptance)]
+    sampler, minibatches, acceptance = next(key for *key, _, one in METHODS if one == name)
+    part = table[(table.sampler == sampler) & (table.minibatches == minibatches) & (table.acceptance == acceptance)]
     part = part[part.temperature.isin([0, 1]) & part.nll.notna()]
     part = part[part.prior == table.prior[0]]
     return None if part.empty else part.iloc[0]
@@ -89,7 +93,7 @@ def draw(table: pd.DataFrame) -> Figure:
             style = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2}
             panel.errorbar(rows.temperature, rows[quantity], error, ls=line, label=name, **style)
         panels[0].plot(rows.temperature, many_draws(rows), marker, color=colour, mfc="white", ms=4)
-    ensemble = method(table, *METHODS[5])
+    ensemble = method(table, ENSEMBLE)
     for (quantity, text), panel in zip(PANELS, panels, strict=True):
         if ensemble is not None:
             panel.axhline(ensemble[quantity], color=PURPLE, lw=1, ls=":", label="ensemble of SGD")
@@ -107,7 +111,7 @@ def draw(table: pd.DataFrame) -> Figure:
 def draw_methods(figure, table: pd.DataFrame) -> None:
     """Each method at T = 1 in a figure or a part of one, a column a quantity."""
     columns = figure.subplots(1, len(COLUMNS), sharey=True)
-    found = [(method(table, *key), colour, name) for *key, colour, name in METHODS]
+    found = [(method(table, name), colour, name) for *_, colour, name in METHODS]
     found = [one for one in found if one[0] is not None]
     for place, (row, colour, name) in enumerate(found):
         for (quantity, _), column in zip(COLUMNS, columns, strict=True):
@@ -189,17 +193,18 @@ def mixing(what: str, exact: pd.DataFrame) -> tuple:
 
 def beside(table: pd.DataFrame):
     """What is compared of chains that agree."""
-    rows = {name: method(table, *key) for *key, _, name in METHODS}
-    names = [name for *_, name in METHODS]
-    yield against("a second exact sampler, test NLL", "the same", rows[names[0]], rows[names[1]], same=True)
+    rows = {name: method(table, name) for *_, name in METHODS}
+    exact, ensemble = rows[EXACT], rows[ENSEMBLE]
+    yield against("a second exact sampler, test NLL", "the same", exact, rows[SECOND], same=True)
+    yield against(
+        "a third, with minibatches in shuffled epochs, test NLL", "the same", exact, rows[SHUFFLED], same=True
+    )
     for prior in table.prior.unique():
         yield effect(table, prior)
-    for name in names[2:5]:
-        yield bias(name, rows[names[0]], rows[name])
-    cost = of_cost(rows[names[0]], rows[names[5]])
-    yield against(f"ensemble of SGD {cost}, test NLL", "not known", rows[names[0]], rows[names[5]])
-    quantity = "letters_entropy"
-    yield against("ensemble of SGD, entropy on letters", "less", rows[names[0]], rows[names[5]], quantity)
+    for name in list(rows)[2:7]:
+        yield bias(name, exact, rows[name])
+    yield against(f"ensemble of SGD {of_cost(exact, ensemble)}, test NLL", "not known", exact, ensemble)
+    yield against("ensemble of SGD, entropy on letters", "less", exact, ensemble, "letters_entropy")
 
 
 def of_cost(exact: pd.Series | None, row: pd.Series | None) -> str:
@@ -226,7 +231,7 @@ def effect(table: pd.DataFrame, prior) -> tuple:
 def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
     """By how much U is too large on average, and R-hat, which says whether the chains are there yet."""
     what = f"{name}: mean U less the exact chains', R-hat of predictions"
-    exactly = "corrected" in name and "un" not in name
+    exactly = name.endswith(", corrected")
     expected = "0" if exactly else "above 0: gradient noise and step size heat"
     if exact is None or row is None:
         return what, expected, "", "not comparable: a run is missing"

@@ -129,8 +129,9 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     """A target of one's own: a class with the three methods of a target, or a ``torch.nn.Module`` to logits.
 
     The constructor gets the keyword arguments of ``model.…`` and, by name, those of ``data`` (the training set),
-    ``test``, ``device``, ``dtype`` and ``seed`` that it takes. ``model.prior`` (a network's: see ``prior_std``) and
-    ``model.flat_norms`` are not a module's own, unless it takes them.
+    ``test``, ``device``, ``dtype`` and ``seed`` that it takes. What it draws from torch's generator is always the
+    same. ``model.prior`` (a network's: see ``prior_std``) and ``model.flat_norms`` are not a module's own, unless
+    it takes them.
     """
     target = settings.pop("_target_")
     where = f"{target} cannot be used"
@@ -159,11 +160,16 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         for key, one in taken.items():
             if one.kind in named and one.default is one.empty and key not in given:
                 raise SettingError(f"model.{key}", "null", f"{target} needs it: give model.{key}=")
-        own = make(**given)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(
+                0
+            )  # what it draws is the same in every process, and of every seed: chains have one target
+            own = make(**given)
     except SettingError:
         raise
     except Exception as error:
-        why = f"{where} ({type(error).__name__}: {error}); it is looked for in the current folder too"
+        found = "" if isinstance(error, TypeError | ValueError) else "; it is looked for in the current folder too"
+        why = f"{where} ({type(error).__name__}: {error}){found}"
         raise SettingError("model._target_", target, why) from error
     if isinstance(own, torch.nn.Module) and not hasattr(own, "potential"):
         if data.train is None:

@@ -13,6 +13,8 @@ from typing import Any
 
 from hydra.core.config_store import ConfigStore
 
+from sgmcmc.samplers import POLICIES
+
 CONF = Path(__file__).resolve().parent.parent / "conf"
 GROUPS = ("data", "model", "sampler", "schedule", "experiment", "scale")
 
@@ -30,7 +32,7 @@ class DataSettings:
 
 @dataclass
 class SamplerSettings:
-    name: str = "ggmc"
+    name: str = "???"
     word: str | None = None
     refresh: str | None = None
     alpha: Any = None
@@ -239,8 +241,8 @@ MODELS = {
 }
 CHOICES = {
     "dtype": ("float32", "float64"),
-    "sampler.refresh": ("full", "keep", "partial"),
-    "sampler.acceptance": ("monitor", "metropolis", "barker", "persistent_uniform", "barker_minibatch", "austerity"),
+    "sampler.refresh": POLICIES["refresh"],
+    "sampler.acceptance": POLICIES["acceptance"],
     "sampler.gradient": ("full", "minibatch"),
     "sampler.ends": ("exact", "minibatch"),
     "sampler.minibatches": ("independent", "shuffled"),

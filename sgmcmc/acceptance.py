@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 PARTIAL = ("barker_minibatch", "austerity")
-ACCEPTANCES = ("monitor", "metropolis", "barker", "persistent_uniform", *PARTIAL)
 
 
 def metropolis(log_mh: Tensor, uniform: Tensor) -> Tensor:

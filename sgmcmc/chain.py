@@ -35,6 +35,7 @@ from sgmcmc.inductor import CannotCompile
 from sgmcmc.kernel import Kernel, check_growth
 from sgmcmc.ladder import BARKER, Ladder, check, scaled, tuned
 from sgmcmc.potentials import Potential, groups, together
+from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, segment, start, walk
 
@@ -295,6 +296,8 @@ class Chain:
             rows = theta[group.start : group.stop].contiguous()
             self.states.append(start(self.kernel, self.potential, rows, self.random, group))
             self.fits[number] = dict(getattr(self.potential, "fit", {}))
+        if self.kernel.evaluates:
+            check_finite(self.kernel, torch.cat([state.potential for state in self.states]))
 
     def checkpoint(self) -> dict:
         """Everything that the rest of the run depends on: tensors, numbers, counters."""
@@ -348,18 +351,27 @@ class Chain:
     def _check_same_target(self) -> None:
         """Refuse to go on with positions of another target: a class of one's own may have been edited meanwhile.
 
-        U of a checkpoint is compared with U now, to rounding; not that of networks, for which it takes too long.
+        U of a checkpoint is compared with U now, to rounding, and so is a full gradient; of networks U of the first
+        chain, to a thousandth a datum: another machine may have computed it.
         """
         name, mend = type(self.potential).__name__, "give the run another name or output"
-        for state in self.states:
+        for number, state in enumerate(self.states):
             if state.theta.shape[1] != self.potential.dim:
                 had = f"has {self.potential.dim} coordinates, and the run was begun with {state.theta.shape[1]}"
                 raise SettingError("target", name, f"{had}: {mend}")
+            if self.kernel.inexact or number and not self.together or not self.kernel.evaluates:
+                continue
             known = state.alive & state.potential.isfinite()
-            if self.together and not self.kernel.inexact and bool(known.any()):
-                now = self.potential.potential(state.theta)[known]
-                if not torch.allclose(now, state.potential[known], rtol=1e-6, atol=1e-6):
-                    raise SettingError("target", name, f"gives another U than when the run was begun: {mend}")
+            if not bool(known.any()):
+                continue
+            slack = 1e-6 if self.together else 1e-3 * self.potential.data_size
+            now = self.potential.potential(state.theta)[known]
+            if not torch.allclose(now, state.potential[known], rtol=1e-6, atol=slack):
+                raise SettingError("target", name, f"gives another U than when the run was begun: {mend}")
+            if self.together and self.kernel.gradient == "full" and state.gradient is not None:
+                now, slope = self.potential.gradient(state.theta)[known], state.gradient[known]
+                if not torch.allclose(now, slope, rtol=1e-4, atol=1e-4 * float(slope.abs().max())):
+                    raise SettingError("target", name, f"gives another gradient than when the run was begun: {mend}")
 
     def compile(self, tell: Callable[[str], object]) -> None:
         """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly.
@@ -753,21 +765,45 @@ class Chain:
 
 
 def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: int) -> None:
-    """Raise SettingError where what a target gives has not the shapes that it must have: they would broadcast, and be
-    sampled wrongly; or where U is not finite at the start, which a chain that decides could never leave."""
-    dim = potential.dim
+    """Raise SettingError where a target would be sampled wrongly without a word.
+
+    That is where what it gives has other shapes than it must have, which would broadcast, or U is not float64; where it
+    changes θ in place; where U is no fixed function of each chain's θ, but is another one when it is asked again or
+    beside other chains; and where U is not finite at the start, which a chain that decides could never leave. A network
+    has looked at its module itself.
+    """
+    dim, name = potential.dim, type(potential).__name__
     if tuple(theta.shape) != (chains, dim):
         raise SettingError("initial", _shape(theta), f"must be [{chains}, {dim}]: [chains, dim]")
-    if not together(potential):  # a network, ours
+    if isinstance(potential, NetworkPotential):
         return
+    if not together(potential):
+        chains, theta = 1, theta[:1]
+    before = theta.clone()
     value, slope = potential.potential(theta), potential.gradient(theta)
-    for name, one in (("U", value), ("gradient", slope)):
+    for what, one in (("U", value), ("gradient", slope)):
         if not isinstance(one, Tensor):
-            raise SettingError(f"type of {name}", type(one).__name__, "must be a torch.Tensor")
+            raise SettingError(f"type of {what}", type(one).__name__, "must be a torch.Tensor")
     if tuple(value.shape) != (chains,):
         raise SettingError("shape of U", _shape(value), f"must be [{chains}]: a number for each of the chains")
     if slope.shape != theta.shape:
         raise SettingError("shape of the gradient", _shape(slope), f"must be [{chains}, {dim}]: [chains, dim]")
+    if value.dtype != torch.float64:
+        kind = str(value.dtype).removeprefix("torch.")
+        raise SettingError("dtype of U", kind, "must be float64: compute it of theta.double()")
+    if not torch.equal(theta.nan_to_num(), before.nan_to_num()):
+        raise SettingError("target", name, "changes theta in place: give new tensors (theta * 2, not theta.mul_(2))")
+    if not kernel.inexact:
+        again = potential.potential(theta.roll(1, 0)).roll(-1)  # the chains in another order
+        if not torch.allclose(again, value, rtol=1e-6, atol=1e-6, equal_nan=True):
+            mend = "gives another U of the same theta when it is asked again, in another order of the chains: U must be"
+            raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
+    check_finite(kernel, value)
+
+
+def check_finite(kernel: Kernel, value: Tensor) -> None:
+    """Raise SettingError where U at the start ``[chains]`` is not finite, and the chains decide."""
+    chains = len(value)
     if kernel.acceptance != "monitor" and not bool(value.isfinite().all()):
         lost = (~value.isfinite()).nonzero()[:, 0].tolist()
         which = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")

@@ -10,7 +10,10 @@ class SettingError(ValueError):
 
     def __init__(self, setting: str, value: object, mend: str):
         self.setting, self.value, self.mend = setting, value, mend
-        super().__init__(f"{setting}={value}: {mend}")
+        super().__init__(setting, value, mend)  # what pickle makes it again from, in another process
+
+    def __str__(self) -> str:
+        return f"{self.setting}={self.value}: {self.mend}"
 
 
 class DataError(RuntimeError):

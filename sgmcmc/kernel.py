@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from sgmcmc import part
-from sgmcmc.acceptance import ACCEPTANCES, PARTIAL
+from sgmcmc.acceptance import PARTIAL
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError
-from sgmcmc.momentum import REFRESHES
 from sgmcmc.potentials import together
-from sgmcmc.samplers import Sampler, lookup
+from sgmcmc.samplers import POLICIES, Sampler, lookup
 from sgmcmc.schedules import SCHEDULES, Schedule
 from sgmcmc.words import Op, Word
 
@@ -262,8 +261,8 @@ def make_kernel(
     gradient, schedule = gradient or row.gradient, schedule or Schedule()
     if gradient == "either":
         gradient = "full" if together(potential) else "minibatch"
-    _one_of("sampler.refresh", refresh, REFRESHES)
-    _one_of("sampler.acceptance", acceptance, ACCEPTANCES)
+    _one_of("sampler.refresh", refresh, POLICIES["refresh"])
+    _one_of("sampler.acceptance", acceptance, POLICIES["acceptance"])
     _one_of("sampler.gradient", gradient, ("full", "minibatch", "none"))
     _one_of("sampler.ends", ends, ("exact", "minibatch"))
     _one_of("sampler.minibatches", minibatches, LAWS)

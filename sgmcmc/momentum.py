@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-REFRESHES = ("full", "keep", "partial")
-
 
 def begin(policy: str, alpha: float, scale) -> tuple[float, object] | None:
     """c and the noise's scale of the letter O that a trajectory begins with, None under ``keep``. ``scale``: √T M^½."""

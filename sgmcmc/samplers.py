@@ -14,6 +14,13 @@ from dataclasses import dataclass
 from sgmcmc.errors import SettingError
 from sgmcmc.words import Word
 
+POLICIES = {  # what they can be
+    "refresh": ("full", "keep", "partial"),
+    "acceptance": ("monitor", "metropolis", "barker", "persistent_uniform", "barker_minibatch", "austerity"),
+    "gradient": ("either", "full", "minibatch", "none"),
+    "friction": (None, "infinite", "amagold"),
+}
+
 
 @dataclass(frozen=True)
 class Sampler:
@@ -28,6 +35,16 @@ class Sampler:
     steps: int | None = None
     rescaled: bool = False
     friction: str | None = None  # "infinite": c = 0; "amagold": given as β or b
+
+    def __post_init__(self):
+        """Raise SettingError for a policy that there is not, or a gradient that the word has no use for."""
+        for policy, known in POLICIES.items():
+            if getattr(self, policy) not in known:
+                names = ", ".join(map(str, known))
+                raise SettingError(f"sampler.{policy}", getattr(self, policy), f"must be one of {names}")
+        if any(letter in "BE" for letter in self.word) == (self.gradient == "none"):
+            mend = "must be none of a word without kicks, and of no other"
+            raise SettingError("sampler.gradient", self.gradient, f"{mend} ({self.word})")
 
 
 _NEAL, _GGMC, _AMAGOLD = "Neal 2020", "Garriga-Alonso & Fortuin 2021", "Zhang, Cooper & De Sa 2020"

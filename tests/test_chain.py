@@ -266,12 +266,12 @@ def test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is(name):
     before = 2 + 2 * MASS_BATCHES * isinstance(result.kernel.mass, torch.Tensor)  # evaluations before the first cycle
     places, made, stops = set(), 0, 0
     while (broken.state is None or result.status != DONE) and stops < wanted:
-        result, calls = leave(name, broken, at=2 + before * (not stops))
+        result, calls = leave(name, broken, at=3 if stops else 2 + before)  # gone on with, U is compared first
         made, stops = made + calls, stops + 1
         unfinished = broken.state["unfinished"]
         places |= {place["point"] for place in unfinished["places"]} if unfinished else set()
     assert result.status == DONE
-    assert made <= wanted + stops
+    assert made <= wanted + 2 * stops
     points = result.kernel.points
     assert places == set(range(1, points + (not _full_at(result.kernel, points - 1))))
     same(whole, broken)
@@ -797,11 +797,19 @@ class Wrong(Gaussian):
 
     def __init__(self, mistake):
         super().__init__(2)
-        self.mistake = mistake
+        self.mistake, self.asked = mistake, 0
 
     def potential(self, theta):
+        self.asked += 1
+        if self.mistake == "place":
+            theta.mul_(0.9)
         value = super().potential(theta)
         change = {"sum": value.sum(), "column": value[:, None], "log": torch.where(theta[:, 0] > 0, value, torch.nan)}
+        change |= {
+            "again": value * (1 + self.asked / 100),
+            "mean": value + value.mean() - value[0],
+            "half": value.float(),
+        }
         return change.get(self.mistake, value)
 
     def gradient(self, theta, batch=None):
@@ -819,13 +827,24 @@ class Wrong(Gaussian):
         ("slope", r"^shape of the gradient=\[50, 1\]: must be \[50, 2\]"),
         ("start", r"^initial=\[1, 2\]: must be \[50, 2\]"),
         ("log", r"^U at the start=nan: is not finite in chains \d"),
+        ("half", "^dtype of U=float32: must be float64: compute it of theta.double"),
+        ("place", r"^target=Wrong: changes theta in place"),
+        ("again", "^target=Wrong: gives another U of the same theta when it is asked again"),
+        ("mean", "^target=Wrong: gives another U of the same theta when .* in another order of the chains"),
     ],
 )
-def test_what_a_target_gives_has_the_shapes_of_chains_and_begins_finite(mistake, said):
-    """A U that is summed over the chains too would broadcast, and be accepted wrongly."""
+def test_what_a_target_gives_can_be_sampled(mistake, said):
+    """A U that is summed over the chains too would broadcast, and be accepted wrongly; so would one that remembers."""
     target, random = Wrong(mistake), Random(1)
     with pytest.raises(SettingError, match=said):
         run(make_kernel("hmc", target, 0.1, steps=3), target, Plan(2), random, 50, lambda: target.initial(50, random))
+
+
+def test_a_network_whose_u_is_not_finite_at_the_start_is_refused():
+    target, kernel, _ = network_case()
+    target.model.register_forward_hook(lambda module, inputs, outputs: outputs * math.nan)
+    with pytest.raises(SettingError, match="^U at the start=nan: is not finite in chains 0, 1 of 2"):
+        run(kernel, target, Plan(1), Random(1), 2, lambda: target.initial(2, Random(1)))
 
 
 def test_the_share_of_a_network_s_tensors_whose_kinetic_temperature_is_inside():
@@ -1037,6 +1056,44 @@ def test_a_run_does_not_go_on_with_another_target():
                 run(*args)
         else:
             assert run(*args).cycles == cycles
+
+
+class Steep(Gaussian):
+    """The normal distribution with a gradient that is ``factor`` times too large."""
+
+    def __init__(self, factor):
+        super().__init__(2)
+        self.factor = factor
+
+    def gradient(self, theta, batch=None):
+        return super().gradient(theta, batch) * self.factor
+
+
+def test_a_run_does_not_go_on_with_another_gradient():
+    store = Memory()
+
+    def go(target, cycles):
+        kernel = make_kernel("langevin", target, 0.1)
+        return run(kernel, target, Plan(cycles), Random(1), 3, lambda: target.initial(3, Random(1)), None, store)
+
+    go(Steep(1.0), 3)
+    with pytest.raises(SettingError, match="^target=Steep: gives another gradient than when the run was begun"):
+        go(Steep(1.1), 6)
+    assert go(Steep(1.0), 6).cycles == 6
+
+
+def test_a_run_does_not_go_on_with_another_network():
+    store, (target, kernel, _) = Memory(), network_case()
+
+    def go(target, cycles):
+        return run(kernel, target, Plan(cycles), Random(1), 2, lambda: target.initial(2, Random(1)), None, store)
+
+    go(target, 1)
+    edited, _ = small_network()
+    edited.model.register_forward_hook(lambda module, inputs, outputs: 3 * outputs)
+    with pytest.raises(SettingError, match="^target=NetworkPotential: gives another U than when the run was begun"):
+        go(edited, 2)
+    assert go(small_network()[0], 2).cycles == 2
 
 
 def test_a_ladder_goes_on_bit_for_bit_inside_and_after_the_burn_in():

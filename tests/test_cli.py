@@ -11,11 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 
 import sgmcmc
 from experiments.build import build
 from experiments.command_line import main
+from experiments.config import compose
 from sgmcmc.errors import StoreError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -250,6 +252,33 @@ class Bowl:
     ):
         assert main(words.split()) == 2
         assert said in capsys.readouterr().err
+
+
+def test_a_module_that_draws_when_it_is_made_is_the_same_in_every_process_and_of_every_seed(elsewhere):
+    Path("features.py").write_text(
+        """
+import torch
+
+
+class Features(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("directions", torch.randn(64, 20))
+        self.layer = torch.nn.Linear(20, 10)
+
+    def forward(self, x):
+        return self.layer(torch.cos(x.flatten(1) @ self.directions))
+"""
+    )
+    words = "model._target_=features.Features data=digits data.train_size=100 batch_size=50 sampler=ggmc lr=1e-4"
+    directions, states = [], []
+    for seed in (0, 0, 1):
+        torch.rand(7 + seed)
+        config = compose(f"{words} epochs=1 epochs_per_cycle=1 seed={seed}".split())
+        states.append(torch.random.get_rng_state())
+        directions.append(build(config).potential.model.directions)
+        assert torch.equal(torch.random.get_rng_state(), states[-1])  # and others' numbers are not touched
+    assert torch.equal(directions[0], directions[1]) and torch.equal(directions[0], directions[2])
 
 
 def test_a_finished_run_that_is_damaged_is_mended(capsys):

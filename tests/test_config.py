@@ -342,14 +342,12 @@ def test_a_random_direction_mends_what_is_one_sided(composing):
 
 
 def test_the_choices_are_the_librarys():
-    from sgmcmc import acceptance, momentum
     from sgmcmc.data.augment import VIEWS
     from sgmcmc.data.minibatches import LAWS
     from sgmcmc.models.resnet import NORMS, PADS
     from sgmcmc.potentials.network import AUGMENTATIONS, PRIORS
 
     library = {
-        "sampler.refresh": momentum.REFRESHES, "sampler.acceptance": acceptance.ACCEPTANCES,
         "sampler.minibatches": LAWS, "augmentation": AUGMENTATIONS, "model.norm": NORMS, "model.pad": PADS,
         "model.prior": PRIORS,
     }  # fmt: skip

@@ -30,6 +30,33 @@ def make(data, model=None, dtype=torch.float64, **settings):
     return NetworkPotential(model or tiny(), data, dtype=dtype, **settings)
 
 
+class Unfit(torch.nn.Module):
+    """A module that is no function of the datum and the weights alone."""
+
+    def __init__(self, mistake):
+        super().__init__()
+        self.layer, self.mistake, self.kept = torch.nn.Linear(64, 10), mistake, None
+
+    def forward(self, x):
+        y = self.layer(x.flatten(1))
+        if self.mistake == "dropout":
+            return torch.nn.functional.dropout(y)
+        if self.mistake == "batch":
+            return y - y.mean(0)
+        if self.mistake == "kept":
+            self.kept = y if self.kept is None else self.kept
+            return self.kept
+        return y / (self.mistake != "infinite")
+
+
+@pytest.mark.parametrize("mistake", ["dropout", "batch", "kept", "infinite"])
+def test_a_module_that_is_no_function_of_a_datum_is_refused(digits, mistake):
+    said = "not finite" if mistake == "infinite" else "gives a datum other logits alone than beside another one"
+    with pytest.raises(SettingError, match=f"^model=Unfit: .*{said}"):
+        make(digits, Unfit(mistake))
+    make(digits, Unfit(None))
+
+
 def start(potential, seed=3):
     """A start with no parameter at its special value (scales 1, shifts 0)."""
     theta = potential.initial(1, Random(seed))

@@ -477,16 +477,25 @@ class NetworkPotential:
 
     @torch.no_grad()
     def _check_outputs(self) -> None:
-        """The module maps these data to logits; also gives lazy modules their shapes."""
-        few = self.train.normalise(self.train.inputs[:2]).to(self.dtype)
+        """The module maps these data to logits, each by itself; also gives lazy modules their shapes."""
+        few, name = self.train.normalise(self.train.inputs[:2]).to(self.dtype), type(self.model).__name__
         try:
             outputs = self.model(few)
         except (RuntimeError, ValueError, TypeError) as error:
-            raise SettingError(
-                "model", type(self.model).__name__, f"does not take inputs of shape {list(few.shape)}: {error}"
-            ) from error
+            raise SettingError("model", name, f"does not take inputs of shape {list(few.shape)}: {error}") from error
         if not isinstance(outputs, Tensor) or outputs.shape != (len(few), self.train.classes):
             shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-            raise SettingError(
-                "model", type(self.model).__name__, f"must give logits {[len(few), self.train.classes]}, gave {shape}"
-            )
+            raise SettingError("model", name, f"must give logits {[len(few), self.train.classes]}, gave {shape}")
+        if not bool(outputs.isfinite().all()):
+            raise SettingError("model", name, "gives logits that are not finite")
+        if self._batch_norms or len(few) < 2:
+            return
+        outputs = outputs.clone()  # of a module that keeps what it gave
+        alone = [self.model(one) for one in few.split(1)]
+        slack = 1e-3 * float(outputs.abs().max())
+        if any(
+            one.shape != both.shape or not torch.allclose(one, both, rtol=1e-3, atol=slack)
+            for one, both in zip(alone, outputs.split(1), strict=True)
+        ):
+            mend = "gives a datum other logits alone than beside another one, or when it is asked again: they must be"
+            raise SettingError("model", name, f"{mend} a fixed function of the datum and of the weights")

@@ -1,0 +1,33 @@
+"""Mistakes that a user can mend are one sentence, in other processes, too."""
+
+import pickle
+
+import pytest
+
+from sgmcmc.errors import SettingError
+from sgmcmc.samplers import Sampler
+
+
+def test_a_mistake_reads_alike_in_the_process_that_is_waiting_for_it():
+    error = pickle.loads(pickle.dumps(SettingError("lr", -1, "must be positive")))
+    assert (str(error), error.setting, error.value, error.mend) == (
+        "lr=-1: must be positive",
+        "lr",
+        -1,
+        "must be positive",
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (("OBABO", "kept", "monitor", "either", "mine"), "sampler.refresh=kept: must be one of full, keep, partial"),
+        (("OBABO", "keep", "metropolis-hastings", "either", "mine"), "sampler.acceptance=metropolis-hastings: must be"),
+        (("OBABO", "keep", "monitor", "none", "mine"), "sampler.gradient=none: must be none of a word without kicks"),
+        (("A", "full", "monitor", "full", "mine"), "sampler.gradient=full: must be none of a word without kicks"),
+        (("OBABO", "keep", "monitor", "either", "mine", None, False, "infinit"), "sampler.friction=infinit: must be"),
+    ],
+)
+def test_a_row_of_the_samplers_has_policies_that_there_are(row, said):
+    with pytest.raises(SettingError, match=f"^{said}"):
+        Sampler(*row)

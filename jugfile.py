@@ -22,8 +22,9 @@ from experiments.tables import tables_of  # noqa: E402
 segment = TaskGenerator(tasks.segment)
 table = TaskGenerator(tasks.table)
 
-chains = []  # (experiment, scale, configuration, last segment) of every chain: what scripts/status.py looks at
-for experiment, scale, configs in plan(sys.argv):
+# What scripts/status.py looks at: (experiment, scale, configuration, last segment), (experiment, scale, name, table).
+chains, tables = [], []
+for experiment, scale, configs, words in plan(sys.argv):
     ends = []
     for config in configs:
         end = None
@@ -32,6 +33,7 @@ for experiment, scale, configs in plan(sys.argv):
         ends.append(end)
         chains.append((experiment, scale, config, end))
     for name in tables_of(experiment):
-        made = table(name, experiment, scale, configs, ends)
+        made = table(name, experiment, scale, configs, ends, *words)
+        tables.append((experiment, scale, name, made))
         if made.can_load():
-            tasks.bring_back(name, experiment, scale, made.result)
+            tasks.bring_back(name, scale, made.result)

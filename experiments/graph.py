@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 
 from experiments.grid import configurations
+from experiments.resolved import PRACTICAL
 from experiments.schema import nearest, options
 from experiments.signals import signals_first
 from experiments.tasks import SCALES
 
 
-def plan(argv: list[str]) -> list[tuple[str, str, list[dict]]]:
-    """(experiment, scale, configurations) of each experiment asked for: all at paper scale where nothing is said.
+def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
+    """(experiment, scale, configurations, words) of each experiment asked for: all at paper scale where nothing is
+    said. The words are those that make its chains others than the experiment's own.
 
     ``experiment=a,b`` chooses, ``scale=paper|quick|smoke``; ``seed=1`` (any setting of the command line, too) is put
     into every run. An unknown word is one sentence on standard error and exit status 2.
@@ -36,7 +38,8 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict]]]:
     more = [f"{key}={value}" for key, value in said.items()]
     try:
         with signals_first():
-            return [(name, scale, configurations(name, (f"scale={scale}", *more))) for name in names]
+            own = [word for word in more if word.partition("=")[0] not in PRACTICAL]
+            return [(name, scale, configurations(name, (f"scale={scale}", *more)), own) for name in names]
     except Exception as error:
         from experiments.command_line import MISTAKES, sentence
 

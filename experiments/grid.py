@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 
 from experiments.config import composed, point_settings, put, resolve, words_for
 from experiments.schema import GROUPS, WAYS
+from sgmcmc.errors import SettingError
 
 
 def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
@@ -24,13 +25,16 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
     """
     given = {*_keys(words), *other_ways(experiment, words)}
     choices = []
-    for key, values in _params(experiment).items():
+    for key, values in _params(experiment)[0].items():
         if key in given:
             continue
         override = OverridesParser.create().parse_override(f"{key}={values}")
-        each = (
-            override.sweep_string_iterator() if override.is_sweep_override() else [override.get_value_element_as_str()]
-        )
+        swept = override.is_sweep_override()
+        each = list(override.sweep_string_iterator() if swept else [override.get_value_element_as_str()])
+        points = _params(experiment)[1]
+        if key == "point" and len(each) < points:
+            mend = f"leaves out points of experiment={experiment}, which has {points}: range(0,{points})"
+            raise SettingError("hydra.sweeper.params.point", values, mend)
         choices.append([f"{key}={value}" for value in each])
     return [list(chosen) for chosen in product(*choices)]
 
@@ -41,7 +45,7 @@ def other_ways(experiment: str, words: tuple[str, ...]) -> list[str]:
     They are not swept.
     """
     said = _keys(words)
-    return [key for key in _params(experiment) if any(key in ways and said & {*ways} - {key} for ways in WAYS)]
+    return [key for key in _params(experiment)[0] if any(key in ways and said & {*ways} - {key} for ways in WAYS)]
 
 
 def _keys(words: tuple[str, ...]) -> set[str]:
@@ -76,9 +80,10 @@ def _value(text: str):
 
 
 @cache
-def _params(experiment: str) -> dict[str, str]:
+def _params(experiment: str) -> tuple[dict[str, str], int]:
+    """What the experiment's file sweeps, and how many points it has."""
     config = composed([f"experiment={experiment}"], return_hydra_config=True)
-    return dict(config.hydra.sweeper.params or {})
+    return dict(config.hydra.sweeper.params or {}), len(config.points or [])
 
 
 @cache

@@ -24,6 +24,7 @@ OWN_DATA = ("hierarchical_regression", "logistic_generated", "location_mixture")
 # shorter one): no schedule depends on the whole length.
 NOT_IDENTITY = ("name", "output", "device", "scale", "trace", "trace_cycles", "compile", "progress", "debug")
 NOT_IDENTITY += ("save_minutes", "epochs", "cycles", "graph")
+PRACTICAL = ("device", "data.root", "compile", "graph", "progress", "debug", "save_minutes")  # no table depends on them
 
 
 def identity(config: dict) -> str:

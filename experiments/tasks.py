@@ -7,6 +7,7 @@ worker between them, and a killed worker's successor goes on from the run's last
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -64,8 +65,9 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     return {"status": status_of(code), "hash": identity(config), "folder": str(folder(config))}
 
 
-def table(name: str, experiment: str, scale: str, configs: list[dict], ends: list[dict]) -> dict:
-    """A summary table's rows, and where and how long its chains were computed."""
+def table(name: str, experiment: str, scale: str, configs: list[dict], ends: list[dict], *words: str) -> dict:
+    """A summary table's rows, and where and how long its chains were computed; with the ``words`` that make them others
+    than the experiment's own."""
     for end in ends:
         if not (Path(end["folder"]) / "metrics.csv").exists() and end["status"] != "failed":
             raise FileNotFoundError(
@@ -74,19 +76,26 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
             )
     rows, made = tables.make(name, configs, ends)
     made = {"experiment": experiment, "scale": scale, **made, "code": tables.code(name)}
+    if words:
+        made["words"] = " ".join(words)
     write_table(table_path(name, scale), rows, made)
     return {"rows": rows, "made": made}
 
 
-def bring_back(name: str, experiment: str, scale: str, table: dict) -> None:
+def bring_back(name: str, scale: str, table: dict) -> None:
     """Write a table that is in Jug's store where it is not there any more, and say where other code would make it."""
     write_table(table_path(name, scale), table["rows"], table["made"])
     if table["made"].get("code", tables.code(name)) != tables.code(name):
         print(
             f"{table_path(name, scale)} was made by other code than experiments/tables has now; `jug invalidate "
-            f"jugfile.py experiment={experiment} scale={scale} --name experiments.tasks.table` lets it be made anew",
+            f"jugfile.py {said(table['made'])} --name experiments.tasks.table` lets it be made anew",
             file=sys.stderr,
         )
+
+
+def said(made: dict) -> str:
+    """The words behind jugfile.py that a table was made by."""
+    return f"experiment={made.get('experiment')} scale={made.get('scale')} {made.get('words', '')}".strip()
 
 
 def table_path(name: str, scale: str) -> Path:
@@ -96,7 +105,15 @@ def table_path(name: str, scale: str) -> Path:
 
 
 def write_table(path: Path, rows: list[dict], made: dict) -> None:
-    """Write rows as CSV and ``made`` as JSON beside it, where they are not there already in the same words."""
+    """Write rows as CSV and ``made`` as JSON beside it, where they are not there already in the same words.
+
+    Where a table of other chains is replaced (``jug execute`` was given a setting more, or less), that is told.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        before = json.loads(path.with_suffix(".json").read_text())
+        if said(before) != said(made):
+            told = f"{path} was the table of `jug execute jugfile.py {said(before)}`, and is that of `{said(made)}` now"
+            print(told, file=sys.stderr)
     columns = list(dict.fromkeys(key for row in rows for key in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")

@@ -1,6 +1,7 @@
 """Draw every figure from the summary tables that are there, and the page that shows them: what `make figures` runs.
 
-A script in scripts/figures/ is one figure. It has
+A script in scripts/figures/ is one figure. Its name begins with the part of the page that it belongs to (ggmc, amagold,
+neal, note); all others are findings. It has
 
 - ``SOURCE``, what it is a figure of, and ``CAPTION``, what it shows and what was decided where the source is silent;
 - ``TABLES``, the summary tables that it reads (by default the one of its own name);
@@ -82,14 +83,24 @@ def load(script: Path):
     spec = importlib.util.spec_from_file_location(script.stem, script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    for name in ("SOURCE", "CAPTION", "draw"):
+        if not hasattr(module, name):
+            raise AttributeError(f"it has no {name}")
     module.TABLES = getattr(module, "TABLES", (script.stem,))
+    module.TABLES = (module.TABLES,) if isinstance(module.TABLES, str) else tuple(module.TABLES)
     return module
+
+
+def part(script: Path) -> str:
+    """The part of the page that a figure belongs to."""
+    name = script.stem.partition("_")[0]
+    return name if name in PARTS else "finding"
 
 
 def scripts() -> list[Path]:
     """The figure scripts, in the order of the page."""
     found = (ROOT / "scripts" / "figures").glob("*.py")
-    return sorted(found, key=lambda path: (list(PARTS).index(path.stem.partition("_")[0]), path.stem))
+    return sorted(found, key=lambda path: (list(PARTS).index(part(path)), path.stem))
 
 
 def read(names, folder: Path) -> list[pd.DataFrame] | None:
@@ -110,21 +121,23 @@ def main(words: list[str] | None = None) -> int:
     """Draw what can be drawn, write the page, tell what is missing. Exit status 1 where a table could not be drawn."""
     about = "Draw every figure whose tables are in results/<scale>/tables/, and write results/README.md."
     argparse.ArgumentParser(description=about).parse_args(words)
-    missing, broken, sections, summary, part = [], [], [], [], None
+    missing, broken, sections, summary, before = [], [], [], [], None
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for script, drawn in zip(scripts(), pool.map(figure, scripts()), strict=True):
             for line in drawn["said"]:
                 say(line)
             missing += drawn["missing"]
             broken += drawn["broken"]
-            if script.stem.partition("_")[0] != part:
-                part = script.stem.partition("_")[0]
-                sections.append(f"## {PARTS[part]}\n")
+            if not drawn["section"]:
+                continue
+            if part(script) != before:
+                before = part(script)
+                sections.append(f"## {PARTS[before]}\n")
             sections.append(drawn["section"])
             summary.append(drawn["summary"])
     write(ROOT / "results" / "README.md", HEAD + "\n".join(summary) + "\n\n" + "\n".join(sections))
     for names, scale in missing:
-        experiments = ",".join(dict.fromkeys(map(experiment_of, names)))
+        experiments = ",".join(dict.fromkeys(TABLES[name][0] for name in names if name in TABLES))
         command = f"jug execute jugfile.py experiment={experiments} scale={scale}"
         say(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it")
     for line in broken:
@@ -144,7 +157,11 @@ def figure(script: Path) -> dict:
     """Draw one at every scale that is there: what was said, its section of the page, its line, what is missing, and
     what could not be drawn, which is no reason to go without the other figures."""
     results, said, missing, broken, shown = ROOT / "results", [], [], [], None
-    module = load(script)
+    try:
+        module = load(script)
+    except Exception as error:
+        broken.append(f"could not draw {script.stem}: {type(error).__name__}: {error}")
+        return {"said": said, "missing": missing, "broken": broken, "section": "", "summary": ""}
     for scale in SCALES:
         tables = read(module.TABLES, results / scale / "tables")
         if tables is None:
@@ -160,15 +177,13 @@ def figure(script: Path) -> dict:
             continue
         said.append(f"drew {out.relative_to(ROOT)}.png and .pdf")
         shown = shown or (scale, found)
+    unknown = [name for name in module.TABLES if name not in TABLES]
+    if unknown and len(missing) == len(SCALES):
+        broken.append(f"could not draw {script.stem}: no experiment makes the table {unknown[0]}")
     scale, (text, verdicts) = shown or ("not run", section(script.stem, module, None, results))
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
     line = f"| [{module.SOURCE}](#{anchor}) | {scale} | {verdicts} |"
     return {"said": said, "missing": missing, "broken": broken, "section": text, "summary": line}
-
-
-def experiment_of(table: str) -> str:
-    """The experiment that a table is made by."""
-    return TABLES[table][0]
 
 
 def section(name: str, module, shown, results: Path) -> tuple[str, str]:
@@ -209,7 +224,8 @@ def made(table: str, scale: str, folder: Path) -> str:
         return where
     facts = json.loads(path.read_text())
     machine = ", ".join(facts["processor"] + [device for device in facts["device"] if device != "cpu"])
-    command = f"`jug execute jugfile.py experiment={facts['experiment']} scale={scale}`"
+    words = f" {facts['words']}" if "words" in facts else ""
+    command = f"`jug execute jugfile.py experiment={facts['experiment']} scale={scale}{words}`"
     took = f"{duration(facts['seconds'])} of sampling in {facts['runs']} runs" if facts["seconds"] else "no chain"
     return f"{where}: {command}; {took}" + (f" on {machine}, torch {', '.join(facts['torch'])}" if machine else "")
 

@@ -43,7 +43,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jugdir", default="jugfile.jugdata")
     options, words = parser.parse_known_args(argv)
-    rows = [summary(*part) for part in experiments(chains(options.jugdir, words))]
+    listed, missing = graph(options.jugdir, words)
+    rows = [summary(*part, missing) for part in experiments(listed)]
     lines = [COLUMNS, *([str(row[column]) for column in COLUMNS] for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(COLUMNS))]
     for line in lines:
@@ -51,13 +52,15 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def chains(store: str, words: list[str]) -> list[tuple]:
-    """(experiment, scale, configuration, how its last segment ended or None) of every chain."""
+def graph(store: str, words: list[str]) -> tuple[list[tuple], set[tuple]]:
+    """(experiment, scale, configuration, how its last segment ended or None) of every chain; the (experiment, scale)
+    that have a table which is not made yet."""
     import jug
 
     sys.argv = ["jugfile.py", *words]
     _, space = jug.init(str(ROOT / "jugfile.py"), store)
-    return [(*chain, end.result if end.can_load() else None) for *chain, end in space["chains"]]
+    listed = [(*chain, end.result if end.can_load() else None) for *chain, end in space["chains"]]
+    return listed, {(experiment, scale) for experiment, scale, _, table in space["tables"] if not table.can_load()}
 
 
 def experiments(listed: list[tuple]):
@@ -91,15 +94,15 @@ def look(config: dict, end: dict | None) -> dict:
     return chain
 
 
-def summary(experiment: str, scale: str, part: list[dict]) -> dict:
-    """An experiment's line."""
+def summary(experiment: str, scale: str, part: list[dict], missing: set[tuple]) -> dict:
+    """An experiment's line; that its chains are done does not say that its table could be made."""
     count = {
         state: sum(chain["state"] == state for chain in part) for state in ("done", "running", "diverged", "failed")
     }
     ended = ("done", "diverged", "failed")
     known = [chain["each"] for chain in part if chain["each"]]
     left = [chain for chain in part if chain["state"] not in ended]
-    end = "-" if left else "done"
+    end = "-" if left else "no table" if (experiment, scale) in missing else "done"
     if left and count["running"] and known and all(chain["planned"] for chain in left):
         mean = sum(known) / len(known)
         seconds = sum((chain["planned"] - chain["cycles"]) * (chain["each"] or mean) for chain in left)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -255,6 +256,10 @@ def make_kernel(
     Raises SettingError, naming the reason, for a trajectory that is to be corrected but whose acceptance
     probability is not exact, for momentum that would never be refreshed, and for impossible numbers.
     """
+    for name, least in (("dim", 1), ("data_size", 0)):
+        value = getattr(potential, name)
+        if not isinstance(value, Integral) or value < least:
+            raise SettingError(name, value, f"of the target must be an int, at least {least}")
     row = lookup(sampler) if isinstance(sampler, str) else sampler
     word = Word(word or row.word)
     refresh, acceptance = refresh or row.refresh, acceptance or row.acceptance

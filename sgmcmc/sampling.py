@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from sgmcmc.chain import DIVERGED, Plan, Result, run
+from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.errors import SettingError
-from sgmcmc.kernel import Friction, make_kernel
+from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.potentials import NEEDED, Potential
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.random import Random
@@ -66,7 +67,8 @@ def sample(
 
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
     Ctrl-C or a signal: both have fewer draws (``result.draws`` is None where there are none). Chains that diverged,
-    all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite.
+    all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite. Another
+    tells of an argument that has no effect.
     Raises SettingError, one sentence, for what cannot work.
     """
     _check_names(policies)
@@ -79,8 +81,8 @@ def sample(
         potential = FunctionPotential(potential, _whole("dim", dim, 1))
     elif dim is not None and dim != getattr(potential, "dim", dim):
         raise SettingError("dim", dim, f"the target has its own, {potential.dim}: leave it out")
-    missing = [name for name in NEEDED if not hasattr(potential, name) and (name != "initial" or initial is None)]
-    if missing:
+    missing = [name for name in NEEDED if getattr(potential, name, None) is None]
+    if missing and missing != ["initial"] or missing and initial is None:
         mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
         raise SettingError("potential", type(potential).__name__, mend)
     cycles, thin, burn_in = _whole("cycles", cycles, 1), _whole("thin", thin, 1), _whole("burn_in", burn_in, 0)
@@ -89,7 +91,7 @@ def sample(
         raise SettingError("burn_in", burn_in, f"leaves no draws of cycles={cycles}: make it less")
     if thin > cycles - burn_in:
         raise SettingError("thin", thin, f"leaves no draws of {cycles - burn_in} cycles: make it less")
-    if tune is not None and not 0 < tune < 1:
+    if tune is not None and not 0 < _number("tune", tune) < 1:
         raise SettingError("tune", tune, "is the acceptance to tune to, between 0 and 1")
     if tune is not None and not burn_in:
         raise SettingError("tune", tune, "tunes during the burn-in: give burn_in, in cycles")
@@ -111,6 +113,8 @@ def sample(
         if len(value) not in (1, chains):
             shown = value if len(value) < 10 else f"[{len(value)} numbers]"
             raise SettingError(name, shown, f"must be a number or {chains}, one a chain")
+    if not isinstance(word, str | None):
+        raise SettingError("word", word, "must be a string of letters, such as BABOBAB")
     if sampler == "custom":
         if not word:
             raise SettingError("sampler", "custom", "needs a word, such as word='BABOBAB'")
@@ -122,6 +126,11 @@ def sample(
         schedule = Schedule(schedule)
     if not isinstance(schedule, Schedule | None):
         raise SettingError("schedule", schedule, "must be a name or an sgmcmc.Schedule")
+    for name, value in policies.items():
+        if value is not None and name in ("batch_size", "decision_batch"):
+            policies[name] = _whole(name, value, 1)
+        elif value is not None and name in ("temperature", "alpha", "delta", "epsilon", "sigma"):
+            policies[name] = _number(name, value)
     kernel = make_kernel(
         row,
         potential,
@@ -133,6 +142,8 @@ def sample(
         dtype=dtype,
         **policies,
     )
+    for name in _without_effect(kernel, {**ways, **policies}):
+        warnings.warn(f"{name} has no effect on this chain", stacklevel=2)
     if kernel.acceptance == "monitor" and not policies.get("acceptance") and not kernel.impossible:
         warnings.warn("the chain is not corrected; acceptance='metropolis' corrects it", stacklevel=2)
     random = Random(seed, device)
@@ -142,7 +153,9 @@ def sample(
 
     def begin() -> Tensor:
         theta = potential.initial(chains, random) if initial is None else initial
-        return theta.to(device=device, dtype=dtype).reshape(chains, potential.dim)
+        if not isinstance(theta, Tensor):
+            raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
+        return theta.to(device=device, dtype=dtype)
 
     result = run(kernel, potential, plan, random, chains, begin)
     if result.status == DIVERGED:
@@ -204,6 +217,28 @@ def _numbers(name: str, value) -> float | list[float]:
         more = "; infinite friction is math.inf" if name == "friction" else ""
         raise SettingError(name, value, f"must be a number, or a sequence of them, one a chain{more}") from None
     return numbers.flatten().tolist() if numbers.ndim else float(numbers)
+
+
+def _number(name: str, value) -> float:
+    """A number; SettingError for anything else."""
+    try:
+        return float(torch.as_tensor(value, dtype=torch.float64))
+    except (TypeError, ValueError, RuntimeError):
+        raise SettingError(name, value, "must be a number") from None
+
+
+def _without_effect(kernel: Kernel, given: dict) -> list[str]:
+    """The names of what was given and the kernel makes no use of."""
+    used = {
+        **dict.fromkeys(("friction", "momentum_decay", "beta", "b"), kernel.word.refreshes),
+        "alpha": kernel.refresh == "partial",
+        "delta": kernel.acceptance == "persistent_uniform",
+        "decision_batch": kernel.partial,
+        "epsilon": kernel.acceptance == "austerity",
+        "sigma": kernel.acceptance == "barker_minibatch",
+        "batch_size": isinstance(kernel.batches, Minibatches) or kernel.exact_ends > 0,
+    }
+    return [name for name, value in given.items() if value is not None and not used.get(name, True)]
 
 
 def _dtype(value) -> torch.dtype:

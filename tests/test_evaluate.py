@@ -86,6 +86,16 @@ def test_runs_of_another_version_of_the_law_are_no_chains_of_one(tmp_path):
         load_samples([tmp_path / "a", tmp_path / "c"])
 
 
+def test_a_run_is_not_joined_with_itself(runs, tmp_path, capsys):
+    """Nor with the first chains of the same seed: an effective sample size would count them twice."""
+    assert main([str(runs[0]), str(runs[1]), str(runs[0])]) == 2
+    assert f"{runs[0]} and {runs[0]} are the same chains, with the same seed" in capsys.readouterr().err
+    assert run([*WORDS, "chains=2", f"output={tmp_path / 'more'}", "progress=false"]) == 0
+    first = [one for one in runs if "seed: 0" in (one / "config.yaml").read_text()]
+    with pytest.raises(StoreError, match="are the same chains, with the same seed: give each once"):
+        load_samples([*first, tmp_path / "more"])
+
+
 def test_shifted_inputs_are_predicted_worse(runs, tmp_path):
     assert _row([*runs, "noise=3", "translate=2"], tmp_path)["nll"] > _row(runs, tmp_path)["nll"]
 

@@ -61,6 +61,14 @@ def test_a_figure_is_drawn_of_its_tables(script, folder):
     assert figure.SOURCE in text and figure.CAPTION.strip() in text
 
 
+def test_the_page_cites_the_words_that_a_table_was_made_by(tmp_path):
+    facts = {"experiment": "neal_rejection", "processor": [], "device": [], "torch": [], "seconds": 9, "runs": 1}
+    for words, cited in (({}, ""), ({"words": "seed=1"}, " seed=1")):
+        (tmp_path / "some.json").write_text(json.dumps(facts | words))
+        command = f"`jug execute jugfile.py experiment=neal_rejection scale=quick{cited}`"
+        assert command in draw.made("some", "quick", tmp_path)
+
+
 def test_a_bar_in_a_cell_does_not_end_it():
     rows = [("what |x|", "0", "largest |z| 2 in 3", "agrees: |z| < 3")]
     figure = SimpleNamespace(SOURCE="A figure", CAPTION="Of it.", TABLES=(), compare=lambda: rows)
@@ -102,3 +110,31 @@ def test_a_table_that_cannot_be_drawn_does_not_stop_the_others(tmp_path, monkeyp
     (told,) = drawn["broken"]
     assert told.startswith("could not draw neal_some of neal_some at quick scale: AttributeError")
     assert "Not run yet" in drawn["section"] and not drawn["said"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("own_some", "import nothing_of_the_kind", "ModuleNotFoundError: No module named 'nothing_of_the_kind'"),
+        ("neal_some", 'CAPTION = "Of some."\n' + "def draw(table): ...", "it has no SOURCE"),
+        (
+            "own_some",
+            'SOURCE, CAPTION, TABLES = "Some", "Of some.", "amagold_fgi1"\ndef draw(table): ...',
+            "no experiment",
+        ),
+    ],
+)
+def test_a_script_that_is_no_figure_does_not_stop_the_others(name, text, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(draw, "ROOT", tmp_path)
+    (tmp_path / "results").mkdir()
+    for stem, code in (
+        (name, text),
+        ("mine", 'SOURCE, CAPTION, TABLES = "Mine", "My own.", "amagold_fig1"\ndraw = print'),
+    ):
+        script = tmp_path / "scripts" / "figures" / f"{stem}.py"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(code)
+    assert draw.main([]) == 1
+    told = capsys.readouterr().out
+    assert f"could not draw {name}: " in told and said in told
+    assert "### Mine" in (tmp_path / "results" / "README.md").read_text()

@@ -195,14 +195,31 @@ def test_data_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch, caps
 @pytest.mark.slow
 def test_a_table_made_by_other_code_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    table = {"rows": [{"rejected": 0.5}], "made": {"runs": 1, "code": tables.code("neal_rejection")}}
-    tasks.bring_back("neal_rejection", "neal_rejection", "smoke", table)
+    made = {"experiment": "neal_rejection", "scale": "smoke", "code": tables.code("neal_rejection")}
+    table = {"rows": [{"rejected": 0.5}], "made": made}
+    tasks.bring_back("neal_rejection", "smoke", table)
     path = tasks.table_path("neal_rejection", "smoke")
     assert path.read_text() == "rejected\n0.5\n" and "other code" not in capsys.readouterr().err
     table["made"]["code"] = tables.code("amagold_fig1")
-    tasks.bring_back("neal_rejection", "neal_rejection", "smoke", table)
+    tasks.bring_back("neal_rejection", "smoke", table)
     told = capsys.readouterr().err
     assert f"{path} was made by other code than experiments/tables has now; `jug invalidate jugfile.py" in told
+
+
+def test_a_table_of_other_chains_is_known_by_their_words(tmp_path, monkeypatch, capsys):
+    """A setting behind ``jug execute`` gives another table of the same name, and says so."""
+    monkeypatch.chdir(tmp_path)
+    ((_, _, _, own),) = plan(["jugfile.py", "experiment=neal_rejection", "scale=smoke", "device=cpu", "data.root=x"])
+    ((_, _, _, other),) = plan(["jugfile.py", "experiment=neal_rejection", "scale=smoke", "seed=1", "device=cpu"])
+    assert (own, other) == ([], ["seed=1"])
+    path, made = tasks.table_path("neal_rejection", "smoke"), {"experiment": "neal_rejection", "scale": "smoke"}
+    tasks.write_table(path, [{"rejected": 0.5}], made)
+    tasks.write_table(path, [{"rejected": 0.5}], made)
+    assert "was the table" not in capsys.readouterr().err
+    tasks.write_table(path, [{"rejected": 0.4}], made | {"words": "seed=1"})
+    first, second = "experiment=neal_rejection scale=smoke", "experiment=neal_rejection scale=smoke seed=1"
+    told = f"{path} was the table of `jug execute jugfile.py {first}`, and is that of `{second}` now"
+    assert told in capsys.readouterr().err
 
 
 def test_jug_runs_a_grid_writes_its_table_and_says_that_it_is_done(tmp_path):

@@ -59,6 +59,11 @@ def short(target=square, sampler="ggmc", **settings):
         ({"initial": torch.zeros(2, 3), "chains": 3}, "initial=[2, 3]: must be [3, 2]"),
         ({"initial": [[1.0, 2.0], [1.0]]}, "initial=[[1.0, 2.0], [1.0]]: must be [chains, 2]"),
         ({"initial": torch.zeros(2, 2), "step_size": [0.1] * 3}, "step_size=[0.1, 0.1, 0.1]: must be a number or 2"),
+        ({"temperature": "warm"}, "temperature=warm: must be a number"),
+        ({"alpha": [0.1, 0.2], "refresh": "partial"}, "alpha=[0.1, 0.2]: must be a number"),
+        ({"batch_size": 10.5}, "batch_size=10.5: must be a whole number, at least 1"),
+        ({"tune": "high", "burn_in": 5}, "tune=high: must be a number"),
+        ({"word": 3}, "word=3: must be a string of letters"),
         ({"device": "gpu"}, "device=gpu: must be auto, cpu, cuda or cuda:1"),
         ({"device": "mps"}, "device=mps: must be auto, cpu, cuda or cuda:1"),
         ({"device": f"cuda:{torch.cuda.device_count()}"}, f"device=cuda:{torch.cuda.device_count()}: this machine has"),
@@ -131,6 +136,22 @@ def test_a_chain_that_is_not_corrected_says_so():
         warnings.simplefilter("error")
         for more in ({}, {"acceptance": "monitor"}, {"sampler": "amagold"}):
             short(**more)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"alpha": 0.5}, "alpha"),
+        ({"delta": 0.5}, "delta"),
+        ({"sampler": "hmc", "friction": 3.0}, "friction"),
+        ({"batch_size": 10}, "batch_size"),
+        ({"epsilon": 0.1, "sigma": None}, "epsilon"),
+    ],
+)
+def test_what_has_no_effect_is_told(settings, told):
+    with pytest.warns(UserWarning, match=f"^{told} has no effect on this chain") as warned:
+        short(**settings)
+    assert len(warned) == 1
 
 
 def test_chains_that_diverged_are_told():

@@ -183,7 +183,10 @@ def test_a_signal_leaves_with_status_75_and_the_same_words_go_on(copy):
     assert shown.returncode == 0, shown.stderr
     head, line = (row.split() for row in shown.stdout.splitlines())
     cells = dict(zip(head, line, strict=False))
-    assert cells["chains"] == cells["done"] and cells["running"] == "0"
+    assert cells["chains"] == cells["done"] and cells["running"] == "0" and "no table" not in shown.stdout
+    jug = [sys.executable, "-c", "from jug.jug import main; main()", "invalidate", "jugfile.py", *GRID]
+    subprocess.run([*jug, "--name", "experiments.tasks.table"], cwd=copy, check=True, capture_output=True)
+    assert "no table" in subprocess.run(status, cwd=copy, capture_output=True, text=True).stdout
 
 
 @pytest.fixture

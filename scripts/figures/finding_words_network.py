@@ -11,7 +11,7 @@ from verdicts import limit
 SOURCE = "Which word, for a network?"
 CAPTION = """
 A ResNet-20 (at quick scale of width 4) on the handwritten digits, minibatches of 100 of the 1,500 images, T = 1, 11
-gradients a trajectory, from three epochs of SGD, uncorrected, the first trajectories left out (10 of 110; quick 2 of
+gradients a trajectory, from three epochs of SGD, uncorrected, the first trajectories left out (10 of 450; quick 2 of
 12). Friction 700 makes the words differ at these step sizes: in the time of a trajectory, Lh, the O's leave e^(−γLh) of
 the momentum, .6 to .2 of it. With little friction OBABO, BAOAB and BAB are one algorithm, whose agreement with itself
 says nothing: where γLh is below .1 nothing is judged. Left: the mean over trajectories of min(1, MH), what a correction

@@ -819,24 +819,24 @@ class Wrong(Gaussian):
         return super().initial(chains, random)[: 1 if self.mistake == "start" else chains]
 
 
-@pytest.mark.parametrize(
-    ("mistake", "said"),
-    [
-        ("sum", r"^shape of U=\[\]: must be \[50\]"),
-        ("column", r"^shape of U=\[50, 1\]: must be \[50\]"),
-        ("slope", r"^shape of the gradient=\[50, 1\]: must be \[50, 2\]"),
-        ("start", r"^initial=\[1, 2\]: must be \[50, 2\]"),
-        ("log", r"^U at the start=nan: is not finite in chains \d"),
-        ("half", "^dtype of U=float32: must be float64: compute it of theta.double"),
-        ("place", r"^target=Wrong: changes theta in place"),
-        ("again", "^target=Wrong: gives another U of the same theta when it is asked again"),
-        ("mean", "^target=Wrong: gives another U of the same theta when .* in another order of the chains"),
-    ],
-)
-def test_what_a_target_gives_can_be_sampled(mistake, said):
+WRONG = {
+    "sum": r"^shape of U=\[\]: must be \[50\]",
+    "column": r"^shape of U=\[50, 1\]: must be \[50\]",
+    "slope": r"^shape of the gradient=\[50, 1\]: must be \[50, 2\]",
+    "start": r"^initial=\[1, 2\]: must be \[50, 2\]",
+    "log": r"^U at the start=nan: is not finite in chains \d",
+    "half": "^dtype of U=float32: must be float64: compute it of theta.double",
+    "place": r"^target=Wrong: changes theta in place",
+    "again": "^target=Wrong: gives another U of the same theta when it is asked again",
+    "mean": "^target=Wrong: gives another U of the same theta when .* in another order of the chains",
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_what_a_target_gives_can_be_sampled(mistake):
     """A U that is summed over the chains too would broadcast, and be accepted wrongly; so would one that remembers."""
     target, random = Wrong(mistake), Random(1)
-    with pytest.raises(SettingError, match=said):
+    with pytest.raises(SettingError, match=WRONG[mistake]):
         run(make_kernel("hmc", target, 0.1, steps=3), target, Plan(2), random, 50, lambda: target.initial(50, random))
 
 

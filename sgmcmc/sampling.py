@@ -6,6 +6,7 @@ import difflib
 import inspect
 import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -131,17 +132,18 @@ def sample(
             policies[name] = _whole(name, value, 1)
         elif value is not None and name in ("temperature", "alpha", "delta", "epsilon", "sigma"):
             policies[name] = _number(name, value)
-    kernel = make_kernel(
-        row,
-        potential,
-        step_size,
-        steps=row.steps or 10 if steps is None else _whole("steps", steps, 1),
-        friction=Friction.of(step_size, Word(word or row.word).euler, **ways),
-        word=word,
-        schedule=schedule,
-        dtype=dtype,
-        **policies,
-    )
+    with _own_names():
+        kernel = make_kernel(
+            row,
+            potential,
+            step_size,
+            steps=row.steps or 10 if steps is None else _whole("steps", steps, 1),
+            friction=Friction.of(step_size, Word(word or row.word).euler, **ways),
+            word=word,
+            schedule=schedule,
+            dtype=dtype,
+            **policies,
+        )
     for name in _without_effect(kernel, {**ways, **policies}):
         warnings.warn(f"{name} has no effect on this chain", stacklevel=2)
     if kernel.acceptance == "monitor" and not policies.get("acceptance") and not kernel.impossible:
@@ -157,7 +159,8 @@ def sample(
             raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
         return theta.to(device=device, dtype=dtype)
 
-    result = run(kernel, potential, plan, random, chains, begin)
+    with _own_names():
+        result = run(kernel, potential, plan, random, chains, begin)
     if result.status == DIVERGED:
         end = f"no chain is finite after cycle {result.cycles} of {cycles}"
         warnings.warn(f"diverged: {end}; a smaller step_size may do", stacklevel=2)
@@ -182,6 +185,22 @@ def find_device(name: str | torch.device) -> torch.device:
         found = torch.cuda.device_count()
         raise SettingError("device", name, f"this machine has {found or 'no'} CUDA devices; use device=cpu or auto")
     return device
+
+
+@contextmanager
+def _own_names():
+    """Within, errors name the arguments of ``sample`` and not the command line's settings."""
+    names = {"steps_per_cycle": "steps", "tune.target": "tune", "tune.trajectory": "trajectory", "sampler.": ""}
+
+    def own(text: str) -> str:
+        for theirs, ours in names.items():
+            text = text.replace(theirs, ours)
+        return text
+
+    try:
+        yield
+    except SettingError as error:
+        raise SettingError(own(error.setting), error.value, own(error.mend)) from None
 
 
 def _check_names(policies: dict) -> None:

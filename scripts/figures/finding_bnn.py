@@ -205,6 +205,7 @@ def beside(table: pd.DataFrame):
         yield effect(table, prior)
     for name in list(rows)[2:7]:
         yield bias(name, exact, rows[name])
+    yield efficiency(SHUFFLED, exact, rows[SHUFFLED])
     yield against(f"ensemble of SGD {of_cost(exact, ensemble)}, test NLL", "not known", exact, ensemble)
     yield against("ensemble of SGD, entropy on letters", "less", exact, ensemble, "letters_entropy")
 
@@ -245,6 +246,16 @@ def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
     if exactly:
         return what, expected, here, "agrees" if abs(away) < LIMIT else "differs"
     return what, expected, here, side(away, LIMIT)
+
+
+def efficiency(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
+    """The effective sample size of a pass over the data, as a part of the exact chains'."""
+    what, expected = f"{name}: effective sample size a pass over the data, of HMC's", "not known"
+    if exact is None or row is None:
+        return what, expected, "", "not comparable: a run is missing"
+    ratios = [row[key] / row.passes / (exact[key] / exact.passes) for key in ("ess_median", "ess_potential")]
+    here = f"{ratios[0]:.2f} (median over predictions), {ratios[1]:.2f} (U)"
+    return what, expected, here, unmixed(exact, row) or "not claimed"
 
 
 def against(what, expected, exact, row, quantity: str = "nll", same: bool = False) -> tuple:

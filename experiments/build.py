@@ -160,10 +160,9 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         for key, one in taken.items():
             if one.kind in named and one.default is one.empty and key not in given:
                 raise SettingError(f"model.{key}", "null", f"{target} needs it: give model.{key}=")
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(
-                0
-            )  # what it draws is the same in every process, and of every seed: chains have one target
+        # What it draws is the same in every process, and of every seed: the chains of several have one target.
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(0)
             own = make(**given)
     except SettingError:
         raise

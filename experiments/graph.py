@@ -38,7 +38,7 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
     more = [f"{key}={value}" for key, value in said.items()]
     try:
         with signals_first():
-            own = [word for word in more if word.partition("=")[0] not in PRACTICAL]
+            own = [word for word in sorted(more) if word.partition("=")[0] not in PRACTICAL]
             return [(name, scale, configurations(name, (f"scale={scale}", *more)), own) for name in names]
     except Exception as error:
         from experiments.command_line import MISTAKES, sentence

@@ -32,7 +32,7 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
         swept = override.is_sweep_override()
         each = list(override.sweep_string_iterator() if swept else [override.get_value_element_as_str()])
         points = _params(experiment)[1]
-        if key == "point" and len(each) < points:
+        if key == "point" and len(set(each)) < points:
             mend = f"leaves out points of experiment={experiment}, which has {points}: range(0,{points})"
             raise SettingError("hydra.sweeper.params.point", values, mend)
         choices.append([f"{key}={value}" for value in each])

@@ -75,7 +75,7 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
                 f"experiment={experiment} scale={scale} --name experiments.tasks.segment` makes it run again"
             )
     rows, made = tables.make(name, configs, ends)
-    made = {"experiment": experiment, "scale": scale, **made, "code": tables.code(name)}
+    made = {"experiment": experiment, "scale": scale, **made, "code": tables.CODE[name]}
     if words:
         made["words"] = " ".join(words)
     write_table(table_path(name, scale), rows, made)
@@ -85,7 +85,7 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
 def bring_back(name: str, scale: str, table: dict) -> None:
     """Write a table that is in Jug's store where it is not there any more, and say where other code would make it."""
     write_table(table_path(name, scale), table["rows"], table["made"])
-    if table["made"].get("code", tables.code(name)) != tables.code(name):
+    if table["made"].get("code", tables.CODE[name]) != tables.CODE[name]:
         print(
             f"{table_path(name, scale)} was made by other code than experiments/tables has now; `jug invalidate "
             f"jugfile.py {said(table['made'])} --name experiments.tasks.table` lets it be made anew",

@@ -466,8 +466,8 @@ MUTANTS = [
     Mutant(
         "a U of several chains is not noticed",
         "chain",
-        "potential.potential(theta.roll(1, 0)).roll(-1)",
-        "potential.potential(theta)",
+        "alone = potential.potential(theta[:1])",
+        "alone = potential.potential(theta)[:1]",
         "chain.py::test_what_a_target_gives_can_be_sampled[mean]",
     ),
     Mutant(
@@ -480,15 +480,15 @@ MUTANTS = [
     Mutant(
         "goes on with another network",
         "chain",
-        "if self.kernel.inexact or number and not self.together",
-        "if self.kernel.inexact or not self.together",
+        "if self.kernel.inexact or not self.kernel.evaluates or looked",
+        "if self.kernel.inexact or not self.together or looked",
         "chain.py::test_a_run_does_not_go_on_with_another_network",
     ),
     Mutant(
         "a module with random outputs is taken",
         "potentials/network",
-        "alone = [self.model(one) for one in few.split(1)]",
-        "alone = outputs.split(1)",
+        "alone = [self._logits(one) for one in few.split(1)]",
+        "alone = both.split(1)",
         "potential_network.py::test_a_module_that_is_no_function_of_a_datum_is_refused[dropout]",
     ),
     Mutant(

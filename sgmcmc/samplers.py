@@ -37,12 +37,13 @@ class Sampler:
     friction: str | None = None  # "infinite": c = 0; "amagold": given as β or b
 
     def __post_init__(self):
-        """Raise SettingError for a policy that there is not, or a gradient that the word has no use for."""
+        """Raise SettingError for no word, a policy that there is not, or a gradient that the word has no use for."""
+        kicks = Word(str(self.word)).kicks
         for policy, known in POLICIES.items():
             if getattr(self, policy) not in known:
                 names = ", ".join(map(str, known))
                 raise SettingError(f"sampler.{policy}", getattr(self, policy), f"must be one of {names}")
-        if any(letter in "BE" for letter in self.word) == (self.gradient == "none"):
+        if kicks == (self.gradient == "none"):
             mend = "must be none of a word without kicks, and of no other"
             raise SettingError("sampler.gradient", self.gradient, f"{mend} ({self.word})")
 

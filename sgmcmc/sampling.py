@@ -113,7 +113,8 @@ def sample(
     for name, value in lists.items():
         if len(value) not in (1, chains):
             shown = value if len(value) < 10 else f"[{len(value)} numbers]"
-            raise SettingError(name, shown, f"must be a number or {chains}, one a chain")
+            rows = ", as many as initial has rows" if initial is not None else ""
+            raise SettingError(name, shown, f"must be a number or {chains}, one a chain{rows}")
     if not isinstance(word, str | None):
         raise SettingError("word", word, "must be a string of letters, such as BABOBAB")
     if sampler == "custom":
@@ -256,6 +257,8 @@ def _without_effect(kernel: Kernel, given: dict) -> list[str]:
         "epsilon": kernel.acceptance == "austerity",
         "sigma": kernel.acceptance == "barker_minibatch",
         "batch_size": isinstance(kernel.batches, Minibatches) or kernel.exact_ends > 0,
+        "minibatches": isinstance(kernel.batches, Minibatches),
+        "ends": kernel.gradient == "minibatch",
     }
     return [name for name, value in given.items() if value is not None and not used.get(name, True)]
 
@@ -277,6 +280,8 @@ def _initial(value, chains: int | None, dim: int, dtype: torch.dtype) -> Tensor:
         raise SettingError("initial", value, need) from None
     if chains is None:
         chains = len(initial) if initial.ndim == 2 else 1
+    if not 1 <= initial.ndim <= 2 or not chains:
+        raise SettingError("initial", list(initial.shape), need)
     if initial.numel() != chains * dim or initial.ndim == 2 and initial.shape != (chains, dim):
         raise SettingError("initial", list(initial.shape), need)
     return initial.reshape(chains, dim)

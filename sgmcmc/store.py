@@ -52,8 +52,7 @@ SAMPLE_BYTES = 4 << 20  # size of a full sample file; one that is not full is wr
 _FORMAT = 1
 _MAGIC = b"sgmcmc checkpoint "
 _SAMPLE_FILE = re.compile(r"\d+\.safetensors")
-ROWS = ("log_every", "save_every")  # settings of what is written alone
-MAY_DIFFER = {"seed", "chains", "init", "warm_start", *ROWS}  # of runs whose chains are joined
+MAY_DIFFER = {"seed", "chains", "init", "warm_start", "log_every", "save_every"}  # of runs whose chains are joined
 _SLOTS = ("checkpoint-0.pt", "checkpoint-1.pt")
 _TABLES = ("metrics.csv", "trace.csv")
 # What a checkpoint records of the files beside it: blocks and draws so far, the first draw that is still kept,
@@ -501,8 +500,8 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
 
 
 def check_alike(folders: Sequence) -> None:
-    """Raise StoreError unless the runs differ in seed or start and in nothing else: only then are they chains of one
-    sampler and one target, and other chains."""
+    """Raise StoreError unless the runs differ in their seed, and in nothing else but their start and their chains'
+    number: only then are they chains of one sampler and one target, and independent."""
     if len(folders) < 2:
         return
 
@@ -511,14 +510,6 @@ def check_alike(folders: Sequence) -> None:
         known = identity.get("settings")
         return known and {**known, "law": identity.get("law")}
 
-    seen: dict[str, object] = {}
-    for folder in folders:
-        known = settings(folder)
-        law = {name: value for name, value in (known or {}).items() if name not in ("chains", *ROWS)}
-        which = json.dumps(law, sort_keys=True) if known else str(Path(folder).resolve())
-        if which in seen:
-            raise StoreError(f"{folder} and {seen[which]} are the same chains, with the same seed: give each once")
-        seen[which] = folder
     first, *others = map(settings, folders)
     for folder, other in zip(folders[1:], others, strict=True):
         if not first or not other:  # of runs of one's own, which need not say
@@ -529,6 +520,15 @@ def check_alike(folders: Sequence) -> None:
             raise StoreError(
                 f"{folder} differs from {folders[0]} in {which}: only runs of one configuration are joined"
             )
+    seen: dict[str, object] = {}
+    for folder in folders:
+        known = settings(folder) or {}
+        which = str(known.get("seed", Path(folder).resolve()))
+        if which in seen:
+            raise StoreError(
+                f"{folder} and {seen[which]} have the same seed, so the same random numbers: give one of them"
+            )
+        seen[which] = folder
 
 
 def _sample_names(folder: Path) -> list[str]:

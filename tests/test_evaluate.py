@@ -89,10 +89,10 @@ def test_runs_of_another_version_of_the_law_are_no_chains_of_one(tmp_path):
 def test_a_run_is_not_joined_with_itself(runs, tmp_path, capsys):
     """Nor with the first chains of the same seed: an effective sample size would count them twice."""
     assert main([str(runs[0]), str(runs[1]), str(runs[0])]) == 2
-    assert f"{runs[0]} and {runs[0]} are the same chains, with the same seed" in capsys.readouterr().err
+    assert f"{runs[0]} and {runs[0]} have the same seed, so the same random numbers" in capsys.readouterr().err
     assert run([*WORDS, "chains=2", f"output={tmp_path / 'more'}", "progress=false"]) == 0
     first = [one for one in runs if "seed: 0" in (one / "config.yaml").read_text()]
-    with pytest.raises(StoreError, match="are the same chains, with the same seed: give each once"):
+    with pytest.raises(StoreError, match="have the same seed, so the same random numbers"):
         load_samples([*first, tmp_path / "more"])
 
 

@@ -192,15 +192,14 @@ def test_data_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch, caps
         segment(config, 5, None)
 
 
-@pytest.mark.slow
 def test_a_table_made_by_other_code_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    made = {"experiment": "neal_rejection", "scale": "smoke", "code": tables.code("neal_rejection")}
+    made = {"experiment": "neal_rejection", "scale": "smoke", "code": tables.CODE["neal_rejection"]}
     table = {"rows": [{"rejected": 0.5}], "made": made}
     tasks.bring_back("neal_rejection", "smoke", table)
     path = tasks.table_path("neal_rejection", "smoke")
     assert path.read_text() == "rejected\n0.5\n" and "other code" not in capsys.readouterr().err
-    table["made"]["code"] = tables.code("amagold_fig1")
+    table["made"]["code"] = tables.CODE["amagold_fig1"]
     tasks.bring_back("neal_rejection", "smoke", table)
     told = capsys.readouterr().err
     assert f"{path} was made by other code than experiments/tables has now; `jug invalidate jugfile.py" in told
@@ -222,6 +221,7 @@ def test_a_table_of_other_chains_is_known_by_their_words(tmp_path, monkeypatch, 
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_jug_runs_a_grid_writes_its_table_and_says_that_it_is_done(tmp_path):
     """Two workers side by side; the table's rows are the grid's points."""
     for name in ("conf", "experiments", "sgmcmc", "jugfile.py"):

@@ -44,17 +44,35 @@ class Unfit(torch.nn.Module):
         if self.mistake == "batch":
             return y - y.mean(0)
         if self.mistake == "kept":
-            self.kept = y if self.kept is None else self.kept
+            self.kept = y if self.kept is None or len(self.kept) != len(y) else self.kept
             return self.kept
-        return y / (self.mistake != "infinite")
+        if self.mistake == "squeezed":
+            return y.squeeze()
+        if self.mistake == "statistics":
+            return torch.nn.functional.batch_norm(y, None, None, training=True)
+        return y
 
 
-@pytest.mark.parametrize("mistake", ["dropout", "batch", "kept", "infinite"])
+UNFIT = {
+    "dropout": "gives a datum other logits alone than beside another one, or when it is asked again",
+    "batch": "gives a datum other logits alone than beside another one",
+    "kept": "gives a datum other logits alone than beside another one, or when it is asked again",
+    "squeezed": r"must give logits \[1, 10\] of one datum, gave \[1\]",
+    "statistics": "does not take one datum by itself: Expected more than 1 value per channel",
+}
+
+
+@pytest.mark.parametrize("mistake", UNFIT)
 def test_a_module_that_is_no_function_of_a_datum_is_refused(digits, mistake):
-    said = "not finite" if mistake == "infinite" else "gives a datum other logits alone than beside another one"
-    with pytest.raises(SettingError, match=f"^model=Unfit: .*{said}"):
+    with pytest.raises(SettingError, match=f"^model=Unfit: {UNFIT[mistake]}"):
         make(digits, Unfit(mistake))
-    make(digits, Unfit(None))
+
+
+def test_a_module_s_own_values_need_not_be_finite_where_no_chain_starts(digits):
+    module = Unfit(None)
+    torch.nn.init.constant_(module.layer.weight, math.nan)
+    potential = make(digits, module)
+    assert bool(potential.potential(potential.initial(1, Random(1))).isfinite().all())
 
 
 def start(potential, seed=3):

@@ -54,6 +54,8 @@ def short(target=square, sampler="ggmc", **settings):
         ({"trajectory": True}, "trajectory=True: chooses during the burn-in: give burn_in"),
         ({"dim": 3, "target": Gaussian()}, "dim=3: the target has its own, 1: leave it out"),
         ({"initial": torch.zeros(4, 2), "chains": 1}, "initial=[4, 2]: must be [1, 2]"),
+        ({"initial": torch.zeros(0, 2)}, "initial=[0, 2]: must be [chains, 2]: [chains, dim]"),
+        ({"initial": torch.zeros(1, 2, 2), "dim": 4}, "initial=[1, 2, 2]: must be [chains, 4]: [chains, dim]"),
         ({"initial": torch.zeros(3)}, "initial=[3]: must be [chains, 2]: [chains, dim]"),
         ({"initial": torch.zeros(2, 3), "dim": 3, "chains": 3}, "initial=[2, 3]: must be [3, 3]"),
         ({"initial": torch.zeros(2, 3), "chains": 3}, "initial=[2, 3]: must be [3, 2]"),
@@ -149,6 +151,8 @@ def test_a_chain_that_is_not_corrected_says_so():
         ({"delta": 0.5}, "delta"),
         ({"sampler": "hmc", "friction": 3.0}, "friction"),
         ({"batch_size": 10}, "batch_size"),
+        ({"minibatches": "shuffled"}, "minibatches"),
+        ({"gradient": "full", "ends": "exact"}, "ends"),
         ({"epsilon": 0.1, "sigma": None}, "epsilon"),
     ],
 )

@@ -194,6 +194,7 @@ class NetworkPotential:
         self._precision = self.std.pow(-2)
         self._precision_cast = self._precision.to(dtype)
         self._normaliser = self.std[proper].log().sum().item() + 0.5 * math.log(2 * math.pi) * int(proper.sum())
+        self._check_each()
 
     # the layers that are worth compiling
 
@@ -477,7 +478,7 @@ class NetworkPotential:
 
     @torch.no_grad()
     def _check_outputs(self) -> None:
-        """The module maps these data to logits, each by itself; also gives lazy modules their shapes."""
+        """The module maps these data to logits; also gives lazy modules their shapes."""
         few, name = self.train.normalise(self.train.inputs[:2]).to(self.dtype), type(self.model).__name__
         try:
             outputs = self.model(few)
@@ -486,16 +487,26 @@ class NetworkPotential:
         if not isinstance(outputs, Tensor) or outputs.shape != (len(few), self.train.classes):
             shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             raise SettingError("model", name, f"must give logits {[len(few), self.train.classes]}, gave {shape}")
-        if not bool(outputs.isfinite().all()):
-            raise SettingError("model", name, "gives logits that are not finite")
-        if self._batch_norms or len(few) < 2:
+
+    @torch.no_grad()
+    def _check_each(self) -> None:
+        """Logits are a fixed function of the datum and of θ: the same alone as beside another datum, and again."""
+        if self._batch_norms or self.data_size < 2:
             return
-        outputs = outputs.clone()  # of a module that keeps what it gave
-        alone = [self.model(one) for one in few.split(1)]
-        slack = 1e-3 * float(outputs.abs().max())
-        if any(
-            one.shape != both.shape or not torch.allclose(one, both, rtol=1e-3, atol=slack)
-            for one, both in zip(alone, outputs.split(1), strict=True)
-        ):
-            mend = "gives a datum other logits alone than beside another one, or when it is asked again: they must be"
-            raise SettingError("model", name, f"{mend} a fixed function of the datum and of the weights")
+        name, few = type(self.model).__name__, self.train.normalise(self.train.inputs[:2])
+        self._load(self.initial(1, Random(0)))
+        try:
+            both = self._logits(few).clone()  # of a module that keeps what it gave
+            alone = [self._logits(one) for one in few.split(1)]
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise SettingError("model", name, f"does not take one datum by itself: {error}") from error
+        finally:
+            self._position.copy_(self._resting)
+        for one, beside in zip(alone, both.split(1), strict=True):
+            if one.shape != beside.shape:
+                need = f"must give logits {list(beside.shape)} of one datum, gave {list(one.shape)}"
+                raise SettingError("model", name, need)
+            slack = 1e-3 * float(beside.abs().max())
+            if bool(beside.isfinite().all()) and not torch.allclose(one, beside, rtol=1e-3, atol=slack):
+                mend = "gives a datum other logits alone than beside another one, or when it is asked again: they must"
+                raise SettingError("model", name, f"{mend} be a fixed function of the datum and of the weights")

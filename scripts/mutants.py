@@ -465,23 +465,23 @@ MUTANTS = [
     ),
     Mutant(
         "a U of several chains is not noticed",
-        "chain",
+        "checks",
         "alone = potential.potential(theta[:1])",
         "alone = potential.potential(theta)[:1]",
         "chain.py::test_what_a_target_gives_can_be_sampled[mean]",
     ),
     Mutant(
         "a theta that is changed in place is not noticed",
-        "chain",
+        "checks",
         "before = theta.clone()",
         "before = theta",
         "chain.py::test_what_a_target_gives_can_be_sampled[place]",
     ),
     Mutant(
         "goes on with another network",
-        "chain",
-        "if self.kernel.inexact or not self.kernel.evaluates or looked",
-        "if self.kernel.inexact or not self.together or looked",
+        "checks",
+        "if kernel.inexact or not kernel.evaluates or looked",
+        "if kernel.inexact or not together(potential) or looked",
         "chain.py::test_a_run_does_not_go_on_with_another_network",
     ),
     Mutant(

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc.captured import Captured
+from sgmcmc.checks import check_finite, check_same_target, check_target
 from sgmcmc.compiled import Compiled, Normals, Segments
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.diagnostics import (
@@ -35,7 +36,6 @@ from sgmcmc.inductor import CannotCompile
 from sgmcmc.kernel import Kernel, check_growth
 from sgmcmc.ladder import BARKER, Ladder, check, scaled, tuned
 from sgmcmc.potentials import Potential, groups, together
-from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, segment, start, walk
 
@@ -346,26 +346,6 @@ class Chain:
         if saved["unfinished"]:
             self.unfinished = Unfinished.of(saved["unfinished"], device)
         self._set_kernel()
-
-    def check_same_target(self) -> None:
-        """Refuse to go on with positions of another target: a class of one's own may have been edited meanwhile.
-
-        U of a checkpoint is compared with U now, to rounding, on another machine, too: of networks, where it takes its
-        time, that of one chain.
-        """
-        name = type(getattr(self.potential, "model", self.potential)).__name__
-        mend, looked = "give the run another name or output", False
-        for state in self.states:
-            if state.theta.shape[1] != self.potential.dim:
-                had = f"has {self.potential.dim} coordinates, and the run was begun with {state.theta.shape[1]}"
-                raise SettingError("target", name, f"{had}: {mend}")
-            known = state.alive & state.potential.isfinite()
-            if self.kernel.inexact or not self.kernel.evaluates or looked or not bool(known.any()):
-                continue
-            looked, slack = True, 1e-5 if self.together else 1e-4 * self.potential.data_size
-            now = self.potential.potential(state.theta)[known]
-            if not torch.allclose(now, state.potential[known], rtol=1e-5, atol=slack):
-                raise SettingError("target", name, f"gives another U than when the run was begun: {mend}")
 
     def compile(self, tell: Callable[[str], object]) -> None:
         """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly.
@@ -758,59 +738,6 @@ class Chain:
         return columns
 
 
-def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: int) -> None:
-    """Raise SettingError where a target would be sampled wrongly without a word.
-
-    That is where what it gives has other shapes than it must have, which would broadcast, or U is not float64; where it
-    changes θ in place; where U is no fixed function of each chain's θ, but is another one when it is asked again or
-    without the other chains; and where U is not finite at the start, which a chain that decides could never leave. A
-    network has looked at its module itself.
-    """
-    dim, name = potential.dim, type(potential).__name__
-    if tuple(theta.shape) != (chains, dim):
-        raise SettingError("initial", _shape(theta), f"must be [{chains}, {dim}]: [chains, dim]")
-    if isinstance(potential, NetworkPotential):
-        return
-    if not together(potential):
-        chains, theta = 1, theta[:1]
-    before = theta.clone()
-    value, slope = potential.potential(theta), potential.gradient(theta)
-    for what, one in (("U", value), ("gradient", slope)):
-        if not isinstance(one, Tensor):
-            raise SettingError(f"type of {what}", type(one).__name__, "must be a torch.Tensor")
-    if tuple(value.shape) != (chains,):
-        raise SettingError("shape of U", _shape(value), f"must be [{chains}]: a number for each of the chains")
-    if slope.shape != theta.shape:
-        raise SettingError("shape of the gradient", _shape(slope), f"must be [{chains}, {dim}]: [chains, dim]")
-    if value.dtype != torch.float64:
-        kind = str(value.dtype).removeprefix("torch.")
-        raise SettingError("dtype of U", kind, "must be float64: compute it of theta.double()")
-    if not torch.equal(theta.nan_to_num(), before.nan_to_num()):
-        raise SettingError("target", name, "changes theta in place: give new tensors (theta * 2, not theta.mul_(2))")
-    if not kernel.inexact:
-        alone = potential.potential(theta[:1])  # the first chain again, without the others
-        if tuple(alone.shape) != (1,):
-            raise SettingError("shape of U", _shape(alone), "must be [1] of one chain's theta")
-        if not torch.allclose(alone, value[:1], rtol=1e-5, atol=1e-5, equal_nan=True):
-            mend = "gives the first chain another U when it is asked again, alone: U must be"
-            raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
-    check_finite(kernel, value)
-
-
-def check_finite(kernel: Kernel, value: Tensor) -> None:
-    """Raise SettingError where U at the start ``[chains]`` is not finite, and the chains decide."""
-    chains = len(value)
-    if kernel.acceptance != "monitor" and not bool(value.isfinite().all()):
-        lost = (~value.isfinite()).nonzero()[:, 0].tolist()
-        which = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
-        where = f"is not finite in chains {which} of {chains}: start where the target's density is positive"
-        raise SettingError("U at the start", float(value[lost[0]]), where)
-
-
-def _shape(tensor: Tensor) -> list[int]:
-    return list(tensor.shape)
-
-
 def run(
     kernel: Kernel,
     potential: Potential,
@@ -867,7 +794,7 @@ def run(
                 chain.resume(saved)
             signals.arm()  # compiling, the warm start and an evaluation of U may be left, too
             if saved is not None:
-                chain.check_same_target()
+                check_same_target(chain.kernel, potential, chain.states)
             if not chain.together:
                 chain.compile(tell)
                 chain.capture(tell)

@@ -1,0 +1,86 @@
+"""What a target must be to be sampled rightly: looked at where a run begins, and where it goes on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sgmcmc.errors import SettingError
+from sgmcmc.kernel import Kernel
+from sgmcmc.potentials import Potential, together
+from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.trajectory import State
+
+
+def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: int) -> None:
+    """Raise SettingError where a target would be sampled wrongly without a word.
+
+    That is where what it gives has other shapes than it must have, which would broadcast, or U is not float64; where it
+    changes θ in place; where U is no fixed function of each chain's θ, but is another one when it is asked again or
+    without the other chains; and where U is not finite at the start, which a chain that decides could never leave. A
+    network has looked at its module itself.
+    """
+    dim, name = potential.dim, type(potential).__name__
+    if tuple(theta.shape) != (chains, dim):
+        raise SettingError("initial", _shape(theta), f"must be [{chains}, {dim}]: [chains, dim]")
+    if isinstance(potential, NetworkPotential):
+        return
+    if not together(potential):
+        chains, theta = 1, theta[:1]
+    before = theta.clone()
+    value, slope = potential.potential(theta), potential.gradient(theta)
+    for what, one in (("U", value), ("gradient", slope)):
+        if not isinstance(one, Tensor):
+            raise SettingError(f"type of {what}", type(one).__name__, "must be a torch.Tensor")
+    if tuple(value.shape) != (chains,):
+        raise SettingError("shape of U", _shape(value), f"must be [{chains}]: a number for each of the chains")
+    if slope.shape != theta.shape:
+        raise SettingError("shape of the gradient", _shape(slope), f"must be [{chains}, {dim}]: [chains, dim]")
+    if value.dtype != torch.float64:
+        kind = str(value.dtype).removeprefix("torch.")
+        raise SettingError("dtype of U", kind, "must be float64: compute it of theta.double()")
+    if not torch.equal(theta.nan_to_num(), before.nan_to_num()):
+        raise SettingError("target", name, "changes theta in place: give new tensors (theta * 2, not theta.mul_(2))")
+    if not kernel.inexact:
+        alone = potential.potential(theta[:1])  # the first chain again, without the others
+        if tuple(alone.shape) != (1,):
+            raise SettingError("shape of U", _shape(alone), "must be [1] of one chain's theta")
+        if not torch.allclose(alone, value[:1], rtol=1e-5, atol=1e-5, equal_nan=True):
+            mend = "gives the first chain another U when it is asked again, alone: U must be"
+            raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
+    check_finite(kernel, value)
+
+
+def check_finite(kernel: Kernel, value: Tensor) -> None:
+    """Raise SettingError where U at the start ``[chains]`` is not finite, and the chains decide."""
+    chains = len(value)
+    if kernel.acceptance != "monitor" and not bool(value.isfinite().all()):
+        lost = (~value.isfinite()).nonzero()[:, 0].tolist()
+        which = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
+        where = f"is not finite in chains {which} of {chains}: start where the target's density is positive"
+        raise SettingError("U at the start", float(value[lost[0]]), where)
+
+
+def _shape(tensor: Tensor) -> list[int]:
+    return list(tensor.shape)
+
+
+def check_same_target(kernel: Kernel, potential: Potential, states: list[State]) -> None:
+    """Refuse to go on with positions of another target: a class of one's own may have been edited meanwhile.
+
+    U of a checkpoint is compared with U now, to rounding, on another machine, too: of networks, where it takes its
+    time, that of one chain.
+    """
+    name = type(getattr(potential, "model", potential)).__name__
+    mend, looked = "give the run another name or output", False
+    for state in states:
+        if state.theta.shape[1] != potential.dim:
+            had = f"has {potential.dim} coordinates, and the run was begun with {state.theta.shape[1]}"
+            raise SettingError("target", name, f"{had}: {mend}")
+        known = state.alive & state.potential.isfinite()
+        if kernel.inexact or not kernel.evaluates or looked or not bool(known.any()):
+            continue
+        looked, slack = True, 1e-5 if together(potential) else 1e-4 * potential.data_size
+        now = potential.potential(state.theta)[known]
+        if not torch.allclose(now, state.potential[known], rtol=1e-5, atol=slack):
+            raise SettingError("target", name, f"gives another U than when the run was begun: {mend}")

@@ -16,13 +16,14 @@ gradients a trajectory, from three epochs of SGD, uncorrected, the first traject
 the momentum, .6 to .2 of it. With little friction OBABO, BAOAB and BAB are one algorithm, whose agreement with itself
 says nothing: where γLh is below .1 nothing is judged. Left: the mean over trajectories of min(1, MH), what a correction
 would accept, over the mean step a gradient; right: the mean of log MH. All words see the same minibatches and begin at
-the same place, and bars take trajectories as independent: they are those of one word, not of the difference of two. Of
-words that all keep their momentum, or all draw it afresh, differences are taken below trajectory by trajectory, for
-what noise in log MH they have in common (the O's of BABOBAB draw other numbers, and at the largest step so do those of
-OBABO beside BAB: there they have hardly any); they count as the same where, by Student's t and Bonferroni at one in a
-hundred, each is within .05 of the mean of its kind. Points of one step size are drawn beside each other; ABOBA goes a
-tenth farther with a gradient than the others. The chains are far from equilibrium: what is shown is the price of a
-deferred decision after 11 gradients of such noise, not how fast any of the words samples.
+the same place, from which they come to different ones, a part of what is compared; bars take trajectories as
+independent: they are those of one word, not of the difference of two. Of words that all keep their momentum, or all
+draw it afresh, differences are taken below trajectory by trajectory, for what noise in log MH they have in common (the
+O's of BABOBAB draw other numbers, and at the largest step so do those of OBABO beside BAB: there they have hardly any);
+they count as the same where, by Student's t and Bonferroni at one in a hundred, each is within .05 of the mean of its
+kind. Points of one step size are drawn beside each other; ABOBA goes a tenth farther with a gradient than the others.
+The chains are far from equilibrium: what is shown is the price of a deferred decision after 11 gradients of such noise,
+not how fast any of the words samples.
 """
 
 

@@ -35,7 +35,7 @@ from experiments.resolved import (
     sampler_row,
 )
 from sgmcmc.errors import SettingError
-from sgmcmc.samplers import Sampler
+from sgmcmc.samplers import NUMBERS, Sampler
 from sgmcmc.schedules import Schedule
 from sgmcmc.words import Word
 
@@ -474,13 +474,8 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: b
             sampler["gradient"] = None if own else "minibatch" if network else "full"
     stochastic = sampler["gradient"] in ("minibatch", None)
     sampler["ends"] = (sampler["ends"] or "minibatch") if stochastic else None
-    for key, used, default in (
-        ("alpha", sampler["refresh"] == "partial", 0.9),
-        ("delta", sampler["acceptance"] == "persistent_uniform", 0.05),
-        ("decision_batch", sampler["acceptance"] in ("barker_minibatch", "austerity"), 100),
-        ("epsilon", sampler["acceptance"] == "austerity", 0.05),
-        ("sigma", sampler["acceptance"] == "barker_minibatch", 1.0),
-    ):
+    for key, (policy, ways, default) in NUMBERS.items():
+        used = sampler[policy] in ways
         sampler[key] = None if not used else default if sampler[key] is None else sampler[key]
 
 

@@ -24,14 +24,13 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
     A setting that ``words`` give, in whatever way, is not swept.
     """
     given = {*_keys(words), *other_ways(experiment, words)}
-    choices = []
-    for key, values in _params(experiment)[0].items():
+    (params, points), choices = _params(experiment), []
+    for key, values in params.items():
         if key in given:
             continue
         override = OverridesParser.create().parse_override(f"{key}={values}")
         swept = override.is_sweep_override()
         each = list(override.sweep_string_iterator() if swept else [override.get_value_element_as_str()])
-        points = _params(experiment)[1]
         if key == "point" and len(set(each)) < points:
             mend = f"leaves out points of experiment={experiment}, which has {points}: range(0,{points})"
             raise SettingError("hydra.sweeper.params.point", values, mend)
@@ -44,8 +43,8 @@ def other_ways(experiment: str, words: tuple[str, ...]) -> list[str]:
 
     They are not swept.
     """
-    said = _keys(words)
-    return [key for key in _params(experiment)[0] if any(key in ways and said & {*ways} - {key} for ways in WAYS)]
+    said, (params, _) = _keys(words), _params(experiment)
+    return [key for key in params if any(key in ways and said & {*ways} - {key} for ways in WAYS)]
 
 
 def _keys(words: tuple[str, ...]) -> set[str]:

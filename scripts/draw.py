@@ -137,7 +137,7 @@ def main(words: list[str] | None = None) -> int:
             summary.append(drawn["summary"])
     write(ROOT / "results" / "README.md", HEAD + "\n".join(summary) + "\n\n" + "\n".join(sections))
     for names, scale in missing:
-        experiments = ",".join(dict.fromkeys(TABLES[name][0] for name in names if name in TABLES))
+        experiments = ",".join(dict.fromkeys(TABLES[name][0] for name in names))
         command = f"jug execute jugfile.py experiment={experiments} scale={scale}"
         say(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it")
     for line in broken:
@@ -178,8 +178,10 @@ def figure(script: Path) -> dict:
         said.append(f"drew {out.relative_to(ROOT)}.png and .pdf")
         shown = shown or (scale, found)
     unknown = [name for name in module.TABLES if name not in TABLES]
-    if unknown and len(missing) == len(SCALES):
+    if unknown and not shown and not broken:
         broken.append(f"could not draw {script.stem}: no experiment makes the table {unknown[0]}")
+    if unknown:  # there is no command that makes it
+        missing = []
     scale, (text, verdicts) = shown or ("not run", section(script.stem, module, None, results))
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
     line = f"| [{module.SOURCE}](#{anchor}) | {scale} | {verdicts} |"

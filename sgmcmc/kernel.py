@@ -15,7 +15,7 @@ from sgmcmc.acceptance import PARTIAL
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials import together
-from sgmcmc.samplers import POLICIES, Sampler, lookup
+from sgmcmc.samplers import NUMBERS, POLICIES, Sampler, lookup
 from sgmcmc.schedules import SCHEDULES, Schedule
 from sgmcmc.words import Op, Word
 
@@ -292,6 +292,7 @@ def make_kernel(
     if word.kicks != (gradient != "none"):
         mend = "needs a gradient: full or minibatch" if word.kicks else "has no kick, so it takes sampler.gradient=none"
         raise SettingError("sampler.word", word.letters, mend)
+    numbers = {"alpha": alpha, "delta": delta, "decision_batch": decision_batch, "epsilon": epsilon, "sigma": sigma}
     kernel = Kernel(
         word=word,
         steps=steps,
@@ -300,16 +301,12 @@ def make_kernel(
         temperature=float(temperature),
         mass=mass,
         refresh=refresh,
-        alpha=0.9 if alpha is None else alpha,
         acceptance=acceptance,
-        delta=0.05 if delta is None else delta,
-        decision_batch=100 if decision_batch is None else decision_batch,
-        epsilon=0.05 if epsilon is None else epsilon,
-        sigma=1.0 if sigma is None else sigma,
         gradient=gradient,
         ends=ends,
         schedule=schedule,
         rescaled=row.rescaled,
+        **{name: NUMBERS[name][2] if value is None else value for name, value in numbers.items()},
     )
     _check_refresh(kernel)
     if kernel.exact_ends and not word.kicks_at_both_ends:

@@ -20,6 +20,13 @@ POLICIES = {  # what they can be
     "gradient": ("either", "full", "minibatch", "none"),
     "friction": (None, "infinite", "amagold"),
 }
+NUMBERS = {  # of the policies: the policy that each belongs to, what it has to be, and the number where none is given
+    "alpha": ("refresh", ("partial",), 0.9),
+    "delta": ("acceptance", ("persistent_uniform",), 0.05),
+    "decision_batch": ("acceptance", ("barker_minibatch", "austerity"), 100),
+    "epsilon": ("acceptance", ("austerity",), 0.05),
+    "sigma": ("acceptance", ("barker_minibatch",), 1.0),
+}
 
 
 @dataclass(frozen=True)

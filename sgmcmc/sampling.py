@@ -18,7 +18,7 @@ from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.potentials import NEEDED, Potential
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.random import Random
-from sgmcmc.samplers import Sampler, custom, lookup
+from sgmcmc.samplers import NUMBERS, Sampler, custom, lookup
 from sgmcmc.schedules import Schedule
 from sgmcmc.words import Word
 
@@ -82,8 +82,9 @@ def sample(
         potential = FunctionPotential(potential, _whole("dim", dim, 1))
     elif dim is not None and dim != getattr(potential, "dim", dim):
         raise SettingError("dim", dim, f"the target has its own, {potential.dim}: leave it out")
-    missing = [name for name in NEEDED if getattr(potential, name, None) is None]
-    if missing and missing != ["initial"] or missing and initial is None:
+    needed = [name for name in NEEDED if name != "initial" or initial is None]
+    missing = [name for name in needed if getattr(potential, name, None) is None]
+    if missing:
         mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
         raise SettingError("potential", type(potential).__name__, mend)
     cycles, thin, burn_in = _whole("cycles", cycles, 1), _whole("thin", thin, 1), _whole("burn_in", burn_in, 0)
@@ -251,11 +252,7 @@ def _without_effect(kernel: Kernel, given: dict) -> list[str]:
     """The names of what was given and the kernel makes no use of."""
     used = {
         **dict.fromkeys(("friction", "momentum_decay", "beta", "b"), kernel.word.refreshes),
-        "alpha": kernel.refresh == "partial",
-        "delta": kernel.acceptance == "persistent_uniform",
-        "decision_batch": kernel.partial,
-        "epsilon": kernel.acceptance == "austerity",
-        "sigma": kernel.acceptance == "barker_minibatch",
+        **{name: getattr(kernel, policy) in ways for name, (policy, ways, _) in NUMBERS.items()},
         "batch_size": isinstance(kernel.batches, Minibatches) or kernel.exact_ends > 0,
         "minibatches": isinstance(kernel.batches, Minibatches),
         "ends": kernel.gradient == "minibatch",

@@ -510,7 +510,8 @@ def check_alike(folders: Sequence) -> None:
         known = identity.get("settings")
         return known and {**known, "law": identity.get("law")}
 
-    first, *others = map(settings, folders)
+    known = [settings(folder) for folder in folders]
+    first, *others = known
     for folder, other in zip(folders[1:], others, strict=True):
         if not first or not other:  # of runs of one's own, which need not say
             continue
@@ -521,9 +522,8 @@ def check_alike(folders: Sequence) -> None:
                 f"{folder} differs from {folders[0]} in {which}: only runs of one configuration are joined"
             )
     seen: dict[str, object] = {}
-    for folder in folders:
-        known = settings(folder) or {}
-        which = str(known.get("seed", Path(folder).resolve()))
+    for folder, one in zip(folders, known, strict=True):
+        which = str((one or {}).get("seed", Path(folder).resolve()))
         if which in seen:
             raise StoreError(
                 f"{folder} and {seen[which]} have the same seed, so the same random numbers: give one of them"

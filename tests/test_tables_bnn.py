@@ -157,16 +157,14 @@ def test_the_title_claims_a_cold_posterior_effect_where_it_is_resolved(cold, mix
 @pytest.mark.parametrize("column", ["r_hat_max", "r_hat_potential"])
 def test_each_temperature_of_the_resnet_is_judged_by_its_own_chains(column):
     common = {"sampler": "hmc", "gradient": "full", "acceptance": "metropolis", "prior": "cin", "accuracy": 0.9}
+    common |= {"nll": 0.2, "nll_error": 0.01, "joint_nll": 0.2, "ece": 0.1, "chains": 4, "draws_a_chain": 80}
     common |= {
         "minibatches": "none",
-        "nll": 0.2,
-        "nll_error": 0.01,
-        "joint_nll": 0.2,
-        "ece": 0.1,
-        "chains": 4,
-        "draws_a_chain": 80,
+        "r_hat_max": 1.02,
+        "r_hat_median": 1.005,
+        "r_hat_potential": 1.01,
+        "ess_min": 200.0,
     }
-    common |= {"r_hat_max": 1.02, "r_hat_median": 1.005, "r_hat_potential": 1.01, "ess_min": 200.0}
     table = pd.DataFrame([common | {"temperature": 0.3, column: 1.2}, common | {"temperature": 1.0}])
     assert resnet.title(table) == "At T = 1 corrected chains of a ResNet-20 agree in function space (R-hat 1.020)"
     assert [row[3] for row in resnet.compare(table)] == [

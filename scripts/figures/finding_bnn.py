@@ -203,8 +203,9 @@ def beside(table: pd.DataFrame):
     )
     for prior in table.prior.unique():
         yield effect(table, prior)
-    for name in list(rows)[2:7]:
-        yield bias(name, exact, rows[name])
+    for name, row in rows.items():
+        if name not in (EXACT, SECOND, ENSEMBLE, SINGLE):
+            yield bias(name, exact, row)
     yield efficiency(SHUFFLED, exact, rows[SHUFFLED])
     yield against(f"ensemble of SGD {of_cost(exact, ensemble)}, test NLL", "not known", exact, ensemble)
     yield against("ensemble of SGD, entropy on letters", "less", exact, ensemble, "letters_entropy")

@@ -18,8 +18,10 @@ from experiments.build import build
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, planned_cycles, scientific, show
 from experiments.voice import Voice
 from sgmcmc import chain as engine
+from sgmcmc.disk import told
 from sgmcmc.errors import DataError, SettingError, StoreError
-from sgmcmc.store import damage, read_status, told
+from sgmcmc.formats import read_status
+from sgmcmc.store import damage
 
 STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
 

@@ -96,7 +96,7 @@ def plan() -> int:
     """Write the resolved configurations of both scales, in the order of wanting."""
     from experiments.grid import configurations
     from sgmcmc import LAW
-    from sgmcmc.store import environment
+    from sgmcmc.environment import environment
 
     commit = environment()["git_commit"]  # which a machine with a copy of the tree cannot know
     for scale in ("paper", "smoke"):
@@ -348,7 +348,7 @@ class Session:
 
         from experiments.resolved import identity
         from sgmcmc import load_metrics
-        from sgmcmc.store import read_status
+        from sgmcmc.formats import read_status
 
         config = job["config"]
         row = {"experiment": job["experiment"], "run": identity(config), "sampler": config["sampler"]["name"]}

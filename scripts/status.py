@@ -19,7 +19,8 @@ sys.path.insert(0, str(ROOT))
 
 from experiments.resolved import folder, planned_cycles  # noqa: E402
 from sgmcmc.errors import StoreError  # noqa: E402
-from sgmcmc.store import load_metrics, read_status  # noqa: E402
+from sgmcmc.formats import read_status  # noqa: E402
+from sgmcmc.loading import load_metrics  # noqa: E402
 
 RECENT = 15 * 60
 COLUMNS = (

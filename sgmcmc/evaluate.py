@@ -33,10 +33,10 @@ from torch import Tensor
 from sgmcmc import diagnostics
 from sgmcmc.data import Dataset, load
 from sgmcmc.errors import DataError, SettingError, StoreError
+from sgmcmc.loading import check_alike, load_samples
 from sgmcmc.potentials import Potential, together
 from sgmcmc.random import Random
 from sgmcmc.sampling import find_device
-from sgmcmc.store import check_alike, load_samples
 
 FUNCTIONS = 200  # data whose predictions are followed through the chains
 

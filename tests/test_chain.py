@@ -14,6 +14,7 @@ from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.ladder import Ladder, lengths
+from sgmcmc.loading import load_metrics, load_samples, load_trace
 from sgmcmc.models import MLP
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.network import NetworkPotential
@@ -22,7 +23,7 @@ from sgmcmc.random import Random
 from sgmcmc.samplers import custom
 from sgmcmc.sampling import sample
 from sgmcmc.schedules import Schedule
-from sgmcmc.store import RunFolder, load_metrics, load_samples, load_trace
+from sgmcmc.store import RunFolder
 from sgmcmc.trajectory import Place, _full_at, run_trajectory, start
 
 F64 = torch.float64

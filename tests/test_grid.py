@@ -22,7 +22,7 @@ from experiments.tables import EXPERIMENTS
 from experiments.tasks import lengths, segment
 from sgmcmc import load_samples
 from sgmcmc.errors import DataError, DiskFull
-from sgmcmc.store import load_trace
+from sgmcmc.loading import load_trace
 
 ROOT = Path(__file__).parents[1]
 

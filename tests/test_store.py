@@ -12,21 +12,30 @@ import numpy
 import pytest
 import torch
 
-from sgmcmc import store
+from sgmcmc import disk, formats, loading, store
+from sgmcmc.environment import environment
 from sgmcmc.errors import DiskFull, SettingError, StoreError
-from sgmcmc.store import RunFolder, load_metrics, load_samples, load_trace, read_status
+from sgmcmc.formats import read_status
+from sgmcmc.loading import load_metrics, load_samples, load_trace
+from sgmcmc.store import RunFolder
 
 NEVER = 10**9
 IDENTITY = {"hash": "abc", "law": 1, "sampler": {"name": "ggmc"}, "lr": 0.1}
 BLOCKS = 4
-HERE = store.environment("cpu")
+HERE = environment("cpu")
+
+
+def install(monkeypatch, system) -> None:
+    """Let the program call ``system`` where it would call ``os``."""
+    monkeypatch.setattr(store, "os", system)
+    monkeypatch.setattr(disk, "os", system)
 
 
 @pytest.fixture(autouse=True)
 def small_files(monkeypatch):
     """Five draws of 3 chains in 2 dimensions (float32) fill a sample file; nothing waits for the disk."""
-    monkeypatch.setattr(store, "os", FaultyOS(NEVER, Killed()))
-    monkeypatch.setattr(store, "SAMPLE_BYTES", 5 * 3 * 2 * 4)
+    install(monkeypatch, FaultyOS(NEVER, Killed()))
+    monkeypatch.setattr(formats, "SAMPLE_BYTES", 5 * 3 * 2 * 4)
     monkeypatch.setattr(store, "environment", lambda device: HERE)
 
 
@@ -163,7 +172,7 @@ def test_failure_at_every_call_and_continued(tmp_path, monkeypatch, whole, failu
     """For every k: three attempts that each fail at their k-th change to the disk (so that recovery is
     interrupted too), then one that does not; the end is that of the undisturbed run."""
     undisturbed = FaultyOS(NEVER, Killed())
-    monkeypatch.setattr(store, "os", undisturbed)
+    install(monkeypatch, undisturbed)
     run(tmp_path / "undisturbed")
     calls = NEVER - undisturbed.left
     assert calls > 80
@@ -171,7 +180,7 @@ def test_failure_at_every_call_and_continued(tmp_path, monkeypatch, whole, failu
     for fail_at in range(1, calls + 1):
         path, told, failures = tmp_path / f"run{fail_at}", [], 0
         for _ in range(3):
-            monkeypatch.setattr(store, "os", FaultyOS(fail_at, error, power_cut=failure == "power cut"))
+            install(monkeypatch, FaultyOS(fail_at, error, power_cut=failure == "power cut"))
             try:
                 run(path, told=told)
             except Killed:
@@ -182,7 +191,7 @@ def test_failure_at_every_call_and_continued(tmp_path, monkeypatch, whole, failu
                 assert not list(tmp_path.rglob("*.part"))
                 assert not path.exists() or read_status(path)["identity"] == IDENTITY
         assert failures or failure == "disk full"  # tidying up may fail without harm
-        monkeypatch.setattr(store, "os", FaultyOS(NEVER, error))
+        install(monkeypatch, FaultyOS(NEVER, error))
         run(path, told=told)
         assert content(path) == whole, fail_at
         assert not told
@@ -195,7 +204,7 @@ def test_load_takes_the_newest_block_and_cuts_off_what_follows(tmp_path, monkeyp
             state = folder.load()
             assert state["cycle"] == 2 * blocks
             with pytest.raises(Killed), monkeypatch.context() as patch:
-                patch.setattr(store, "_pack", lambda content: (_ for _ in ()).throw(Killed()))
+                patch.setattr(store, "pack", lambda content: (_ for _ in ()).throw(Killed()))
                 folder.commit(**block(state))
         assert len(load_metrics(tmp_path / "run")["cycle"]) == blocks + 1
         with RunFolder(tmp_path / "run", IDENTITY) as folder:
@@ -211,7 +220,7 @@ def test_interrupted_commit_in_one_process(tmp_path, monkeypatch, whole):
         for _ in range(BLOCKS):
             new = block(state)
             with pytest.raises(Killed), monkeypatch.context() as patch:
-                patch.setattr(store, "_pack", lambda content: (_ for _ in ()).throw(Killed()))
+                patch.setattr(store, "pack", lambda content: (_ for _ in ()).throw(Killed()))
                 folder.commit(**{**new, "rows": new["rows"] * 3})
             folder.commit(**new)
             state = new["state"]
@@ -225,17 +234,17 @@ def test_a_failed_block_can_be_written_again(tmp_path, monkeypatch, whole):
             state = None
             for _ in range(BLOCKS):
                 new = block(state)
-                monkeypatch.setattr(store, "os", FaultyOS(fail_at, OSError(errno.EDQUOT, "Disk quota exceeded")))
+                install(monkeypatch, FaultyOS(fail_at, OSError(errno.EDQUOT, "Disk quota exceeded")))
                 earlier = content(folder.path) if folder.path.exists() and state else {}
                 try:
                     folder.commit(**new)
                 except StoreError:
                     now = content(folder.path) if folder.path.exists() else {}
                     assert {name: now.get(name) for name in earlier} == earlier
-                    monkeypatch.setattr(store, "os", FaultyOS(NEVER, Killed()))
+                    install(monkeypatch, FaultyOS(NEVER, Killed()))
                     folder.commit(**new)
                 state = new["state"]
-        monkeypatch.setattr(store, "os", FaultyOS(NEVER, Killed()))
+        install(monkeypatch, FaultyOS(NEVER, Killed()))
         assert torch.equal(load_samples(folder.path), torch.cat([draw(k) for k in range(2 * BLOCKS)]))
         assert content(folder.path)["metrics.csv"] == whole["metrics.csv"]
         run(folder.path)
@@ -280,7 +289,7 @@ HOWS = ["zero", "truncated", "flipped", "flipped head", "missing"]
 
 
 def newest_checkpoint(path: Path) -> Path:
-    return max(path.glob("checkpoint-*.pt"), key=lambda file: store._read_checkpoint(file)["record"]["block"])
+    return max(path.glob("checkpoint-*.pt"), key=lambda file: formats.read_checkpoint(file)["record"]["block"])
 
 
 @pytest.mark.parametrize("how", HOWS[:4])
@@ -353,11 +362,11 @@ def test_killed_while_setting_aside(tmp_path, monkeypatch):
         run(path)
         damage(path / "samples" / "00000005.safetensors", "flipped")
         left = {name: data for name, data in content(path).items() if name != "config.yaml"}
-        monkeypatch.setattr(store, "os", FaultyOS(fail_at, Killed()))
+        install(monkeypatch, FaultyOS(fail_at, Killed()))
         try:
             run(path)
         except Killed:
-            monkeypatch.setattr(store, "os", FaultyOS(NEVER, Killed()))
+            install(monkeypatch, FaultyOS(NEVER, Killed()))
             run(path)
         aside = {name.split("/", 1)[1]: data for name, data in content(path).items() if name.startswith("damaged")}
         assert aside == left
@@ -388,7 +397,7 @@ def test_samples_of_another_run_are_noticed(tmp_path):
 
 def test_both_checkpoints_damaged(tmp_path, whole):
     run(tmp_path / "run")
-    for slot in store._SLOTS:
+    for slot in store.SLOTS:
         damage(tmp_path / "run" / slot, "truncated")
     told = []
     run(tmp_path / "run", told=told)
@@ -396,7 +405,7 @@ def test_both_checkpoints_damaged(tmp_path, whole):
     assert "checkpoint-0.pt is damaged and checkpoint-1.pt is damaged" in told[0]
     with RunFolder(tmp_path / "run", IDENTITY, warn=told.append) as folder:
         folder.open()
-        for slot in store._SLOTS:
+        for slot in store.SLOTS:
             damage(tmp_path / "run" / slot, "zero")
         assert folder.load() is None
         folder.commit(**block(None))
@@ -407,7 +416,7 @@ def test_a_checkpoint_is_data(tmp_path):
     """A checkpoint with a right checksum that holds code is not run."""
     run(tmp_path / "run")
     slot = newest_checkpoint(tmp_path / "run")
-    slot.write_bytes(store._pack({**store._read_checkpoint(slot), "state": print}))
+    slot.write_bytes(formats.pack({**formats.read_checkpoint(slot), "state": print}))
     told = []
     with RunFolder(tmp_path / "run", IDENTITY, warn=told.append) as folder:
         assert folder.load()["cycle"] == 2 * BLOCKS - 2
@@ -461,10 +470,10 @@ def test_a_file_of_the_callers_own_is_there_as_a_whole_or_not(tmp_path, monkeypa
     folder.write("more.bin", b"one")
     full = OSError(errno.ENOSPC, "No space left on device")
     for fail_at in range(1, 5):
-        monkeypatch.setattr(store, "os", FaultyOS(fail_at, full))
+        install(monkeypatch, FaultyOS(fail_at, full))
         with pytest.raises(DiskFull, match="no space is left"):
             folder.write("more.bin", b"two")
-        monkeypatch.setattr(store, "os", FaultyOS(NEVER, full))
+        install(monkeypatch, FaultyOS(NEVER, full))
         assert (tmp_path / "run" / "more.bin").read_bytes() == b"one" and not list(tmp_path.rglob("*.part"))
     folder.write("more.bin", b"two")
     assert (tmp_path / "run" / "more.bin").read_bytes() == b"two"
@@ -479,7 +488,7 @@ def test_a_damaged_configuration_file_is_written_anew(tmp_path):
 
 def test_another_format_is_refused(tmp_path, monkeypatch):
     run(tmp_path / "run")
-    monkeypatch.setattr(store, "_FORMAT", 2)
+    monkeypatch.setattr(formats, "_FORMAT", 2)
     with pytest.raises(StoreError, match="another version"):
         RunFolder(tmp_path / "run", IDENTITY).load()
 
@@ -555,7 +564,7 @@ def test_blocks_that_were_not_loaded_are_not_overwritten(tmp_path):
 @pytest.mark.parametrize(("number", "words"), [(errno.EROFS, "read-only"), (errno.EACCES, "no permission")])
 def test_a_disk_that_cannot_be_written(tmp_path, monkeypatch, number, words):
     for fail_at in range(1, 8):
-        monkeypatch.setattr(store, "os", FaultyOS(fail_at, OSError(number, "", str(tmp_path))))
+        install(monkeypatch, FaultyOS(fail_at, OSError(number, "", str(tmp_path))))
         with pytest.raises(StoreError, match=words) as told:
             RunFolder(tmp_path / "a" / "run", IDENTITY).commit(**block(None))
         assert len(str(told.value).splitlines()) == 1
@@ -661,8 +670,8 @@ def test_status_and_other_conditions(tmp_path, monkeypatch):
 def test_reading_while_a_file_is_replaced(tmp_path, monkeypatch):
     """The listing is taken again when a running chain has removed a file that was in it."""
     run(tmp_path / "run")
-    names, stale = store._sample_names, [["00000007.safetensors"]]
-    monkeypatch.setattr(store, "_sample_names", lambda folder: stale.pop() if stale else names(folder))
+    names, stale = loading._sample_names, [["00000007.safetensors"]]
+    monkeypatch.setattr(loading, "_sample_names", lambda folder: stale.pop() if stale else names(folder))
     assert len(load_samples(tmp_path / "run")) == 2 * BLOCKS
 
 

@@ -13,7 +13,7 @@ import pytest
 from experiments.tables import amagold, amagold_networks
 from experiments.tables.common import Run, of_each
 from experiments.tables.statistics import PLANES, WELL, counts_of, errors_of, plane_masses, well_masses
-from sgmcmc import store
+from sgmcmc import formats
 from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.random import Random
 
@@ -117,7 +117,7 @@ def test_checkpoints_end_with_the_last_draw():
 def ended(path, status, **settings):
     """A run that has ended with this status, at cycle 7, chains 1 and 2 frozen."""
     says = {"cycles": 7, "frozen": [1, 2], "seconds": 1.0}
-    (path / "status.json").write_text(json.dumps({**says, "sha256": store._signature(says)}))
+    (path / "status.json").write_text(json.dumps({**says, "sha256": formats.signature(says)}))
     return Run(0, {"sampler": {"name": "sghmc"}, "chains": 4, **settings}, status, path)
 
 

@@ -16,7 +16,7 @@ from experiments.config import compose
 from experiments.resolved import folder
 from experiments.tables import ggmc, note
 from experiments.tables.common import Run
-from sgmcmc import store
+from sgmcmc import formats
 from sgmcmc.potentials.analytic import Quartic
 from sgmcmc.random import Random
 
@@ -142,7 +142,7 @@ def test_a_run_that_diverged_keeps_its_rows(tmp_path):
         "cycle,chain,step,exact,log_accept,potential_per_datum,kinetic_temperature\n2,0,5,1,-3.0,1.5,1.0\n"
     )
     says = {"cycles": 3, "seconds": 1.5}
-    (tmp_path / "status.json").write_text(json.dumps({**says, "sha256": store._signature(says)}))
+    (tmp_path / "status.json").write_text(json.dumps({**says, "sha256": formats.signature(says)}))
     make = ggmc.TABLES["ggmc_fig1"][1]
     row, failed = make([Run(0, config, "diverged", tmp_path), Run(1, config, "failed", tmp_path, "no memory")])
     assert (row["status"], row["step"], row["exact_point"], row["acceptance"]) == ("diverged", 5, 1, "exact")

@@ -15,7 +15,7 @@ import torch
 from experiments.grid import configurations
 from experiments.resolved import folder
 from sgmcmc import load_samples
-from sgmcmc.store import read_status
+from sgmcmc.formats import read_status
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from sgmcmc import load_metrics, load_samples
 from sgmcmc.acceptance import PARTIAL
-from sgmcmc.store import load_trace, read_status
+from sgmcmc.formats import read_status
+from sgmcmc.loading import load_trace
 from sgmcmc.words import Word
 
 # training data of a whole set

@@ -122,7 +122,7 @@ def disk_full(count, choose, quick, whole, changes) -> None:
 def intact(folder: Path, ended: Ended, whole: dict, what: str, word: str = "no space") -> None:
     """One sentence that names the trouble, and rows and draws that are the beginning of the whole run's."""
     from sgmcmc.errors import StoreError
-    from sgmcmc.store import load_metrics, load_samples
+    from sgmcmc.loading import load_metrics, load_samples
 
     if ended.code == 0:
         return same(folder, whole, what)
@@ -146,12 +146,12 @@ def refused(count, half) -> None:
     """Folders that are another's: one sentence, status 2, and not a byte is changed."""
 
     def other_law(folder):
-        from sgmcmc import store
+        from sgmcmc import formats
 
         for path in folder.glob("checkpoint-*.pt"):
-            content = store._read_checkpoint(path)
+            content = formats.read_checkpoint(path)
             content["identity"]["law"] += 1
-            path.write_bytes(store._pack(content))
+            path.write_bytes(formats.pack(content))
         (folder / "status.json").unlink()
 
     def other_format(folder):

@@ -232,7 +232,7 @@ def failing(folder: Path) -> None:
     """A grid with chains that diverge, cannot work, and raise errors between those that are fine."""
     from experiments.config import compose
     from experiments.resolved import folder as place
-    from sgmcmc.store import read_status
+    from sgmcmc.formats import read_status
 
     own = "model._target_=targets.Bowl sampler=hmc step_size=0.1 cycles=20 progress=false".split()
     fine = [CHAINS[0], CHAINS[4], own]

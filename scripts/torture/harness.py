@@ -167,7 +167,8 @@ def kept(folder: Path) -> dict:
     """All that a finished run leaves, but for timings: samples, rows, traces, moments, its state, names of files."""
     from safetensors.numpy import load_file
 
-    from sgmcmc.store import load_metrics, load_samples, load_trace, read_status
+    from sgmcmc.formats import read_status
+    from sgmcmc.loading import load_metrics, load_samples, load_trace
 
     status = read_status(folder)
     left = {key: status.get(key) for key in ("state", "cycles", "frozen")}

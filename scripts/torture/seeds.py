@@ -52,7 +52,8 @@ def seeds(count: Counted, choose: random.Random, quick: bool) -> None:
 
 def compare(count, words, first, second, bound, row) -> None:
     """Two runs of the same chain under other conditions: their draws to ``bound``, and what status.json says."""
-    from sgmcmc.store import load_samples, read_status
+    from sgmcmc.formats import read_status
+    from sgmcmc.loading import load_samples
 
     draws, told = [], []
     for environment, more in (first, second):

@@ -1,0 +1,65 @@
+"""The machine, the device and the versions that a run is computed with."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import socket
+import subprocess
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import numpy
+import torch
+
+
+def environment(device: torch.device | str = "cpu") -> dict:
+    """What a chain's last bits may depend on: machine, device, number of threads, versions, commit."""
+    device = torch.device(device)
+    processor = platform.machine()
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    version = "unknown"
+    with suppress(importlib.metadata.PackageNotFoundError):
+        version = importlib.metadata.version("sgmcmc")
+    on_gpu = {}
+    if device.type == "cuda":
+        on_gpu = {"device": torch.cuda.get_device_name(device), "precision": precision()}
+        on_gpu |= {"deterministic": torch.backends.cudnn.deterministic, "cuda": torch.version.cuda}
+    return {
+        "host": socket.gethostname(),
+        "processor": f"{processor} ({torch.backends.cpu.get_cpu_capability()})",
+        "device": device.type,
+        **on_gpu,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "sgmcmc": version,
+        "git_commit": _git_commit(),
+    }
+
+
+def precision() -> str:
+    """What the products of float32 gradients are computed in on a GPU; U never is."""
+    names = {"tf32": "TF32", "bf16": "bf16"}
+    kinds = (("convolutions", torch.backends.cudnn.conv), ("products", torch.backends.cuda.matmul))
+    return ", ".join(f"{kind} in {names.get(backend.fp32_precision, 'float32')}" for kind, backend in kinds)
+
+
+@cache
+def _git_commit() -> str | None:
+    """Commit of the source tree that this package is run from, None where it is not in one. Asked for once: what a
+    process computes with is what it imported."""
+
+    def git(*words):
+        command = ["git", "-C", str(Path(__file__).parent), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "-uno") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -21,12 +21,12 @@ from torch import Tensor
 
 from experiments.resolved import PAPER_FRICTION, check_length, is_own, planned_cycles, sampler_row
 from sgmcmc.captured import why_not_captured
-from sgmcmc.chain import Plan
 from sgmcmc.compiled import pays, why_eager
 from sgmcmc.data import Data, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import build as build_network
+from sgmcmc.plan import Plan
 from sgmcmc.potentials import NEEDED, Potential, analytic, groups, location, mixed, regression, together
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random

@@ -10,8 +10,8 @@ _arrived: list[int] = []
 
 def leave_on_signals(*more: int) -> None:
     """SIGTERM and SIGUSR1 end the process with status 75 while no run is in progress, too, so that a worker gives its
-    lock back: Jug ends with 1 at the one, and the other would kill it. During a run ``sgmcmc.chain.Signals`` sees to
-    them. ``more`` are others to be treated alike."""
+    lock back: Jug ends with 1 at the one, and the other would kill it. During a run ``sgmcmc.interrupt`` sees to them.
+    ``more`` are others to be treated alike."""
 
     def leave(number, _):
         if not _arrived:

@@ -458,7 +458,7 @@ MUTANTS = [
     ),
     Mutant(
         "chains that diverged in the mass",
-        "chain",
+        "measured",
         "gradient = gradient[alive[group.start : group.stop]]",
         "pass",
         "chain.py::test_chains_that_diverged_are_not_in_the_mass",
@@ -521,7 +521,7 @@ MUTANTS = [
     ),
     Mutant(
         "a traced point twice after an interruption",
-        "chain",
+        "progress",
         'or row["step"] < seen]',
         'or row["step"] <= seen]',
         "chain.py::test_a_point_that_was_traced_before_the_signal_is_traced_once",

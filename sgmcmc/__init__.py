@@ -18,7 +18,7 @@ _HOME = {
     "DataError": "errors",
     "Friction": "kernel",
     "Kernel": "kernel",
-    "Plan": "chain",
+    "Plan": "plan",
     "Potential": "potentials",
     "Random": "random",
     "Result": "chain",

@@ -18,10 +18,11 @@ from scipy.stats import chi2, norm
 from torch import Tensor
 
 from sgmcmc import certificate_reference as reference
-from sgmcmc.chain import Chain, Plan
+from sgmcmc.chain import Chain
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel
+from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.regression import LogisticRegression
 from sgmcmc.random import Random

@@ -9,11 +9,9 @@ where its trajectory stands, so a signal costs a step or two, and a kill the min
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -23,174 +21,21 @@ from sgmcmc.captured import Captured
 from sgmcmc.checks import check_finite, check_same_target, check_target
 from sgmcmc.compiled import Compiled, Normals, Segments
 from sgmcmc.data.minibatches import Minibatches
-from sgmcmc.diagnostics import (
-    Ensemble,
-    configurational_temperature,
-    kinetic_temperature,
-    metrics,
-    predictive_entropy,
-    temperature_interval,
-)
+from sgmcmc.diagnostics import Ensemble
 from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile
+from sgmcmc.interrupt import Interrupted, Signals
 from sgmcmc.kernel import Kernel, check_growth
 from sgmcmc.ladder import BARKER, Ladder, check, scaled, tuned
+from sgmcmc.measured import diagnostic_gradient, estimated_mass, observer, predicted, temperatures
+from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, groups, together
+from sgmcmc.progress import SUMS, Moments, Unfinished, summed, traced
 from sgmcmc.random import Random
-from sgmcmc.trajectory import Place, Record, State, UnderWay, cast, evaluate, run_trajectory, segment, start, walk
+from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, start, walk
 
 RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
 HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be written
-MASS_BATCHES = 32  # minibatches that the mass is estimated from (Wenzel et al. 2020)
-# What a row of metrics sums up over its cycles and the chains that are alive; the first three where they are finite.
-SUMS = ("delta_potential", "delta_kinetic", "log_accept", "potential", "accept_prob", "accepted")
-SUMS += ("number", "finite", "not_finite", "data")
-
-
-class Interrupted(BaseException):
-    """A scheduler's signal (SIGTERM, SIGUSR1) or Ctrl-C arrived."""
-
-
-class Signals:
-    """While entered, SIGTERM, SIGUSR1 and Ctrl-C set ``arrived`` and, while ``armed``, raise Interrupted.
-
-    A trajectory may be left at any moment, because it changes nothing but its place before it ends; bookkeeping
-    and writing may not, so they run unarmed and the signal waits for them. A signal that comes too late to interrupt
-    this run (``answered`` stays False) is raised again for the handlers that were there before: other runs may follow.
-    """
-
-    def __init__(self):
-        self.armed = self.answered = False
-        self.arrived: int | None = None
-        self._old: dict = {}
-
-    def _handle(self, number: int, _) -> None:
-        self.arrived = number
-        if self.armed:
-            self.armed = False
-            raise Interrupted
-
-    def arm(self) -> None:
-        """From here on a signal raises, one that has waited at once."""
-        self.armed = True
-        if self.arrived:
-            self.armed = False
-            raise Interrupted
-
-    def __enter__(self) -> Signals:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
-                self._old[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_) -> None:
-        for number, old in self._old.items():
-            signal.signal(number, old)
-        if self.arrived and not self.answered:
-            signal.raise_signal(self.arrived)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How long a run is, what it keeps, and what it measures.
-
-    ``burn_in`` of the ``cycles``, the first, give no draws; of the rest every ``thin``-th is kept (``keep``:
-    "all", "none", or the number of last draws). A row of metrics covers ``log_every`` cycles. A block is
-    written every ``save_every`` cycles or, where that is None, when writing costs under 2 % of the time; within a
-    cycle that takes longer, a checkpoint every ``save_minutes`` (0: none).
-    ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h;
-    then frozen); with ``trajectory`` it and the number of steps are chosen there (``sgmcmc.ladder``), at a given mass.
-    ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
-    ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
-    ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target
-    and the sampler can be, of networks the segments of trajectories (``sgmcmc.compiled``); a run that is continued
-    stays what it was begun as. ``graph``: the steps of a network on a GPU are replayed as CUDA graphs, which changes
-    no number (``sgmcmc.captured``).
-    """
-
-    cycles: int
-    burn_in: int = 0
-    thin: int = 1
-    keep: str | int = "all"
-    log_every: int = 1
-    save_every: int | None = None
-    save_minutes: float = 5.0
-    tune: float | None = None
-    trajectory: bool = False
-    estimate_mass: bool = False
-    trace: int | None = None
-    trace_cycles: tuple[int, ...] = ()
-    epochs_per_cycle: float = 0.0
-    compile: bool = False
-    graph: bool = False
-
-    def draws_after(self, cycle: int) -> bool:
-        """Whether the state after the ``cycle``-th cycle, from 1, is a draw."""
-        return cycle > self.burn_in and (cycle - self.burn_in) % self.thin == 0
-
-
-@dataclass
-class Moments:
-    """Running moments of draws (Welford): their number, and mean and sum of squared deviations ``[chains, dim]``."""
-
-    count: Tensor  # float64, no dimension
-    mean: Tensor  # float64
-    m2: Tensor  # float64
-
-    @classmethod
-    def none(cls, theta: Tensor) -> Moments:
-        zeros = torch.zeros_like(theta, dtype=torch.float64)
-        return cls(zeros.new_zeros(()), zeros, zeros.clone())
-
-    def counting(self, theta: Tensor, weight) -> Moments:
-        """With one draw more (``weight`` 1), or as they are (0)."""
-        count, delta = self.count + weight, theta.double() - self.mean
-        mean = self.mean + weight * delta / count.clamp(min=1)
-        return Moments(count, mean, self.m2 + weight * delta * (theta.double() - mean))
-
-    def values(self) -> dict:
-        """As a checkpoint and ``Result`` hold them; empty before the first draw."""
-        count = int(self.count)
-        return {"count": count, "mean": self.mean, "m2": self.m2} if count else {}
-
-
-@dataclass
-class Unfinished:
-    """A cycle in progress: what came out for the groups of chains that are through, and where the next one stands."""
-
-    states: list[State]
-    fits: list[dict]
-    probabilities: list[Tensor]
-    sums: Tensor
-    trace: list[dict]  # of a traced cycle, with the rows of the group that is under way
-    under_way: UnderWay = field(default_factory=UnderWay)
-
-    def values(self, step: int) -> dict:
-        """As a checkpoint holds it: tensors, numbers and strings. ``step`` is the cycle's first."""
-        places = [vars(place) for place in self.under_way.places.values()]
-        # A row of the trace may be there before the place behind it is.
-        seen = step + max((place["point"] for place in places), default=0)
-        through = sum(len(state.theta) for state in self.states)
-        return {
-            "states": [state.values() for state in self.states],
-            "fits": self.fits,
-            "probabilities": self.probabilities,
-            "sums": self.sums,
-            "trace": traced([row for row in self.trace if row["chain"] < through or row["step"] < seen]),
-            "places": places,
-        }
-
-    @classmethod
-    def of(cls, values: dict, device: torch.device) -> Unfinished:
-        """From what ``values`` returned."""
-
-        def here(value):
-            return value.to(device) if isinstance(value, Tensor) else value
-
-        states = [State(*map(here, state)) for state in values["states"]]
-        places = [Place(**{name: here(value) for name, value in place.items()}) for place in values["places"]]
-        probabilities, sums = list(map(here, values["probabilities"])), here(values["sums"])
-        return cls(states, values["fits"], probabilities, sums, values["trace"], UnderWay(places))
 
 
 @dataclass
@@ -462,7 +307,10 @@ class Chain:
                 self.unfinished, done.under_way.reached = done, self.between
             if hasattr(self.potential, "counter"):  # random augmentation: another draw for each evaluation of U
                 self.potential.counter = (index + 1) * len(self.groups) + number
-            observe = self._observer(state, index, group, done.trace) if is_traced else None
+            observe = None
+            if is_traced:
+                of_cycle = self.plan.trace, index + 1, self.steps, done.trace
+                observe = observer(self.kernel, self.potential, state, group, *of_cycle)
             kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor([number]))
             arguments = self.numbers, index, group, observe, done.under_way, self.segment, self.walk
             state, record = run_trajectory(kernel, self.potential, state, *arguments)
@@ -537,37 +385,7 @@ class Chain:
             state.momentum = state.momentum * ratio.to(state.momentum)
 
     def _estimated_mass(self, theta: Tensor) -> Tensor:
-        """M = √(mean of squared gradients), a number a parameter tensor, the smallest 1 (Wenzel et al. 2020).
-
-        Of the gradient of U/N over 32 minibatches, over the chains that are alive and over the tensor's elements;
-        targets without parameter tensors get a number a coordinate; coordinates that do not move have 1. Float64
-        ``[dim]``.
-        """
-        size, alive = max(self.potential.data_size, 1), self.alive
-        square = torch.zeros(self.potential.dim, dtype=torch.float64, device=theta.device)
-        batches = self.kernel.batches
-
-        def squares(group: range, number: int) -> Tensor:
-            batch = None
-            if batches is not None:
-                chains = torch.arange(group.start, group.stop, device=theta.device)
-                # Trajectories from the end of the counter's range, which no chain reaches.
-                far = 2**62 + self.cycle * MASS_BATCHES + number
-                batch = batches.independent(1).draw(self.random, far, chains)(0)
-            gradient = self.potential.gradient(theta[group.start : group.stop], batch) / size
-            gradient = gradient[alive[group.start : group.stop]]
-            return gradient.double().square().sum(0) / (int(alive.sum()) * MASS_BATCHES)
-
-        for number in range(MASS_BATCHES):
-            if batches is not None or number == 0:  # without minibatches they are the same each time
-                each = [squares(group, number) for group in self.groups]
-            for one in each:
-                square += one
-        for _, block in getattr(self.potential, "blocks", []):
-            square[block] = square[block].mean()
-        mass = (square + 1e-7).sqrt().cpu()  # as the checkpoint gives it back
-        moves = getattr(self.potential, "moves", None)
-        return mass / mass.min() if moves is None else torch.where(moves.cpu(), mass / mass[moves.cpu()].min(), 1.0)
+        return estimated_mass(self.kernel, self.potential, theta, self.alive, self.random, self.cycle, self.groups)
 
     @property
     def share(self) -> float:
@@ -579,36 +397,6 @@ class Chain:
         return batches.batch_size / (batches.data_size * batches.views)
 
     # -- what is measured --------------------------------------------------------------------------
-
-    def _observer(self, state: State, index: int, group: range, trace: list[dict]):
-        """Record a traced cycle: log MH with a minibatch U in place of the exact one, U a datum, temperature."""
-        kernel, potential = self.kernel, self.potential
-        begun = state.potential if kernel.evaluates else potential.potential(state.theta)
-        inverse_mass, size = kernel.inverse_mass, max(potential.data_size, 1)
-        estimate = getattr(potential, "estimate", None)
-
-        def observe(point: int, theta: Tensor, m: Tensor, energy: Tensor, batch: Tensor | None) -> None:
-            if point % self.plan.trace and point != kernel.points - 1:
-                return
-            exact = batch is None or estimate is None
-            value = potential.potential(theta) if exact else estimate(theta, batch)
-            log_mh = -(value - begun + energy) / kernel.temperature if kernel.temperature else value * math.nan
-            temperature = kinetic_temperature(m, cast(inverse_mass, m))
-            # As tensors: a float would wait for the device. ``traced`` makes floats of them at the cycle's end.
-            for row, chain in enumerate(group):
-                trace.append(
-                    {
-                        "cycle": index + 1,
-                        "chain": chain,
-                        "step": self.steps + point,
-                        "exact": int(exact),
-                        "log_accept": log_mh[row],
-                        "potential_per_datum": value[row] / size,
-                        "kinetic_temperature": temperature[row],
-                    }
-                )
-
-        return observe
 
     def row(self) -> dict:
         """A row of metrics: means over the cycles since the last regular one and over the chains that are alive.
@@ -642,7 +430,7 @@ class Chain:
             "alive": int(self.alive.sum()),
             "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()),
             **({"steps_per_cycle": kernel.steps} if self.ladder else {}),
-            **self._temperatures(),
+            **temperatures(kernel, potential, self.states, self._gradients()),
             **self._fit(),
             **self._predict(boundary),
         }
@@ -663,49 +451,9 @@ class Chain:
             self.fits[number] = dict(getattr(self.potential, "fit", {}))
         return float(torch.cat(energies).mean())
 
-    def _temperatures(self) -> dict:
-        """Kinetic mᵀM⁻¹m/d and configurational ⟨θ, ∇U⟩/d, means over chains; both should be T.
-
-        Of a network ``kinetic_inside``, too: the fraction of its parameter tensors, over chains, whose kinetic
-        temperature lies in its 99 % interval in equilibrium (Wenzel et al. 2020).
-        """
-        kinetic, configurational, inside = [], [], []
-        blocks = [] if self.together else [where for _, where in getattr(self.potential, "blocks", [])]
-        sizes = [where.stop - where.start for where in blocks]
-        low, high = (ends.tolist() for ends in temperature_interval(sizes, self.kernel.temperature))
-        moves = getattr(self.potential, "moves", None)
-        moves = slice(None) if moves is None else moves
-        # ⟨θ, ∇U⟩ has no expectation in coordinates with a flat prior.
-        std = getattr(self.potential, "std", None)
-        proper = moves if std is None else torch.isfinite(std)
-        for group, state in zip(self.groups, self.states, strict=True):
-            inverse_mass = cast(self.kernel.inverse_mass, state.theta)
-            inverse_mass = inverse_mass[moves] if isinstance(inverse_mass, Tensor) else inverse_mass
-            gradient = self._diagnostic_gradient(state, group)
-            kinetic.append(kinetic_temperature(state.momentum[:, moves], inverse_mass)[state.alive])
-            for number, where in enumerate(blocks):
-                part = inverse_mass[where] if isinstance(inverse_mass, Tensor) else inverse_mass
-                here = kinetic_temperature(state.momentum[:, where], part)[state.alive]
-                inside.append((low[number] <= here) & (here <= high[number]))
-            theta, gradient = state.theta[:, proper], gradient[:, proper]
-            configurational.append(configurational_temperature(theta, gradient)[state.alive])
-        return {
-            "kinetic_temperature": float(torch.cat(kinetic).mean()),
-            "configurational_temperature": float(torch.cat(configurational).mean()),
-            **({"kinetic_inside": float(torch.cat(inside).double().mean())} if inside else {}),
-        }
-
-    def _diagnostic_gradient(self, state: State, group: range) -> Tensor:
-        """The full gradient; for networks that do not have it, the mean of a twentieth as many minibatches as a cycle
-        has, from 1 to 32."""
-        if state.gradient is not None:
-            return state.gradient
-        if self.together or self.kernel.batches is None:
-            return self.potential.gradient(state.theta)
-        number = min(max(self.kernel.points // 20, 1), MASS_BATCHES)
-        chains = torch.arange(group.start, group.stop, device=state.theta.device)
-        batches = self.kernel.batches.independent(number).draw(self.random, 2**61 + self.cycle, chains)
-        return sum(self.potential.gradient(state.theta, batches(point)) for point in range(number)) / number
+    def _gradients(self) -> Iterator[Tensor]:
+        for state, group in zip(self.states, self.groups, strict=True):
+            yield diagnostic_gradient(self.kernel, self.potential, state, self.random, self.cycle, group)
 
     def _fit(self) -> dict:
         """What the target said of its fit when U of the current states was evaluated, mean over the chains."""
@@ -717,24 +465,13 @@ class Chain:
 
         The ensemble is of the samples after the burn-in at the rows' regular ends (``boundary``), of chains alive.
         """
-        columns = {}
+        columns, counts = {}, boundary and self.cycle > self.plan.burn_in
         for name, (inputs, targets) in self.predictions.items():
             members = torch.cat([self.potential.predict(state.theta, inputs) for state in self.states])
-            alive = self.alive
-            members = members[alive] if bool(alive.any()) else members
             if name not in self.ensembles:
                 self.ensembles[name] = Ensemble(*members.shape[1:], device=members.device)
-            ensemble = self.ensembles[name]
-            if boundary and self.cycle > self.plan.burn_in and bool(alive.any()):
-                ensemble.add(members)
-            empty = not int(ensemble.count)
-            if targets is None:
-                columns[f"{name}_entropy"] = float(predictive_entropy(members).mean())
-                columns[f"{name}_ensemble_entropy"] = float(predictive_entropy(ensemble.probabilities).mean())
-                continue
-            single, joint = metrics(members, targets), metrics(ensemble.probabilities, targets)
-            columns |= {f"{name}_{key}": float(single[key].mean()) for key in ("nll", "accuracy")}
-            columns |= {f"{name}_ensemble_{key}": math.nan if empty else float(joint[key]) for key in joint}
+            quality = predicted(members, targets, self.alive, self.ensembles[name], counts)
+            columns |= {f"{name}_{key}": value for key, value in quality.items()}
         return columns
 
 
@@ -842,9 +579,7 @@ def run(
     result.compiled, result.captured = chain.compiled, chain.captured
     if chain.unfinished:
         through = len(chain.unfinished.states) * chain.kernel.points
-        result.under_way = through + max(
-            (place.point for place in chain.unfinished.under_way.places.values()), default=0
-        )
+        result.under_way = through + chain.unfinished.point
     result.frozen = [
         group[int(row)]
         for group, state in zip(chain.groups, chain.states, strict=False)  # no states yet: interrupted at the start
@@ -875,21 +610,3 @@ def run_cycle(
     """A trajectory with its bookkeeping: the new state, the probability of acceptance, ``SUMS`` and moments."""
     state, record = run_trajectory(kernel, potential, state, random, index, chains)
     return state, record.accept_prob, sums + summed(record, state.alive), moments.counting(state.theta, weight)
-
-
-def traced(rows: list[dict]) -> list[dict]:
-    """The rows of a trace in plain numbers."""
-    return [{key: value.item() if isinstance(value, Tensor) else value for key, value in row.items()} for row in rows]
-
-
-def summed(record: Record, alive: Tensor) -> Tensor:
-    """``SUMS`` of one trajectory over the chains that are alive after it, float64."""
-    use = alive | record.accepted
-    # What is accepted is finite, though its U may not have been evaluated.
-    whole = record.accepted | torch.isfinite(record.delta_potential) & torch.isfinite(record.delta_kinetic)
-    finite = use & whole
-    changes = (record.delta_potential, record.delta_kinetic, record.log_accept)
-    numbers = [torch.where(finite, value, 0.0).nan_to_num(neginf=0.0) for value in changes]
-    numbers += [torch.where(use, value, 0.0) for value in (record.potential, record.accept_prob, record.accepted)]
-    data = torch.where(use, record.data, 0.0)
-    return torch.stack([one.to(torch.float64) for one in (*numbers, use, finite, ~whole, data)]).sum(-1)

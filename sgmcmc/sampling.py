@@ -11,10 +11,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from sgmcmc.chain import DIVERGED, Plan, Result, run
+from sgmcmc.chain import DIVERGED, Result, run
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel
+from sgmcmc.plan import Plan
 from sgmcmc.potentials import NEEDED, Potential
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.random import Random

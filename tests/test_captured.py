@@ -19,12 +19,13 @@ from experiments.build import build
 from experiments.run import run as execute
 from sgmcmc import captured, certificate_networks
 from sgmcmc.captured import Captured
-from sgmcmc.chain import DONE, INTERRUPTED, Plan, run
+from sgmcmc.chain import DONE, INTERRUPTED, run
 from sgmcmc.compiled import Normals, Segments
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import ResNet
+from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Quartic
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random

@@ -18,13 +18,14 @@ from experiments.build import build
 from experiments.run import run as execute
 from sgmcmc import certificate_columns as columns
 from sgmcmc import certify
-from sgmcmc.chain import DONE, INTERRUPTED, Plan, run
+from sgmcmc.chain import DONE, INTERRUPTED, run
 from sgmcmc.compiled import Compiled, Normals, Segments, Words, pays, why_eager
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import FilterResponseNorm
+from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Banana, DoubleWell, FunctionPotential, Mixture, Quartic
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import HierarchicalRegression, LinearRegression, LogisticRegression

@@ -15,9 +15,10 @@ from scipy.stats import norm
 
 from sgmcmc import part, sample
 from sgmcmc.acceptance import PARTIAL, barker
-from sgmcmc.chain import Chain, Plan, run
+from sgmcmc.chain import Chain, run
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import make_kernel
+from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.potentials.location import LocationMixture
 from sgmcmc.potentials.regression import GeneratedLogistic, LinearRegression

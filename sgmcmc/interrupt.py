@@ -1,0 +1,49 @@
+"""Signals that end a run: a scheduler's, or Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+
+class Interrupted(BaseException):
+    """A scheduler's signal (SIGTERM, SIGUSR1) or Ctrl-C arrived."""
+
+
+class Signals:
+    """While entered, SIGTERM, SIGUSR1 and Ctrl-C set ``arrived`` and, while ``armed``, raise Interrupted.
+
+    A trajectory may be left at any moment, because it changes nothing but its place before it ends; bookkeeping
+    and writing may not, so they run unarmed and the signal waits for them. A signal that comes too late to interrupt
+    this run (``answered`` stays False) is raised again for the handlers that were there before: other runs may follow.
+    """
+
+    def __init__(self):
+        self.armed = self.answered = False
+        self.arrived: int | None = None
+        self._old: dict = {}
+
+    def _handle(self, number: int, _) -> None:
+        self.arrived = number
+        if self.armed:
+            self.armed = False
+            raise Interrupted
+
+    def arm(self) -> None:
+        """From here on a signal raises, one that has waited at once."""
+        self.armed = True
+        if self.arrived:
+            self.armed = False
+            raise Interrupted
+
+    def __enter__(self) -> Signals:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+                self._old[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_) -> None:
+        for number, old in self._old.items():
+            signal.signal(number, old)
+        if self.arrived and not self.answered:
+            signal.raise_signal(self.arrived)

@@ -1,0 +1,44 @@
+"""How long a run is, what it keeps, and what it measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a run is, what it keeps, and what it measures.
+
+    ``burn_in`` of the ``cycles``, the first, give no draws; of the rest every ``thin``-th is kept (``keep``:
+    "all", "none", or the number of last draws). A row of metrics covers ``log_every`` cycles. A block is
+    written every ``save_every`` cycles or, where that is None, when writing costs under 2 % of the time; within a
+    cycle that takes longer, a checkpoint every ``save_minutes`` (0: none).
+    ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h;
+    then frozen); with ``trajectory`` it and the number of steps are chosen there (``sgmcmc.ladder``), at a given mass.
+    ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
+    ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
+    ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target
+    and the sampler can be, of networks the segments of trajectories (``sgmcmc.compiled``); a run that is continued
+    stays what it was begun as. ``graph``: the steps of a network on a GPU are replayed as CUDA graphs, which changes
+    no number (``sgmcmc.captured``).
+    """
+
+    cycles: int
+    burn_in: int = 0
+    thin: int = 1
+    keep: str | int = "all"
+    log_every: int = 1
+    save_every: int | None = None
+    save_minutes: float = 5.0
+    tune: float | None = None
+    trajectory: bool = False
+    estimate_mass: bool = False
+    trace: int | None = None
+    trace_cycles: tuple[int, ...] = ()
+    epochs_per_cycle: float = 0.0
+    compile: bool = False
+    graph: bool = False
+
+    def draws_after(self, cycle: int) -> bool:
+        """Whether the state after the ``cycle``-th cycle, from 1, is a draw."""
+        return cycle > self.burn_in and (cycle - self.burn_in) % self.thin == 0

@@ -1,0 +1,99 @@
+"""What a run has come to: sums of a row of metrics, moments of the draws, the cycle that is under way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from sgmcmc.trajectory import Place, Record, State, UnderWay
+
+# What a row of metrics sums up over its cycles and the chains that are alive; the first three where they are finite.
+SUMS = ("delta_potential", "delta_kinetic", "log_accept", "potential", "accept_prob", "accepted")
+SUMS += ("number", "finite", "not_finite", "data")
+
+
+def summed(record: Record, alive: Tensor) -> Tensor:
+    """``SUMS`` of one trajectory over the chains that are alive after it, float64."""
+    use = alive | record.accepted
+    # What is accepted is finite, though its U may not have been evaluated.
+    whole = record.accepted | torch.isfinite(record.delta_potential) & torch.isfinite(record.delta_kinetic)
+    finite = use & whole
+    changes = (record.delta_potential, record.delta_kinetic, record.log_accept)
+    numbers = [torch.where(finite, value, 0.0).nan_to_num(neginf=0.0) for value in changes]
+    numbers += [torch.where(use, value, 0.0) for value in (record.potential, record.accept_prob, record.accepted)]
+    data = torch.where(use, record.data, 0.0)
+    return torch.stack([one.to(torch.float64) for one in (*numbers, use, finite, ~whole, data)]).sum(-1)
+
+
+@dataclass
+class Moments:
+    """Running moments of draws (Welford): their number, and mean and sum of squared deviations ``[chains, dim]``."""
+
+    count: Tensor  # float64, no dimension
+    mean: Tensor  # float64
+    m2: Tensor  # float64
+
+    @classmethod
+    def none(cls, theta: Tensor) -> Moments:
+        zeros = torch.zeros_like(theta, dtype=torch.float64)
+        return cls(zeros.new_zeros(()), zeros, zeros.clone())
+
+    def counting(self, theta: Tensor, weight) -> Moments:
+        """With one draw more (``weight`` 1), or as they are (0)."""
+        count, delta = self.count + weight, theta.double() - self.mean
+        mean = self.mean + weight * delta / count.clamp(min=1)
+        return Moments(count, mean, self.m2 + weight * delta * (theta.double() - mean))
+
+    def values(self) -> dict:
+        """As a checkpoint and ``Result`` hold them; empty before the first draw."""
+        count = int(self.count)
+        return {"count": count, "mean": self.mean, "m2": self.m2} if count else {}
+
+
+def traced(rows: list[dict]) -> list[dict]:
+    """The rows of a trace in plain numbers."""
+    return [{key: value.item() if isinstance(value, Tensor) else value for key, value in row.items()} for row in rows]
+
+
+@dataclass
+class Unfinished:
+    """A cycle in progress: what came out for the groups of chains that are through, and where the next one stands."""
+
+    states: list[State]
+    fits: list[dict]
+    probabilities: list[Tensor]
+    sums: Tensor
+    trace: list[dict]  # of a traced cycle, with the rows of the group that is under way
+    under_way: UnderWay = field(default_factory=UnderWay)
+
+    @property
+    def point(self) -> int:
+        """How many gradients of the trajectory under way are behind it."""
+        return max((place.point for place in self.under_way.places.values()), default=0)
+
+    def values(self, step: int) -> dict:
+        """As a checkpoint holds it: tensors, numbers and strings. ``step`` is the cycle's first."""
+        seen = step + self.point  # a row of the trace may be there before the place behind it is
+        through = sum(len(state.theta) for state in self.states)
+        return {
+            "states": [state.values() for state in self.states],
+            "fits": self.fits,
+            "probabilities": self.probabilities,
+            "sums": self.sums,
+            "trace": traced([row for row in self.trace if row["chain"] < through or row["step"] < seen]),
+            "places": [vars(place) for place in self.under_way.places.values()],
+        }
+
+    @classmethod
+    def of(cls, values: dict, device: torch.device) -> Unfinished:
+        """From what ``values`` returned."""
+
+        def here(value):
+            return value.to(device) if isinstance(value, Tensor) else value
+
+        states = [State(*map(here, state)) for state in values["states"]]
+        places = [Place(**{name: here(value) for name, value in place.items()}) for place in values["places"]]
+        probabilities, sums = list(map(here, values["probabilities"])), here(values["sums"])
+        return cls(states, values["fits"], probabilities, sums, values["trace"], UnderWay(places))

@@ -29,6 +29,7 @@ import pandas as pd
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -71,8 +72,10 @@ Symbols:
   refresh (of a part of the momentum), E Euler's kick and refresh in one.
 - **Dist1** and **Dist2** are AMAGOLD's distributions in the plane, a banana and a mixture of two correlated normals.
 
-| figure | scale | verdicts |
-|---|---|---|
+What each figure shows, in short, is said of the tables that it is drawn from.
+
+| figure | in short | scale | verdicts |
+|---|---|---|---|
 """
 
 
@@ -169,8 +172,10 @@ def figure(script: Path) -> dict:
             continue
         out = results / scale / "figures" / script.stem
         try:
-            save(module.draw(*tables), out)
-            found = section(script.stem, module, (scale, tables), results)
+            drawn = module.draw(*tables)
+            heading = headline(drawn)
+            save(drawn, out)
+            found = section(script.stem, module, (scale, tables), results), heading
         except Exception as error:
             names = " and ".join(module.TABLES)
             broken.append(f"could not draw {script.stem} of {names} at {scale} scale: {type(error).__name__}: {error}")
@@ -182,10 +187,17 @@ def figure(script: Path) -> dict:
         broken.append(f"could not draw {script.stem}: no experiment makes the table {unknown[0]}")
     if unknown:  # there is no command that makes it
         missing = []
-    scale, (text, verdicts) = shown or ("not run", section(script.stem, module, None, results))
+    scale, ((text, verdicts), heading) = shown or ("not run", (section(script.stem, module, None, results), ""))
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
-    line = f"| [{module.SOURCE}](#{anchor}) | {scale} | {verdicts} |"
+    line = f"| [{module.SOURCE}](#{anchor}) | {cell(heading)} | {scale} | {verdicts} |"
     return {"said": said, "missing": missing, "broken": broken, "section": text, "summary": line}
+
+
+def headline(drawn: Figure) -> str:
+    """What a figure says over all of its panels, or over the only one that has a title."""
+    titles = [panel.get_title() for panel in drawn.axes if panel.get_title()]
+    said = drawn.get_suptitle() or (titles[0] if len(titles) == 1 else "")
+    return " ".join(said.split())
 
 
 def section(name: str, module, shown, results: Path) -> tuple[str, str]:

@@ -177,10 +177,10 @@ def _main(words: list[str]) -> int:
     result = evaluate(potential, draws, data, labelled=not foreign)
     chains = f"{draws.shape[1]} chain" + "s" * (draws.shape[1] > 1)
     moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
-    print(f"{draws.shape[0]} draws of {chains} on the {len(data)} {which} data of {name}{moved}")
-    for key, value in result.items():
-        if value == value:  # what one chain cannot tell is left out
-            print(f"  {key:22} {value:.6g}")
+    lines = [f"{draws.shape[0]} draws of {chains} on the {len(data)} {which} data of {name}{moved}"]
+    # What one chain cannot tell is left out.
+    lines += [f"  {key:22} {value:.6g}" for key, value in result.items() if value == value]
+    print("\n".join(lines))  # at once: who reads may want the first line only
     if known["output"]:
         try:
             with open(known["output"], "w", newline="") as file:

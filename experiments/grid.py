@@ -13,7 +13,8 @@ from itertools import product
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from experiments.config import composed, point_settings, put, resolve, words_for
+from experiments.config import composed, point_settings, resolve, words_for
+from experiments.dotted import put
 from experiments.schema import GROUPS, WAYS
 from sgmcmc.errors import SettingError
 

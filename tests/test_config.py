@@ -8,7 +8,8 @@ from hydra.errors import HydraException
 
 from experiments import schema
 from experiments.command_line import sentence
-from experiments.config import compose, get, point_settings, resolve, unused
+from experiments.config import compose, point_settings, resolve, unused
+from experiments.dotted import get
 from experiments.resolved import PAPER_FRICTION, folder, identity, sampler_row
 from experiments.schema import CONF, options
 from sgmcmc.errors import SettingError

@@ -1,0 +1,224 @@
+"""What a configuration leaves unsaid: the defaults of its model, sampler and data, and what cannot go together."""
+
+from __future__ import annotations
+
+import math
+
+from experiments import schema
+from experiments.dotted import get, put
+from experiments.resolved import (
+    NETWORKS,
+    OWN_DATA,
+    PAPER_FRICTION,
+    TOYS,
+    check_length,
+    is_own,
+    planned_cycles,
+    sampler_row,
+)
+from sgmcmc.errors import SettingError
+from sgmcmc.samplers import NUMBERS, Sampler
+from sgmcmc.schedules import Schedule
+from sgmcmc.words import Word
+
+
+def filled(config: dict, said) -> dict:
+    """The configuration with what it does not say; a setting that it has no use for is None. ``said`` are the settings
+    of the command line, whose mistakes are told where others would be put aside. Raises SettingError."""
+    del config["scale"]
+    row, model, sampler = sampler_row(config["sampler"]), config["model"], config["sampler"]
+    target, data = model["name"], config["data"]["name"]
+    network, own = target in NETWORKS, is_own(config)
+    if own:
+        target = model["_target_"].rpartition(".")[2]
+    if target in TOYS and data != "none":
+        if "data" in said or "data.name" in said:
+            raise SettingError("data", data, f"{target} has no data: leave data out")
+        config["data"]["name"] = data = "none"
+    if (network or target == "logistic") and data == "none":
+        sets = [name for name in schema.options("data") if name != "none"]
+        raise SettingError("data", "none", f"{target} needs data: one of {', '.join(sets)}")
+    if data == "none" and not own:
+        config["data"] |= {"train_size": None, "ood": None}
+    word = Word(sampler["word"] or row.word)
+    _fill_sampler(sampler, row, word, network, own)
+    _fill_friction(config, row, word, network, own, said)
+    without_data = data == "none" and not own and target not in OWN_DATA
+    _fill_step(config, target, without_data)
+    _fill_length(config, row, target, without_data, said)
+    if sampler["gradient"] not in ("minibatch", None) or without_data:
+        config["batch_size"] = None
+    # Networks go through whole shuffled epochs, as the papers' did, where cycles are given in epochs.
+    law = "shuffled" if (network or own) and config["epochs_per_cycle"] is not None else "independent"
+    stochastic = sampler["gradient"] in ("minibatch", None) and not without_data
+    sampler["minibatches"] = (sampler["minibatches"] or law) if stochastic else None
+    _fill_schedule(config["schedule"])
+    _fill_data(config, network, said)
+    _fill_start(config, network, said)
+    _check_exact(config, word)
+    config["chains"] = _chains(config)
+    config["name"] = config["name"] or "-".join([target, *([data] if data != "none" else []), sampler["name"]])
+    return config
+
+
+def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: bool) -> None:
+    sampler["word"] = word.letters
+    sampler["refresh"] = sampler["refresh"] or row.refresh
+    sampler["acceptance"] = sampler["acceptance"] or row.acceptance
+    if not word.kicks:
+        sampler["gradient"] = "none"
+    elif sampler["gradient"] is None:
+        sampler["gradient"] = row.gradient
+        if row.gradient in ("either", "none"):
+            # Of a target of one's own only the engine knows whether it is a network.
+            sampler["gradient"] = None if own else "minibatch" if network else "full"
+    stochastic = sampler["gradient"] in ("minibatch", None)
+    sampler["ends"] = (sampler["ends"] or "minibatch") if stochastic else None
+    for key, (policy, ways, default) in NUMBERS.items():
+        used = sampler[policy] in ways
+        sampler[key] = None if not used else default if sampler[key] is None else sampler[key]
+
+
+def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, own: bool, said) -> None:
+    if row.friction == "infinite":
+        for way in schema.FRICTION:  # an experiment's friction is not this sampler's
+            if way in said and get(config, way) not in (None, math.inf):
+                mend = f"is infinite in {config['sampler']['name']}; with less it is sampler=ggmc"
+                raise SettingError(way, get(config, way), mend)
+            put(config, way, None)
+    given = _given(config, schema.FRICTION)
+    if not word.refreshes:
+        for way in schema.FRICTION:
+            put(config, way, None)
+    elif len(given) > 1:
+        raise SettingError(given[0], get(config, given[0]), f"give one way of saying friction, not {given[1]} as well")
+    elif not given and row.friction != "infinite":
+        if network:
+            config["friction"] = PAPER_FRICTION
+        elif not own:  # of a target of one's own the engine knows whether it is a network
+            config["friction"] = 1.0
+
+
+def _fill_step(config: dict, target: str, without_data: bool) -> None:
+    given = _given(config, schema.STEP)
+    if len(given) == 2:
+        raise SettingError("lr", config["lr"], f"give lr or step_size (here {config['step_size']}), not both")
+    if not given:
+        raise SettingError("lr", "null", "give a learning rate (lr=1e-4) or a step size (step_size=0.01), one of them")
+    if config["lr"] is not None and without_data:
+        raise SettingError("lr", config["lr"], f"{target} has no data, so it takes step_size (lr = N step_size^2)")
+
+
+def _fill_length(config: dict, row: Sampler, target: str, without_data: bool, said) -> None:
+    if row.steps is not None and config["sampler"]["name"] != "custom":
+        for way in schema.CYCLE:
+            if way in said and (way, config[way]) != ("steps_per_cycle", row.steps):
+                raise SettingError(way, config[way], f"a cycle of {config['sampler']['name']} has {row.steps} step")
+        config["steps_per_cycle"], config["epochs_per_cycle"] = row.steps, None
+    for ways in (schema.LENGTH, schema.CYCLE):
+        if len(_given(config, ways)) == 2:
+            raise SettingError(ways[0], config[ways[0]], f"give {ways[0]} or {ways[1]}, not both")
+    for way in ("epochs", "epochs_per_cycle"):
+        if config[way] is not None and without_data:
+            if way in said:
+                raise SettingError(way, config[way], f"{target} has no data: give cycles and steps_per_cycle")
+            config[way] = None
+    if not _given(config, schema.CYCLE):
+        config.update({"epochs_per_cycle": 10} if target == "resnet20" else {"steps_per_cycle": 10})
+    if not _given(config, schema.LENGTH):
+        # The papers' lengths: 3000 epochs of a network; 1000 cycles are what a toy needs to show anything.
+        config.update({"epochs": 3000} if config["epochs_per_cycle"] and target == "resnet20" else {"cycles": 1000})
+    if config["epochs"] and config["epochs_per_cycle"] and config["epochs"] % config["epochs_per_cycle"]:
+        multiple = f"must be a multiple of epochs_per_cycle={config['epochs_per_cycle']}"
+        raise SettingError("epochs", config["epochs"], multiple)
+
+
+def _fill_schedule(schedule: dict) -> None:
+    default = Schedule(schedule["name"])
+    schedule["direction"] = schedule["direction"] or default.direction
+    for key in ("every", "factor"):
+        value = getattr(default, key) if schedule[key] is None else schedule[key]
+        schedule[key] = value if schedule["name"] == "stairs" else None
+
+
+def _fill_data(config: dict, network: bool, said) -> None:
+    images = (network or is_own(config)) and config["data"]["name"] in ("cifar10", "mnist", "digits")
+    if not images:
+        if config["augmentation"] not in (None, "none") and "augmentation" in said:
+            raise SettingError("augmentation", config["augmentation"], "is for networks on images")
+        config["augmentation"] = config["views"] = None
+        return
+    config["augmentation"] = config["augmentation"] or "none"
+    if config["augmentation"] != "averaged":
+        config["views"] = None
+        return
+    config["views"] = config["views"] or 8
+    if config["views"] > schema.VIEWS:
+        raise SettingError("views", config["views"], f"an image has {schema.VIEWS} flips and crops")
+
+
+def _fill_start(config: dict, network: bool, said) -> None:
+    config["init"] = config["init"] or ("he" if network else None)
+    own, data, asked = is_own(config), config["data"]["name"] != "none", "init" in said
+    if not network and not own and (config["init"] == "he" or config["init"] == "sgd" and not (data and asked)):
+        if asked:
+            mend = "is for networks" + " and regressions" * (config["init"] == "sgd")
+            raise SettingError("init", config["init"], mend + "; other targets start dispersed, or at init=exact")
+        config["init"] = None
+    warm = config["warm_start"]
+    for key, default in schema.WARM_START.items():
+        warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]
+    if config["tune"]["target"] is not None and not config["burn_in"]:
+        raise SettingError("tune.target", config["tune"]["target"], "tunes during the burn-in: give burn_in, in cycles")
+    if config["tune"]["trajectory"] is not None:
+        if not config["burn_in"]:
+            raise SettingError("tune.trajectory", "auto", "chooses during the burn-in: give burn_in, in cycles")
+        if config["epochs"] is not None:
+            mend = "tune.trajectory chooses how long a cycle is: give cycles"
+            raise SettingError("epochs", config["epochs"], mend)
+    if config["trace"] is None:
+        config["trace_cycles"] = None
+    if (cycles := planned_cycles(config)) is not None:
+        check_length(config, cycles)
+
+
+def _check_exact(config: dict, word: Word) -> None:
+    """Refuse to correct what has no exact acceptance probability, before any data are read.
+
+    ``sgmcmc.kernel.make_kernel`` has the last word; this asks what the settings alone can tell.
+    """
+    if config["sampler"]["acceptance"] == "monitor":
+        return
+    random_direction = config["schedule"]["direction"] == "random"
+    schedule = Schedule(config["schedule"]["name"])
+    reason = None
+    if word.euler:
+        reason = "the letter E (Euler-Maruyama) has no backward trajectory (GGMC paper, theorem 1)"
+    elif not random_direction and (word.one_sided or schedule.one_sided):
+        reason = f"{word.one_sided or schedule.one_sided} (schedule.direction=random mends that)"
+    elif config["model"].get("norm") == "bn":
+        reason = "batch normalisation makes U depend on how the data are split into batches (model.norm=frn does not)"
+    elif config["augmentation"] == "random":
+        reason = "random augmentation makes U random (augmentation=averaged fixes the views)"
+    if reason:
+        raise SettingError(
+            "sampler.acceptance",
+            config["sampler"]["acceptance"],
+            f"there is no exact acceptance probability: {reason}; use sampler.acceptance=monitor",
+        )
+
+
+def _chains(config: dict) -> int:
+    """How many chains: ``chains``, a multiple of the lists' lengths, or the longest list's."""
+    values = {key: get(config, key) for key in (*schema.STEP, *schema.FRICTION)}
+    lists = {key: len(value) for key, value in values.items() if isinstance(value, list)}
+    chains = config["chains"] or max(lists.values(), default=1)
+    for key, length in lists.items():
+        if chains % length:
+            mend = f"has {length} values for {chains} chains; give one a chain, or a number of chains each"
+            raise SettingError(key, values[key], mend)
+    return chains
+
+
+def _given(config: dict, ways) -> list[str]:
+    return [way for way in ways if get(config, way) is not None]

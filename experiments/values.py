@@ -1,0 +1,156 @@
+"""The values of settings: numbers cast and held against their ranges, choices against what there is."""
+
+from __future__ import annotations
+
+import math
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from experiments import schema
+from experiments.dotted import get, put
+from experiments.resolved import is_own
+from sgmcmc.errors import SettingError
+
+
+def number(setting: str, value, low: float = -math.inf, high: float = math.inf, need: str = "a number") -> float:
+    """``value`` as a float in (low, high), or SettingError."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SettingError(setting, value, f"must be {need}")
+    if not (math.isfinite(value) and low < value < high):
+        raise SettingError(setting, value, f"must be {need}")
+    return float(value)
+
+
+MOST = 2**63 - 1  # what fits into 64 bits with a sign
+
+
+def count(setting: str, value, least: int = 1, most: int = MOST) -> int:
+    """``value`` as a whole number (5e6 is one) from ``least`` to ``most``, or SettingError."""
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not whole or value != int(value) or value < least:
+        raise SettingError(setting, value, "must be a whole number" + f", at least {least}" * (least > -MOST))
+    if value > most:
+        raise SettingError(setting, value, f"must be a whole number, at most {most}")
+    return int(value)
+
+
+def numbers(setting: str, value, need: str, **limits) -> float | list[float]:
+    """A number, or a list of them, one a chain."""
+    if isinstance(value, list):
+        if not value:
+            raise SettingError(setting, value, f"must be {need}, or a list of them, one a chain")
+        return [number(setting, one, need=need, **limits) for one in value]
+    return number(setting, value, need=need, **limits)
+
+
+def _positive(setting, value):
+    return numbers(setting, value, "a positive number", low=0)
+
+
+def _not_negative(setting, value):
+    return numbers(setting, value, "a number that is not negative", low=-1e-300)
+
+
+def _keep(setting, value):
+    return value if value in ("all", "none") else count(setting, value)
+
+
+def _cycle_list(setting, value):
+    return [count(setting, one) for one in (value if isinstance(value, list) else [value])]
+
+
+def _mass(setting, value):
+    need = "a positive number, a list of them (one a coordinate), or estimate"
+    return value if value == "estimate" else numbers(setting, value, need, low=0)
+
+
+def _trace(setting, value):
+    if value is None or value is False:
+        return None
+    return count(setting, int(value) if value is True else value)
+
+
+def _auto(setting, value):
+    if value != "auto" and not isinstance(value, bool):
+        raise SettingError(setting, value, "must be auto, true or false")
+    return value
+
+
+_INFINITE = (math.inf, ".inf", "infinite")  # as Hydra reads inf, as YAML spells it, as the samplers' table says it
+_CASTS = {
+    "seed": lambda setting, value: count(setting, value, 0, 2**64 - 1),
+    "chains": count,
+    "data.train_size": count,
+    "lr": _positive,
+    "step_size": _positive,
+    "momentum_decay": lambda setting, value: numbers(
+        setting, value, "a momentum decay a whole step, from 0 to 1", low=-1e-300, high=1 + 1e-15
+    ),
+    "friction": lambda setting, value: math.inf if value in _INFINITE else _not_negative(setting, value),
+    "sampler.beta": _not_negative,
+    "sampler.b": _not_negative,
+    "sampler.alpha": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
+    "sampler.delta": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
+    "sampler.decision_batch": lambda setting, value: count(setting, value, 2),
+    "sampler.epsilon": lambda setting, value: number(setting, value, -1e-300, 0.5, "from 0 to below 0.5"),
+    "sampler.sigma": lambda setting, value: number(setting, value, 0, 1.2 + 1e-15, "above 0 and at most 1.2"),
+    "schedule.every": count,
+    "schedule.factor": lambda setting, value: number(setting, value, 0, need="a positive number"),
+    "epochs": count,
+    "epochs_per_cycle": count,
+    "cycles": count,
+    "steps_per_cycle": count,
+    "burn_in": lambda setting, value: count(setting, value, 0),
+    "thin": count,
+    "keep": _keep,
+    "log_every": count,
+    "save_every": count,
+    "save_minutes": lambda setting, value: number(setting, value, -1e-300, need="a number of minutes, or 0"),
+    "temperature": lambda setting, value: number(setting, value, -1e-300, need="a number that is not negative"),
+    "batch_size": count,
+    "warm_start.epochs": count,
+    "warm_start.lr": lambda setting, value: number(setting, value, 0, need="a positive number"),
+    "warm_start.momentum": lambda setting, value: number(setting, value, -1e-300, 1, "from 0 to below 1"),
+    "warm_start.batch_size": count,
+    "warm_start.weight_decay": lambda setting, value: number(setting, value, -1e-300, need="a number not below 0"),
+    "mass": _mass,
+    "tune.target": lambda setting, value: number(setting, value, 0, 1, "an acceptance between 0 and 1"),
+    "views": count,
+    "trace": _trace,
+    "compile": _auto,
+    "graph": _auto,
+    "trace_cycles": _cycle_list,
+}
+
+
+def cast(config: dict) -> None:
+    """Cast all values of a configuration, in place. Raises SettingError where one cannot be."""
+    for key, cast_one in _CASTS.items():
+        value = get(config, key)
+        if value is not None:
+            put(config, key, cast_one(key, value))
+    for key, known in schema.CHOICES.items():
+        value = get(config, key)
+        if value is not None and value not in known and not ("model" in key and is_own(config)):
+            raise SettingError(key, value, f"must be one of {', '.join(known)}")
+    if not is_own(config):
+        config["model"] = _typed(schema.MODELS[config["model"]["name"]], config["model"])
+    device = config["device"]
+    if device not in ("auto", "cpu", "cuda") and not (device.startswith("cuda:") and device[5:].isdigit()):
+        raise SettingError("device", device, "must be auto, cpu, cuda or cuda:1")
+
+
+def _typed(model, values: dict) -> dict:
+    """The settings of a model, cast to the types of its dataclass."""
+    typed = OmegaConf.structured(model)
+    for key, value in values.items():
+        if isinstance(typed[key], int) and not isinstance(typed[key], bool) and value is not None:
+            value = count(f"model.{key}", value, -MOST)  # its target says what is too small
+        try:
+            typed[key] = typed[key] if value is None else value
+        except OmegaConfBaseException as error:
+            kinds = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "list": "a list"}
+            kind = next((kind for sign, kind in kinds.items() if sign in str(error)), "of another type")
+            raise SettingError(f"model.{key}", value, f"must be {kind}") from error
+    return OmegaConf.to_container(typed)

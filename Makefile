@@ -53,8 +53,8 @@ bench: $(INSTALLED) ## how fast, beside peers and the limit: benchmarks/table.md
 
 bench-peers: $(PEERS)/.installed ## install the peers that `make bench` and `make peers` compare with (BlackJAX, numba)
 
-gpu-plan: $(INSTALLED) ## write what `make gpu` runs, in which order: results/state/plan.json
-	$(PYTHON) scripts/gpu.py plan
+gpu-plan: $(INSTALLED) ## write what `make gpu` runs, in which order (FIRST=amagold_table2): results/state/plan.json
+	$(PYTHON) scripts/gpu.py plan $(if $(FIRST),--first $(FIRST))
 
 gpu: ## advance the papers' networks on a GPU for BUDGET=9 minutes, without Hydra, Jug or a network; DEVICE=cpu: miniature
 	$(or $(wildcard $(PYTHON)),$(PYTHON3),python3) scripts/gpu.py run --budget $(BUDGET) --device $(DEVICE) $(if $(OUT),--out $(OUT))

@@ -24,6 +24,7 @@ import torch
 from networks import Gradients, stepping
 
 from sgmcmc.data import Dataset
+from sgmcmc.inductor import CannotCompile
 from sgmcmc.kernel import make_kernel
 from sgmcmc.models import ResNet
 from sgmcmc.potentials.network import NetworkPotential
@@ -69,7 +70,11 @@ def rows(device: torch.device, number: int, steps: int) -> Iterator[tuple[str, s
         for graph, compiled in product((True, False), (True, False)):
             if compiled and norm == "bn" or graph and device.type == "cpu":
                 continue  # of batch normalisation only the update would be compiled
-            step, seconds = resnet(norm, compiled, graph, device, steps)
+            try:
+                step, seconds = resnet(norm, compiled, graph, device, steps)
+            except CannotCompile as error:
+                yield f"a step, ResNet-20, {norm}, compiled", str(error)
+                continue
             step()  # what is captured is captured when it comes again
             each = clocked(step, device) / steps
             how = f"compiled in {seconds:.0f} s" if compiled else "eager"
@@ -79,7 +84,10 @@ def rows(device: torch.device, number: int, steps: int) -> Iterator[tuple[str, s
     theta = target.initial(1, Random(0, device)).to(device)
     for how in ("eager", "compiled"):
         if how == "compiled":
-            target.compile_layers(BATCH)
+            try:
+                target.compile_layers(BATCH)
+            except CannotCompile:
+                break
         for what, call in (("U", target.potential), ("U and gradient", target.potential_and_gradient)):
             each = clocked(lambda call=call: call(theta), device, 2)
             yield f"exact {what} of {number:,} images, {how}", f"{1e3 * each:.4g} ms"

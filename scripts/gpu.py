@@ -1,6 +1,7 @@
 """The papers' networks at full length on one GPU, a few minutes at a time.
 
-    make gpu-plan                     # once, where Hydra is: results/state/plan.json, what to run in which order
+    make gpu-plan                     # once, where Hydra is: results/state/plan.json, what to run in which order;
+                                      # FIRST=amagold_table2 puts an experiment of it before the others
     make gpu BUDGET=9                 # minutes; as often as it takes, on any machine with a GPU
 
 `make gpu` needs no Hydra, no Jug and no network: torch, pandas, SciPy, matplotlib and safetensors, the data unpacked
@@ -42,12 +43,13 @@ sys.path.insert(0, str(ROOT))
 from sgmcmc.errors import DataError, SettingError, StoreError  # noqa: E402
 
 RATES = ("1e-4", "1e-3", "1e-6", "1e-2")
+UNCOMPILED = "compile=false"  # graphs replay the steps of so small a net as fast without it
 FIGURE = [(f"sampler={sampler}", f"lr={rate}") for sampler in ("ggmc", "hmc") for rate in RATES]
 # The order of wanting: (experiment, words that choose of its grid).
 WANTED = [
     *(("ggmc_fig1", words) for words in FIGURE),
     ("finding_cycles", ()),
-    *(("amagold_table2", (f"point={point}", f"seed={seed}")) for seed in range(5) for point in range(8)),
+    *(("amagold_table2", (f"point={point}", f"seed={seed}", UNCOMPILED)) for seed in range(5) for point in range(8)),
     *(("ggmc_fig1_as_run", words) for words in FIGURE),
     *(("ggmc_fig1_averaged", words) for words in FIGURE),
     ("ggmc_discarded", ()),
@@ -67,12 +69,14 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=9, help="minutes, packing included (9)")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cuda; cpu for the miniature (cuda)")
     parser.add_argument("--out", type=Path, help="a folder for copies of what must be kept")
+    planned = sorted({experiment for experiment, _ in WANTED})
+    parser.add_argument("--first", choices=planned, help="of the plan: what is to come before all others")
     options = parser.parse_args()
     if not options.budget > 0:
         parser.error(f"--budget {options.budget}: must be a positive number of minutes")
     os.chdir(ROOT)
     if options.what == "plan":
-        return plan()
+        return plan(options.first)
     try:
         return Session(options).run()
     except Refused as error:
@@ -92,8 +96,8 @@ def home(scale: str) -> Path:
     return ROOT / "results" / ("state" if scale == "paper" else "runs/smoke/state")
 
 
-def plan() -> int:
-    """Write the resolved configurations of both scales, in the order of wanting."""
+def plan(first: str | None = None) -> int:
+    """Write the resolved configurations of both scales, in the order of wanting, one experiment before the others."""
     from experiments.grid import configurations
     from sgmcmc import LAW
     from sgmcmc.environment import environment
@@ -101,7 +105,7 @@ def plan() -> int:
     commit = environment()["git_commit"]  # which a machine with a copy of the tree cannot know
     for scale in ("paper", "smoke"):
         jobs = []
-        for experiment, words in WANTED:
+        for experiment, words in sorted(WANTED, key=lambda wanted: wanted[0] != first):
             for config in configurations(experiment, (*words, f"scale={scale}")):
                 config["data"]["root"] = None  # each machine has its own
                 jobs.append({"experiment": experiment, "config": config})
@@ -246,6 +250,7 @@ class Session:
     def measure_once(self) -> None:
         """The tests marked gpu, how right and how fast the GPU is, where this kind of GPU has not been asked."""
         side = ["-p", "xdist", "-n", "4"] if importlib.util.find_spec("xdist") else []
+        side += ["--maxfail=3"]  # what failed is told at the end, which a test that takes too long would not reach
         path = self.home / "checked.json"
         checked = json.loads(path.read_text()) if path.exists() else {}
         if self.kind in checked:
@@ -256,7 +261,19 @@ class Session:
         found = {}
         commands = {
             # -q of pyproject.toml would leave of -v only dots, which do not tell what a run that was ended had reached.
-            "tests": ["-m", "pytest", "-o", "addopts=", "-v", "--tb=short", *side, "-m", "gpu", *self.tests()],
+            "tests": [
+                "-m",
+                "pytest",
+                "-o",
+                "addopts=",
+                "-v",
+                "--tb=short",
+                "--maxfail=3",
+                *side,
+                "-m",
+                "gpu",
+                *self.tests(),
+            ],
             "accuracy": ["benchmarks/gpu_accuracy.py", "--device", self.device, "--write", str(accuracy)],
             "benchmarks": ["benchmarks/gpu.py", "--device", self.device],
         }

@@ -530,6 +530,8 @@ def run(
             if saved is not None:
                 chain.resume(saved)
             signals.arm()  # compiling, the warm start and an evaluation of U may be left, too
+            if time.monotonic() >= until:  # it may have passed while the pieces were made
+                raise Interrupted
             if saved is not None:
                 check_same_target(chain.kernel, potential, chain.states)
             if not chain.together:

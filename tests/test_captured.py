@@ -332,7 +332,7 @@ class TestOnAGPU:
     def test_a_graph_is_the_eager_run_to_rounding(self, dtype, compiled):
         walk = Captured(pytest.fail)
         found, end = several("cuda", dtype, walk, compiled)
-        expected, last = several("cuda", dtype, None, compiled)
+        expected, last = several("cuda", dtype, None, compiled and dtype != F64)  # in float64 compiling rounds no worse
         assert any(walk._graphs.values())
         close = 1e-10 if dtype == F64 else 1e-4
         assert [bool(one.accepted) for one in found] == [bool(one.accepted) for one in expected]
@@ -393,7 +393,7 @@ class TestDevices:
         for network in certificate_networks.NETWORKS:
             budget = certificate_networks.budget(network, "cuda")
             assert budget.kinetic_sum < 1e-3 and budget.forward < 1e-2 and budget.data_order < 1e-2
-            assert budget.tf32 is not None
+            assert budget.tf32 is not None and budget.compiled is not None and budget.compiled < 1e-2
 
 
 def still(self, theta):

@@ -391,6 +391,13 @@ def test_a_signal_before_the_first_cycle_writes_nothing():
     assert (result.status, store.blocks, result.cycles) == (INTERRUPTED, 0, 0)
 
 
+def test_a_run_whose_time_is_over_before_it_begins_evaluates_nothing():
+    """Its pieces took the time, and a signal that came meanwhile was not this run's to hear."""
+    store, target = Memory(), Quartic(2)
+    result = run(make_kernel("hmc", target, 0.1), target, Plan(3), Random(1), 1, pytest.fail, None, store, until=0.0)
+    assert (result.status, store.blocks, result.cycles) == (INTERRUPTED, 0, 0)
+
+
 def test_a_signal_too_late_to_interrupt_is_passed_on():
     heard = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))

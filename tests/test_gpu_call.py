@@ -108,6 +108,12 @@ def test_the_plan_has_what_is_wanted_in_the_order_of_wanting(call, tmp_path, cap
     order = list(dict.fromkeys(job["experiment"] for job in jobs))
     assert order[:4] == ["ggmc_fig1", "finding_cycles", "amagold_table2", "ggmc_fig1_as_run"]
     assert order[4:] == ["ggmc_fig1_averaged", "ggmc_discarded", "finding_corrected"]
+    assert gpu.plan("amagold_table2") == 0
+    again = json.loads((root / "results/state/plan.json").read_text())["jobs"]
+    assert [job for job in again if job["experiment"] != "amagold_table2"] == [
+        job for job in jobs if job["experiment"] != "amagold_table2"
+    ]
+    assert {job["experiment"] for job in again[:40]} == {"amagold_table2"} and len(again) == len(jobs)
     assert len({folder(job["config"]) for job in jobs}) == len(jobs)
     of = {name: [job["config"] for job in jobs if job["experiment"] == name] for name in order}
     assert {(one["sampler"]["acceptance"], one["seed"]) for one in of["finding_corrected"]} == {

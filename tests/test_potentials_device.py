@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from experiments.build import TARGETS
+from experiments.build import TARGETS, build
+from experiments.tables import amagold_networks
 from sgmcmc.data import Dataset
 from sgmcmc.potentials.regression import LinearRegression, LogisticRegression
 from sgmcmc.random import Random
@@ -48,3 +49,12 @@ def test_chains_run_on_a_gpu_as_on_the_host(name):
     settings = {"steps": 3, "chains": 4, "cycles": 2, "step_size": 1e-4, "dtype": torch.float64, "gradient": "full"}
     there, here = (sample(made(name), "hmc", device=device, **settings) for device in ("cuda", "cpu"))
     torch.testing.assert_close(there.draws, here.draws, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_predictions_of_a_run_on_a_gpu_are_a_row():
+    words = ["experiment=amagold_table2", "scale=smoke", "point=4", "data=digits", "data.ood=null", "device=cuda"]
+    pieces = build(pytest.importorskip("experiments.config").compose(words))
+    ensemble, errors, losses = amagold_networks._predict([pieces.initial().cpu()], pieces, "test")
+    assert ensemble.shape == (297, 10) and 0 <= errors[0] <= 100 and losses[0] > 0

@@ -91,7 +91,7 @@ def _errors(run: Run) -> Iterator[dict]:
     if draws:
         pieces = build(run.config)
         ensemble, singles, losses = _predict(draws, pieces, "test")
-        targets = pieces.predictions["test"][1]
+        targets = pieces.predictions["test"][1].cpu()
         row |= {
             "error": 100 * (1 - float(accuracy(ensemble, targets))),
             "nll": float(nll(ensemble, targets)),
@@ -125,9 +125,10 @@ def _entropies(run: Run) -> Iterator[dict]:
 def _predict(draws: list[Tensor], pieces: Pieces, name: str) -> tuple[Tensor, list[float], list[float]]:
     """The mean of the draws' predictions ``[n, classes]``, and each draw's error in per cent and NLL."""
     inputs, targets = pieces.predictions[name]
+    targets = None if targets is None else targets.cpu()
     ensemble, errors, losses = None, [], []
     for draw in draws:
-        probabilities = pieces.potential.predict(draw.to(pieces.random.device), inputs)[0]
+        probabilities = pieces.potential.predict(draw.to(pieces.random.device), inputs)[0].cpu()
         ensemble = ensemble or Ensemble(*probabilities.shape)
         ensemble.add(probabilities)
         if targets is not None:

@@ -458,9 +458,11 @@ class NetworkPotential:
             return
         momenta = [norm.momentum for norm in self._batch_norms]
         for norm in self._batch_norms:
-            norm.track_running_stats, norm.momentum = True, None  # None: the plain mean over batches
+            norm.track_running_stats = True
             norm.reset_running_stats()
-        for images in self.train.inputs.split(self.evaluation_batch):
+        for number, images in enumerate(self.train.inputs.split(self.evaluation_batch), 1):
+            for norm in self._batch_norms:
+                norm.momentum = 1 / number  # the plain mean over batches; None would wait for the device each time
             self._logits(self.train.normalise(images))
         for norm, momentum in zip(self._batch_norms, momenta, strict=True):
             norm.track_running_stats, norm.momentum = False, momentum
@@ -496,8 +498,9 @@ class NetworkPotential:
         name, few = type(self.model).__name__, self.train.normalise(self.train.inputs[:2])
         self._load(self.initial(1, Random(0)))
         try:
-            both = self._logits(few).clone()  # of a module that keeps what it gave
-            alone = [self._logits(one) for one in few.split(1)]
+            with _full_precision():  # in TF32 a batch of one may be another kernel's
+                both = self._logits(few).clone()  # of a module that keeps what it gave
+                alone = [self._logits(one) for one in few.split(1)]
         except (RuntimeError, ValueError, TypeError) as error:
             raise SettingError("model", name, f"does not take one datum by itself: {error}") from error
         finally:

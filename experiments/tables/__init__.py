@@ -19,13 +19,17 @@ from experiments.tables import (
     minibatch_mh,
     neal,
     networks,
+    noise,
     note,
     theorem2,
     trajectory,
 )
 from experiments.tables.common import Joined, Maker, Run
 
-SOURCES = (ggmc, amagold, amagold_networks, neal, note, findings, theorem2, minibatch_mh, trajectory, networks, bnn)
+SOURCES = (
+    *(ggmc, amagold, amagold_networks, neal, note),
+    *(findings, theorem2, minibatch_mh, trajectory, networks, bnn, noise),
+)
 TABLES: dict[str, tuple[str, Maker]] = {name: table for source in SOURCES for name, table in source.TABLES.items()}
 EXPERIMENTS = tuple(dict.fromkeys(experiment for experiment, _ in TABLES.values()))
 

@@ -1,0 +1,156 @@
+"""What shuffled epochs take back of the minibatches' work: what a trajectory remembers of it."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from figures.finding_fig1 import FIRST, FULL, joined
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from scipy.interpolate import PchipInterpolator
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, clean
+from verdicts import limit
+
+SOURCE = "What do shuffled epochs take back?"
+TABLES = ("finding_noise", "finding_noise_cost", "ggmc_fig1_cycle", "finding_fig1")
+CAPTION = """
+GGMC's trajectories of whole epochs: why −log MH is so much smaller with shuffled ones than with as many independent
+minibatches on a regression, and hardly on the network of the paper's Figure 1. A kick by a minibatch's error ξ of the
+gradient does the work ½ h² |ξ|², and h² ξ·ξ' with what the momentum still has of an earlier one by ξ'. Over an epoch
+that was shuffled the errors sum to 0, so an error is expected to meet −1/(n − 1) of itself at each other of the n
+minibatches: as much as is remembered is taken back. To the first order in the noise −log MH of shuffled epochs is that
+of independent minibatches times (N − B)/(N − 1) (1 − mean memory over pairs of the epoch's places). Left and middle:
+what is left of such a kick, measured (solid): the same minibatch's error now times the difference that a kick by its
+error at the start makes to the momentum now, under the same random numbers, over h times the error's square at the
+start (four minibatches; for Heart 4,000 chains in equilibrium); beside it the two parts that are known alone, the
+error's own correlation with what it was (dashed), and friction's e^(−γt) (dotted); the rest is that curvature turns the
+momentum. Right: the ratio so predicted, and measured: of Heart, trajectories of four epochs between exact ends, means
+over 4,000 chains; of the ResNet-20 the cycles of Figure 1 (ten epochs, one chain each), of which the first epoch, from
+where SGD ended, is what is predicted from. An independent minibatch's −log MH is predicted as ½ h² E|ξ|². Quick scale:
+400 chains; of the network, a quarter as wide and on 2,500 images, no cycle is long enough to be compared.
+"""
+TARGETS = {"logistic": "logistic regression, Heart", "resnet20": "ResNet-20, CIFAR-10"}
+LOOK = {"logistic": (GREEN, "o"), "resnet20": (BLUE, "s")}
+COLOURS = (BLUE, SKY, GREEN, ORANGE, PURPLE)
+EPOCHS = 10  # of Figure 1's cycle
+WITHIN = 0.15  # of it, a cost that agrees with a prediction to the first order in the noise
+
+
+class Case(NamedTuple):
+    """A target at one rate: −log MH of independent minibatches, and that of shuffled epochs over it, as predicted of
+    what is remembered and as measured, each with its error."""
+
+    target: str
+    rate: float
+    expected: float
+    expected_ratio: tuple[float, float]
+    cost: tuple[float, float]
+    ratio: tuple[float, float]
+
+
+def rates(table: pd.DataFrame, target: str) -> dict[float, pd.DataFrame]:
+    """The rows of each learning rate of a target, in the order of the lags."""
+    part = table[(table.status == "done") & (table.target == target)]
+    return {rate: rows.sort_values("lag") for rate, rows in part.groupby("lr")}
+
+
+def epoch_mean(rows: pd.DataFrame, column: str) -> float:
+    """The mean, over all pairs of different places in an epoch, of what depends on their distance."""
+    epoch = int(rows.epoch.iloc[0])
+    lags = np.arange(1, epoch)
+    values = PchipInterpolator(rows.lag, rows[column])(lags)
+    return float(((epoch - lags) * values).sum() * 2 / (epoch * (epoch - 1)))
+
+
+def ratio_of(rows: pd.DataFrame) -> tuple[float, float]:
+    """−log MH of shuffled epochs between exact ends over that of as many independent minibatches, and its error.
+
+    With errors that sum to 0 over an epoch, E[ξᵢ·ξⱼ] is −E|ξ|²/(n − 1) of n minibatches. A kick does the work ½ h² |ξ|²
+    and, with what is left of an earlier one, h² ξᵢ·ξⱼ memory: of the former remains what is forgotten.
+    """
+    one = rows.iloc[0]
+    drawn = (one.data - one.batch_size) / (one.data - 1)  # the errors' variance without replacement, over that with it
+    return drawn * (1 - epoch_mean(rows, "memory")), drawn * epoch_mean(rows, "memory_error")
+
+
+def cost_of(rows: pd.DataFrame, epochs: int) -> float:
+    """−log MH of as many independent minibatches as in epochs between exact ends: ½ h² E|ξ|² each, but that the
+    momentum decays between the halves of a kick."""
+    one, variance = rows.iloc[0], np.trapezoid(rows.variance, rows.lag) / rows.lag.max()
+    halves = (1 + np.exp(-one.friction * one.step_size)) / 2
+    return float(epochs * one.epoch * one.step_size**2 / 2 * halves * variance)
+
+
+def cases(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: pd.DataFrame) -> Iterator[Case]:
+    """The regression's, from its chains; the network's, one chain each, where the cycles have their full length."""
+    costs = costs[(costs.status == "done") & (costs.target == "logistic")].set_index(["lr", "minibatches"])
+    for rate, rows in rates(table, "logistic").items():
+        one, other = costs.loc[(rate, "independent")], costs.loc[(rate, "shuffled")]
+        error = np.hypot(other.cost_error, other.cost / one.cost * one.cost_error) / one.cost
+        expected = cost_of(rows, one.epochs), ratio_of(rows)
+        yield Case("logistic", rate, *expected, (one.cost, one.cost_error), (other.cost / one.cost, error))
+    cycles = joined(base, changed)
+    ends = cycles[(cycles.exact_point == 1) & (cycles.step == FULL)].set_index(["lr", "minibatches", "mass"]).log_accept
+    for rate, rows in rates(table, "resnet20").items():
+        if not {(rate, "independent", "1"), (rate, *FIRST)} <= set(ends.index):
+            continue
+        one, other = -ends[(rate, "independent", "1")], -ends[(rate, *FIRST)]
+        expected = cost_of(rows, EPOCHS), ratio_of(rows)
+        error = other / one * (2 / one + 2 / other) ** 0.5
+        yield Case("resnet20", rate, *expected, (one, (2 * one) ** 0.5), (other / one, error))
+
+
+def draw(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: pd.DataFrame) -> Figure:
+    """What is remembered over the lag, a panel a target; the ratios, predicted and measured."""
+    figure, panels = pyplot.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
+    for panel, (target, name) in zip(panels, TARGETS.items(), strict=False):
+        for (rate, rows), colour in zip(rates(table, target).items(), COLOURS, strict=False):
+            over = rows.lag / rows.epoch
+            style = {"color": colour, "lw": 1.2}
+            panel.errorbar(over, rows.memory, rows.memory_error, marker="o", ms=3, label=f"ℓ = {rate:g}", **style)
+            panel.plot(over, rows.correlation, ls="--", **style)
+            panel.plot(over, np.exp(-rows.friction * rows.step_size * rows.lag), ls=":", **style)
+        panel.axhline(0, color=GREY, lw=0.6)
+        panel.set_xscale("symlog", linthresh=0.01)
+        panel.set_xlabel("epochs since")
+        panel.set_title(name, fontsize=10)
+        panel.legend(frameon=False, fontsize=7)
+    panels[0].set_ylabel("what is left")
+    found, panel = list(cases(table, costs, base, changed)), panels[2]
+    for target, (colour, marker) in LOOK.items():
+        points = [(*one.expected_ratio, *one.ratio) for one in found if one.target == target and one.ratio[0] > 0]
+        if points:
+            x, dx, y, dy = np.array(points).T
+            panel.errorbar(x, y, dy, dx, color=colour, marker=marker, ms=4, ls="none", label=TARGETS[target])
+    ends = (0.01, 1.3)
+    panel.plot(ends, ends, color=GREY, lw=0.6)
+    panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="predicted of it", ylabel="measured")
+    panel.set_title("−log MH, shuffled over independent", fontsize=10)
+    if found:
+        panel.legend(frameon=False, fontsize=7)
+    clean(*panels)
+    figure.suptitle(title(found), fontsize=11)
+    return figure
+
+
+def title(found: list[Case]) -> str:
+    """What the network remembers over an epoch, where that is all that shuffling takes back."""
+    return "What a trajectory remembers of a minibatch's error over an epoch, shuffled epochs take back"
+
+
+def compare(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: pd.DataFrame):
+    """Predicted and measured, of each target and rate."""
+    found = list(cases(table, costs, base, changed))
+    for one in found:
+        what = f"{TARGETS[one.target]}, ℓ = {one.rate:g}: −log MH of independent minibatches"
+        away = abs(one.cost[0] - one.expected)
+        same = away < max(WITHIN * one.expected, limit(len(found)) * one.cost[1])
+        here = f"{one.cost[0]:.3g} ± {one.cost[1]:.1g} (agrees: within {WITHIN:g} of it)"
+        yield what, f"{one.expected:.3g}: ½ h² of each error's square", here, "agrees" if same else "differs"
+    for one in found:
+        what = f"{TARGETS[one.target]}, ℓ = {one.rate:g}: that of shuffled epochs over it"
+        (ratio, error), (expected, off) = one.ratio, one.expected_ratio
+        same = abs(ratio - expected) < max(WITHIN * expected, limit(len(found)) * np.hypot(error, off))
+        here = f"{ratio:.3f} ± {error:.1g} (agrees: within {WITHIN:g} of it)"
+        yield what, f"{expected:.3f} ± {off:.1g}: what is forgotten", here, "agrees" if same else "differs"

@@ -331,6 +331,8 @@ class Session:
 
     def advance(self, job: dict) -> bool:
         """Run the chain until it is done, or the time is over; then its rows. Whether it is over."""
+        import torch
+
         from experiments import tables
         from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder
         from experiments.run import run, status_of
@@ -340,6 +342,8 @@ class Session:
         try:
             code = run(config, until=self.ended - PACKING)
         except SettingError as error:
+            if isinstance(error.__cause__, torch.OutOfMemoryError):  # a call that has the device to itself has room
+                raise
             code, end = None, {**end, "status": "failed", "why": str(error)}
             self.failed = True
             print(error, file=sys.stderr)

@@ -436,6 +436,13 @@ MUTANTS = [
         "chain.py::test_a_signal_while_resuming_does_not_write_half_a_chain",
     ),
     Mutant(
+        "a run is begun after its time",
+        "chain",
+        "if time.monotonic() >= until:  # it may",
+        "if False:  # it may",
+        "chain.py::test_a_run_whose_time_is_over_before_it_begins_evaluates_nothing",
+    ),
+    Mutant(
         "adaptation never ends",
         "chain",
         "if self.cycle <= self.plan.burn_in:\n            self._adapt",

@@ -15,7 +15,7 @@ import torch
 
 from experiments.config import compose
 from experiments.resolved import folder
-from sgmcmc import LAW, load_metrics
+from sgmcmc import LAW, SettingError, load_metrics
 
 ROOT = Path(__file__).parents[1]
 WORDS = ["experiment=ggmc_fig1", "scale=smoke", "data.train_size=50", "epochs=40", "trace_cycles=38", "save_every=1"]
@@ -231,6 +231,25 @@ def test_an_error_keeps_the_state_of_the_chain_that_was_begun(call, monkeypatch)
     monkeypatch.setattr(session, "advance", lambda job: advance(job) if job["number"] < 2 else False)
     errors = {}
     assert session.advance_all() is session.jobs[2] and seen == [0, 1]
+
+
+def test_a_full_memory_is_not_the_end_of_a_chain(call, monkeypatch):
+    """It is taken up by the next call; settings that cannot work are rows that say so."""
+    import experiments.run
+
+    call("full", 0.001)
+    gpu = sys.modules["gpu"]
+    session = gpu.Session(type("Options", (), {"budget": 60, "device": "cpu", "out": None}))
+    session.jobs, session.absent, session.commit = call.jobs, set(), ""
+    cause = [torch.OutOfMemoryError("no")]
+
+    def run(config, until):
+        raise SettingError("chains", 1, "needs more memory") from cause[0]
+
+    monkeypatch.setattr(experiments.run, "run", run)
+    assert session.advance_all() is None and session.failed and not any(map(session.is_done, session.jobs))
+    cause[0] = None
+    assert session.advance_all() is None and all(map(session.is_done, session.jobs))
 
 
 def test_without_the_data_of_any_chain_that_is_said_first_and_nothing_is_downloaded(call, monkeypatch, capsys):

@@ -106,14 +106,16 @@ def draw(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: 
     figure, panels = pyplot.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
     for panel, (target, name) in zip(panels, TARGETS.items(), strict=False):
         for (rate, rows), colour in zip(rates(table, target).items(), COLOURS, strict=False):
+            rows = rows[rows.lag > 0]
             over = rows.lag / rows.epoch
             style = {"color": colour, "lw": 1.2}
-            panel.errorbar(over, rows.memory, rows.memory_error, marker="o", ms=3, label=f"ℓ = {rate:g}", **style)
+            panel.plot(over, rows.memory, label=f"ℓ = {rate:g}", **style)
+            ends = rows.memory - rows.memory_error, rows.memory + rows.memory_error
+            panel.fill_between(over, *ends, color=colour, alpha=0.2, lw=0)
             panel.plot(over, rows.correlation, ls="--", **style)
             panel.plot(over, np.exp(-rows.friction * rows.step_size * rows.lag), ls=":", **style)
         panel.axhline(0, color=GREY, lw=0.6)
-        panel.set_xscale("symlog", linthresh=0.01)
-        panel.set_xlabel("epochs since")
+        panel.set(xscale="log", xlabel="epochs since", ylim=(-0.6, 1.05))
         panel.set_title(name, fontsize=10)
         panel.legend(frameon=False, fontsize=7)
     panels[0].set_ylabel("what is left")
@@ -130,13 +132,29 @@ def draw(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: 
     if found:
         panel.legend(frameon=False, fontsize=7)
     clean(*panels)
-    figure.suptitle(title(found), fontsize=11)
+    figure.suptitle(title(table), fontsize=11)
     return figure
 
 
-def title(found: list[Case]) -> str:
-    """What the network remembers over an epoch, where that is all that shuffling takes back."""
-    return "What a trajectory remembers of a minibatch's error over an epoch, shuffled epochs take back"
+def title(table: pd.DataFrame) -> str:
+    """How long the network remembers, where that is far less than an epoch."""
+    known = rates(table, "resnet20")
+    halves = [half(rows) for rows in known.values()]
+    if not halves or max(halves) > 0.25:
+        return "What a trajectory remembers of a minibatch's kick over an epoch, shuffled epochs take back"
+    epoch = next(iter(known.values())).epoch.iloc[0]
+    steps = ", ".join(f"{one * epoch:.0f}" for one in halves)
+    return f"A ResNet forgets half of a minibatch's kick in {steps} of an epoch's {epoch} steps: little is taken back"
+
+
+def half(rows: pd.DataFrame) -> float:
+    """After which part of an epoch half of a kick is left; infinity where more is always."""
+    below = np.flatnonzero(rows.memory < 0.5)
+    if not len(below):
+        return np.inf
+    before, after = rows.iloc[below[0] - 1], rows.iloc[below[0]]
+    part = (before.memory - 0.5) / (before.memory - after.memory)
+    return float((before.lag + part * (after.lag - before.lag)) / after.epoch)
 
 
 def compare(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: pd.DataFrame):
@@ -152,5 +170,5 @@ def compare(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, change
         what = f"{TARGETS[one.target]}, ℓ = {one.rate:g}: that of shuffled epochs over it"
         (ratio, error), (expected, off) = one.ratio, one.expected_ratio
         same = abs(ratio - expected) < max(WITHIN * expected, limit(len(found)) * np.hypot(error, off))
-        here = f"{ratio:.3f} ± {error:.1g} (agrees: within {WITHIN:g} of it)"
-        yield what, f"{expected:.3f} ± {off:.1g}: what is forgotten", here, "agrees" if same else "differs"
+        here = f"{ratio:.3g} ± {error:.1g} (agrees: within {WITHIN:g} of it)"
+        yield what, f"{expected:.3g} ± {off:.1g}: what is forgotten", here, "agrees" if same else "differs"

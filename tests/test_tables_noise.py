@@ -97,7 +97,9 @@ def test_log_mh_of_both_laws_is_that_of_the_errors_and_of_what_is_forgotten(run,
     assert abs(ratio - expected) < 5.5 * error + 0.01 and ratio + 5.5 * error < 0.8
     rows = list(figure.compare(table, costs, cycles, cycles))
     assert [row[3] for row in rows] == ["agrees", "agrees"]
-    assert [row[3] for row in figure.compare(table, costs.assign(cost=9 * costs.cost), cycles, cycles)][0] == "differs"
+    assert [row[3] for row in figure.compare(table, costs.assign(cost=9 * costs.cost), cycles, cycles)][0].startswith(
+        "differs"
+    )
 
 
 def test_the_mean_over_pairs_of_an_epoch():

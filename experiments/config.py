@@ -132,7 +132,9 @@ def _compose_point(points, point, config, words) -> dict:
     """The configuration of one of an experiment's ``points``."""
     others = [word for word in words if word.partition("=")[0] != "point"]
     settings = point_settings(points, point, config, others)
-    return compose([*others, *(f"{key}={'null' if value is None else value}" for key, value in settings.items())])
+    typed = [f"{key}={'null' if value is None else value}" for key, value in settings.items()]
+    # A scale's own value may be of a setting that the experiment's block for it has not.
+    return compose([*others, *(f"++{word}" if word.startswith(("quick.", "smoke.")) else word for word in typed)])
 
 
 def point_settings(points, point, config, words) -> dict[str, Any]:

@@ -493,8 +493,8 @@ def run(
     ``store`` is a ``RunFolder`` or None: then rows and draws are kept in memory. ``report`` is called after
     each cycle with the chain and the row of metrics that the cycle completed, or None. ``tell`` is given a sentence
     where a run that was to be compiled is not. Interrupted by a signal, the run writes what is complete, and where the
-    cycle in progress stands, and returns with status "interrupted"; so it does, between cycles, where another one would
-    end after ``until``, by ``time.monotonic()``.
+    cycle in progress stands, and returns with status "interrupted"; so it does, before the first and between cycles,
+    where another one would end after ``until``, by ``time.monotonic()``.
     """
     chain = Chain(kernel, potential, plan, random, chains, initial, predictions)
     saved = store.load() if store else None
@@ -529,9 +529,9 @@ def run(
             cost, written, held = 0.0, time.perf_counter(), 0
             if saved is not None:
                 chain.resume(saved)
+            if time.monotonic() >= until and (saved is None or _finished(chain, plan) == RUNNING):
+                raise Interrupted  # the time passed while the pieces were made
             signals.arm()  # compiling, the warm start and an evaluation of U may be left, too
-            if time.monotonic() >= until:  # it may have passed while the pieces were made
-                raise Interrupted
             if saved is not None:
                 check_same_target(chain.kernel, potential, chain.states)
             if not chain.together:

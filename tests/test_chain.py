@@ -394,8 +394,14 @@ def test_a_signal_before_the_first_cycle_writes_nothing():
 def test_a_run_whose_time_is_over_before_it_begins_evaluates_nothing():
     """Its pieces took the time, and a signal that came meanwhile was not this run's to hear."""
     store, target = Memory(), Quartic(2)
-    result = run(make_kernel("hmc", target, 0.1), target, Plan(3), Random(1), 1, pytest.fail, None, store, until=0.0)
+    kernel = make_kernel("hmc", target, 0.1)
+    result = run(kernel, target, Plan(3), Random(1), 1, pytest.fail, None, store, until=0.0)
     assert (result.status, store.blocks, result.cycles) == (INTERRUPTED, 0, 0)
+    for until, status, cycles in ((math.inf, DONE, 3), (0.0, INTERRUPTED, 3)):
+        plan = Plan(3 + 2 * (until == 0))  # the longer run goes on from the shorter's end
+        result = run(kernel, target, plan, Random(1), 1, lambda: torch.zeros(1, 2), None, store, until=until)
+        assert (result.status, result.cycles) == (status, cycles)
+    assert run(kernel, target, Plan(3), Random(1), 1, pytest.fail, None, store, until=0.0).status == DONE
 
 
 def test_a_signal_too_late_to_interrupt_is_passed_on():

@@ -22,16 +22,19 @@ SIZE, BATCH, STIFFNESS, FRICTION = 40, 2, 30.0, 2.0
 
 
 class Spring:
-    """U = k |θ|²/2 in two coordinates, of data whose gradients differ by constants that sum to 0."""
+    """U = k |θ|²/2 in two coordinates, of data whose gradients differ by errors e (1 + tilt θ) that sum to 0."""
 
     dim, data_size = 2, SIZE
-    errors = torch.linspace(-0.4, 0.4, SIZE, dtype=F64)[:, None] * torch.tensor([1.0, 3.0], dtype=F64)
+    errors = torch.linspace(-0.05, 0.05, SIZE, dtype=F64)[:, None] * torch.tensor([1.0, 3.0], dtype=F64)
+
+    def __init__(self, tilt: float = 0.0):
+        self.tilt = tilt
 
     def potential(self, theta):
         return STIFFNESS * theta.double().square().sum(-1) / 2
 
     def gradient(self, theta, batch=None):
-        noise = 0.0 if batch is None else SIZE * self.errors[batch].mean(1)
+        noise = 0.0 if batch is None else SIZE * self.errors[batch].mean(1) * (1 + self.tilt * theta)
         return STIFFNESS * theta + noise
 
     def exact(self, chains, random, temperature=1.0):
@@ -41,9 +44,9 @@ class Spring:
 
 
 @pytest.fixture
-def run(monkeypatch):
-    """Four thousand chains of it at exact draws."""
-    target, chains = Spring(), 4000
+def run(monkeypatch, request):
+    """Forty thousand chains of it at exact draws; the tilt is the parameter."""
+    target, chains = Spring(getattr(request, "param", 0.0)), 40_000
 
     def build(config):
         h = (config["lr"] / SIZE) ** 0.5
@@ -65,25 +68,26 @@ def test_what_is_left_of_a_kick_is_the_response_of_the_dynamics(run, monkeypatch
     rows = list(noise._remembered(run))
     assert [row["lag"] for row in rows] == list(range(21)) and {row["epoch"] for row in rows} == {SIZE // BATCH}
     h = rows[0]["step_size"]
-    keep, theta, left = np.exp(-FRICTION * h / 2), 0.0, {}
-    momentum = left[0] = keep
+    keep, theta, carried = np.exp(-FRICTION * h / 2), 0.0, {0: 0.0}
+    momentum = keep
     for step in range(1, 21):
         momentum -= h / 2 * STIFFNESS * theta
         theta += h * momentum
         momentum -= h / 2 * STIFFNESS * theta
-        left[step] = momentum
+        carried[step] = theta / h
         momentum *= keep**2
     for row in rows:
         assert row["correlation"] == pytest.approx(1, abs=1e-9)
-        assert row["memory"] == pytest.approx(left[row["lag"]], abs=1e-9) and row["memory_error"] < 1e-9
-        assert row["memory"] < 0.9 or row["lag"] < 3
+        assert row["carried"] == pytest.approx(carried[row["lag"]], abs=1e-9) and row["carried_error"] < 1e-9
+        assert row["carried"] < 0.9 * row["lag"] or row["lag"] < 6
         exact = SIZE**2 * Spring.errors.square().mean(0).sum() / BATCH
-        # Of 4 minibatches of 4,000 chains the variance is known to a hundredth or so.
+        # Of 4 minibatches of 40,000 chains the variance is known to a hundredth or so.
         assert row["variance"] == pytest.approx(float(exact), rel=0.1)
 
 
+@pytest.mark.parametrize("run", [0.0, 4.0], indirect=True)
 def test_log_mh_of_both_laws_is_that_of_the_errors_and_of_what_is_forgotten(run, monkeypatch):
-    """Predicted and measured of small noise: 5.5 errors of 4,000 chains, and a hundredth for what is not of first
+    """Predicted and measured of small noise: 5.5 errors of 40,000 chains, and a hundredth for what is not of first
     order; two comparisons, 8e-8 by chance."""
     monkeypatch.setitem(noise.RATES, "logistic", (0.01,))
     table = pd.DataFrame([{"status": "done", **row} for row in noise._remembered(run)])
@@ -94,18 +98,22 @@ def test_log_mh_of_both_laws_is_that_of_the_errors_and_of_what_is_forgotten(run,
     (case,) = figure.cases(table, costs, cycles, cycles)
     assert abs(case.cost[0] - case.expected) < 5.5 * case.cost[1] + 0.01 * case.expected
     (expected, _), (ratio, error) = case.expected_ratio, case.ratio
-    assert abs(ratio - expected) < 5.5 * error + 0.01 and ratio + 5.5 * error < 0.8
+    assert abs(ratio - expected) < 5.5 * error + 0.01
     rows = list(figure.compare(table, costs, cycles, cycles))
     assert [row[3] for row in rows] == ["agrees", "agrees"]
-    assert [row[3] for row in figure.compare(table, costs.assign(cost=9 * costs.cost), cycles, cycles)][0].startswith(
-        "differs"
-    )
+    more, _ = figure.compare(table, costs.assign(cost=9 * costs.cost), cycles, cycles)
+    assert more[3].startswith("differs")
 
 
 def test_the_mean_over_pairs_of_an_epoch():
-    rows = pd.DataFrame({"lag": [0, 1, 2, 5, 10, 20], "epoch": 20})
-    assert figure.epoch_mean(rows.assign(kept=1.0), "kept") == pytest.approx(1)
-    every = pd.DataFrame({"lag": range(21), "epoch": 20}).assign(kept=lambda table: np.cos(table.lag / 9))
-    pairs = [np.cos((one - other) / 9) for one in range(20) for other in range(20) if one != other]
-    assert figure.epoch_mean(every, "kept") == pytest.approx(np.mean(pairs))
-    assert figure.epoch_mean(rows.assign(kept=np.cos(rows.lag / 9)), "kept") == pytest.approx(np.mean(pairs), abs=0.01)
+    apart = [abs(one - other) for one in range(20) for other in range(20) if one != other]
+    assert figure.pairs(20) == pytest.approx(np.bincount(apart)[1:] / len(apart))
+    rows = pd.DataFrame({"lag": [0, 1, 2, 5, 10, 20], "epoch": 20, "data": 20, "batch_size": 1, "carried_error": 0.1})
+    whole = rows.assign(carried=rows.lag)  # nothing is forgotten
+    assert figure.memory(whole) == pytest.approx(1) and figure.ratio_of(whole)[0] == pytest.approx(0, abs=1e-12)
+    waves = pd.DataFrame({**rows.iloc[0], "lag": range(21)})
+    waves["carried"] = 9 * np.sin(waves.lag / 9)
+    assert figure.memory(waves) == pytest.approx(np.cos(np.arange(1, 20) / 9), abs=0.05)
+    ratio, error = figure.ratio_of(waves)
+    assert ratio == pytest.approx(1 - np.mean(np.cos(np.array(apart) / 9)), abs=0.01)
+    assert error == pytest.approx(0.1 * 2 * 19 / 380)

@@ -49,8 +49,10 @@ def _remembered(run: Run) -> Iterator[dict]:
     """Rows of each learning rate, a row a lag, along trajectories of a shuffled epoch from the run's last draw.
 
     Of minibatches' errors of the gradient of U, ξ_b(θ) = ∇Ũ_b(θ) − mean over b, of all coordinates together:
-    ``variance`` is E|ξ|²; ``correlation`` that of ξ_b(θ_0) and ξ_b(θ_k). ``memory`` is Σ_b ξ_b(θ_k)·δm_k over
-    −h Σ_b |ξ_b(θ_0)|², δm_k what is left at step k, under the same random numbers, of a kick −h ξ_b(θ_0) at step 0.
+    ``variance`` is E|ξ|²; ``correlation`` that of ξ_b(θ_0) and ξ_b(θ_k). ``carried`` is Σ_b ξ_b(θ_k)·δθ_k over
+    −h² Σ_b |ξ_b(θ_0)|², δθ_k the displacement at step k, under the same random numbers, by a kick −h ξ_b(θ_0) at step
+    0: k, were nothing forgotten. It grows with each step by what the kick changes of the work h ξ_b(θ)·m there, be it
+    through the momentum or through the error, over h² Σ_b |ξ_b(θ_0)|².
     """
     for rate in RATES[run.config["model"]["name"]]:
         yield from _at(rate, run)
@@ -70,13 +72,13 @@ def _at(rate: float, run: Run) -> Iterator[dict]:
         each = torch.stack([potential.gradient(theta, batches(number)) for number in range(BATCHES)]).double()
         return each - each.mean(0)
 
-    def path(begun: State) -> dict[int, tuple[Tensor, Tensor]]:
-        """θ and m at the lags."""
+    def path(begun: State) -> dict[int, Tensor]:
+        """θ at the lags."""
         places = {}
 
-        def observe(point, theta, momentum, *_):
+        def observe(point, theta, *_):
             if point in lags:
-                places[point] = theta, momentum.double()
+                places[point] = theta
 
         run_trajectory(kernel, potential, begun, random, 0, chains, observe)
         return places
@@ -85,15 +87,14 @@ def _at(rate: float, run: Run) -> Iterator[dict]:
     places, first, h = path(begun), errors_at(begun.theta), float(kernel.step_size)
     kicked = [path(replace(begun, momentum=begun.momentum - h * error.to(begun.momentum))) for error in first]
     for lag in lags:
-        theta, momentum = places[lag]
-        errors = errors_at(theta)
-        left = torch.stack([one[lag][1] - momentum for one in kicked])
+        errors = errors_at(places[lag])
+        moved = torch.stack([one[lag].double() - places[lag].double() for one in kicked])
         row = {**_settings(run, rate), "lag": lag}
-        norm, now, same, kept = (
+        norm, now, same, done = (
             (one * other).sum((1, 2)).cpu().numpy()
-            for one, other in ((first, first), (errors, errors), (first, errors), (left, errors))
+            for one, other in ((first, first), (errors, errors), (first, errors), (moved, errors))
         )
-        row |= _over("correlation", same, (norm * now) ** 0.5) | _over("memory", kept, -h * norm)
+        row |= _over("correlation", same, (norm * now) ** 0.5) | _over("carried", done, -h * h * norm)
         row |= _over("variance", now * BATCHES / (BATCHES - 1) / len(chains), np.ones(BATCHES))
         yield row
 

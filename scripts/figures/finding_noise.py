@@ -17,20 +17,22 @@ TABLES = ("finding_noise", "finding_noise_cost", "ggmc_fig1_cycle", "finding_fig
 CAPTION = """
 GGMC's trajectories of whole epochs: why −log MH is so much smaller with shuffled ones than with as many independent
 minibatches on a regression, and hardly on the network of the paper's Figure 1. A kick by a minibatch's error ξ of the
-gradient does the work ½ h² |ξ|² and, with what the momentum still has of an earlier one by ξ', h² ξ·ξ' times that. Over
-an epoch that was shuffled the errors sum to 0, so each is expected to meet −1/(n − 1) of itself at each of the n − 1
-other places: as much as is remembered is taken back. To the first order in the noise −log MH of shuffled epochs is that
-of independent minibatches times (N − B)/(N − 1) (1 − mean memory over pairs of an epoch's places). Left and middle:
-what is left of a kick (solid), from the difference that a kick by a minibatch's error at the start makes to the
-momentum later, under the same random numbers: its product with the same minibatch's error then, over h times the square
-of the error at the start (four minibatches; for Heart over 4,000 chains in equilibrium; bands are standard errors).
-Beside it the two parts of it that are known alone, the error's correlation with what it was (dashed) and friction's
-e^(−γt) (dotted); the rest is that curvature turns the momentum. It turns the ResNet's so fast that half of a kick is
-gone while nine tenths of the error are still there. (At ℓ = .01 a kicked trajectory soon goes its own way, and what is
-measured is noise.) Right: the ratio so predicted, and measured: of Heart, trajectories of four epochs between exact
-ends, means over 4,000 chains; of the ResNet-20 the cycles of Figure 1, ten epochs and one chain each, predicted of the
-first epoch from where SGD ended, and so roughly. Quick scale: 400 chains; of the network, a quarter as wide and on
-2,500 images, no cycle is long enough to be compared.
+gradient does the work ½ h² |ξ|², and changes what later errors ξ' do: the momentum that they work on, and by the
+displacement the errors themselves, together h² ξ·ξ' times what is remembered. Over an epoch that was shuffled the
+errors sum to 0, so each is expected to meet −1/(n − 1) of itself at each of the n − 1 other places: as much as is
+remembered is taken back. To the first order in the noise −log MH of shuffled epochs is that of independent minibatches
+times (N − B)/(N − 1) (1 − mean memory over pairs of an epoch's places). Left and middle: what is remembered (solid),
+from the displacement that a kick by a minibatch's error at the start makes under the same random numbers: what the
+product of that displacement with the same minibatch's error then gains in a step, over h² times the square of the error
+at the start (four minibatches along one trajectory, for Heart over 4,000 chains in equilibrium). Beside it two parts
+that are known alone, the error's correlation with what it was (dashed) and friction's e^(−γt) (dotted); the rest is
+that curvature turns the momentum, and that a displacement changes the error. They turn the ResNet's so fast that half
+is forgotten while nine tenths of the error are still there. (At ℓ = .01 a kicked trajectory soon goes its own way, and
+what is measured is noise.) Right: the ratio so predicted, and measured: of Heart, trajectories of four epochs between
+exact ends, means over 4,000 chains, where at the largest ℓ so much noise is no longer of the first order; of the
+ResNet-20 the cycles of Figure 1, ten epochs and one chain each, predicted of the first epoch from where SGD ended, and
+so roughly. Quick scale: 400 chains; of the network, a quarter as wide and on 2,500 images, no cycle is long enough to
+be compared.
 """
 TARGETS = {"logistic": "logistic regression, Heart", "resnet20": "ResNet-20, CIFAR-10"}
 LOOK = {"logistic": (GREEN, "o"), "resnet20": (BLUE, "s")}
@@ -58,23 +60,28 @@ def rates(table: pd.DataFrame, target: str) -> dict[float, pd.DataFrame]:
     return {rate: rows.sort_values("lag") for rate, rows in part.groupby("lr")}
 
 
-def epoch_mean(rows: pd.DataFrame, column: str) -> float:
-    """The mean, over all pairs of different places in an epoch, of what depends on their distance."""
-    epoch = int(rows.epoch.iloc[0])
-    lags = np.arange(1, epoch)
-    values = PchipInterpolator(rows.lag, rows[column])(lags)
-    return float(((epoch - lags) * values).sum() * 2 / (epoch * (epoch - 1)))
+def memory(rows: pd.DataFrame) -> np.ndarray:
+    """What is remembered a whole number of steps later, from 1 to an epoch less 1: what is carried gains it a step."""
+    carried = PchipInterpolator(rows.lag, rows.carried)(np.arange(rows.epoch.iloc[0] + 1))
+    return (carried[2:] - carried[:-2]) / 2
+
+
+def pairs(epoch: int) -> np.ndarray:
+    """Which part of the ordered pairs of different places in an epoch are 1, 2, … steps apart."""
+    return 2 * (epoch - np.arange(1, epoch)) / (epoch * (epoch - 1))
 
 
 def ratio_of(rows: pd.DataFrame) -> tuple[float, float]:
     """−log MH of shuffled epochs between exact ends over that of as many independent minibatches, and its error.
 
     With errors that sum to 0 over an epoch, E[ξᵢ·ξⱼ] is −E|ξ|²/(n − 1) of n minibatches. A kick does the work ½ h² |ξ|²
-    and, with what is left of an earlier one, h² ξᵢ·ξⱼ memory: of the former remains what is forgotten.
+    and, with what is remembered of an earlier one, h² ξᵢ·ξⱼ memory: of the former remains what is forgotten. The error
+    takes those of ``carried``, whose mean over the epoch, but for its ends, is half of an epoch's mean memory, as one.
     """
-    one = rows.iloc[0]
+    one, epoch = rows.iloc[0], int(rows.epoch.iloc[0])
     drawn = (one.data - one.batch_size) / (one.data - 1)  # the errors' variance without replacement, over that with it
-    return drawn * (1 - epoch_mean(rows, "memory")), drawn * epoch_mean(rows, "memory_error")
+    errors = np.interp(np.arange(1, epoch), rows.lag, rows.carried_error)
+    return drawn * (1 - float(pairs(epoch) @ memory(rows))), drawn * 2 * float(errors.sum()) / (epoch * (epoch - 1))
 
 
 def cost_of(rows: pd.DataFrame, epochs: int) -> float:
@@ -109,19 +116,17 @@ def draw(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: 
     figure, panels = pyplot.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
     for panel, (target, name) in zip(panels, TARGETS.items(), strict=False):
         for (rate, rows), colour in zip(rates(table, target).items(), COLOURS, strict=False):
-            rows = rows[rows.lag > 0]
-            over = rows.lag / rows.epoch
+            epoch = int(rows.epoch.iloc[0])
+            over = np.arange(1, epoch) / epoch
             style = {"color": colour, "lw": 1.2}
-            panel.plot(over, rows.memory, label=f"ℓ = {rate:g}", **style)
-            ends = rows.memory - rows.memory_error, rows.memory + rows.memory_error
-            panel.fill_between(over, *ends, color=colour, alpha=0.2, lw=0)
-            panel.plot(over, rows.correlation, ls="--", **style)
-            panel.plot(over, np.exp(-rows.friction * rows.step_size * rows.lag), ls=":", **style)
+            panel.plot(over, memory(rows), label=f"ℓ = {rate:g}", **style)
+            panel.plot(rows.lag / epoch, rows.correlation, ls="--", **style)
+            panel.plot(over, np.exp(-(rows.friction * rows.step_size).iloc[0] * over * epoch), ls=":", **style)
         panel.axhline(0, color=GREY, lw=0.6)
         panel.set(xscale="log", xlabel="epochs since", ylim=(-0.6, 1.05))
         panel.set_title(name, fontsize=10)
         panel.legend(frameon=False, fontsize=7)
-    panels[0].set_ylabel("what is left")
+    panels[0].set_ylabel("what is remembered")
     found, panel = list(cases(table, costs, base, changed)), panels[2]
     for target, (colour, marker) in LOOK.items():
         points = [(*one.expected_ratio, *one.ratio) for one in found if one.target == target and one.ratio[0] > 0]
@@ -141,23 +146,14 @@ def draw(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: 
 
 def title(table: pd.DataFrame) -> str:
     """How long the network remembers, where that is far less than an epoch."""
-    known = rates(table, "resnet20")
-    halves = [half(rows) for rows in known.values()]
-    if not halves or max(halves) > 0.25:
+    known = rates(table, "resnet20").values()
+    # The first step with less than a half.
+    halves = [next((step for step, left in enumerate(memory(rows), 1) if left < 0.5), np.inf) for rows in known]
+    epoch = min((rows.epoch.iloc[0] for rows in known), default=0)
+    if not halves or max(halves) > epoch / 4:
         return "What a trajectory remembers of a minibatch's kick over an epoch, shuffled epochs take back"
-    epoch = next(iter(known.values())).epoch.iloc[0]
-    steps = ", ".join(f"{one * epoch:.0f}" for one in halves)
+    steps = ", ".join(map(str, halves))
     return f"A ResNet forgets half of a minibatch's kick in {steps} of an epoch's {epoch} steps: little is taken back"
-
-
-def half(rows: pd.DataFrame) -> float:
-    """After which part of an epoch half of a kick is left; infinity where more is always."""
-    below = np.flatnonzero(rows.memory < 0.5)
-    if not len(below):
-        return np.inf
-    before, after = rows.iloc[below[0] - 1], rows.iloc[below[0]]
-    part = (before.memory - 0.5) / (before.memory - after.memory)
-    return float((before.lag + part * (after.lag - before.lag)) / after.epoch)
 
 
 def compare(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: pd.DataFrame):

@@ -16,9 +16,9 @@ minibatches where SGD ended and frozen (`mass=estimate`; Wenzel et al. 2020); wi
 noise's work, h² times the gradients' variance over the mass, and slows the weights as well, so a cycle goes less far.
 The paper's authors estimated theirs anew every epoch, inside trajectories, whose acceptance is not exact then.
 Shuffling, which pays at small steps on regressions and on a small perceptron (see those findings), hardly does at
-these, the less the larger ℓ, because a minibatch's error is soon forgotten ("What do shuffled epochs take back?"). None
-of these cycles would ever be accepted: the question is how far they are from it. Quick scale: as that of the cycle
-above.
+these, the less the larger ℓ, because what a minibatch's kick does is soon forgotten ("What do shuffled epochs take
+back?"). None of these cycles would ever be accepted: the question is how far they are from it. Quick scale: as that of
+the cycle above.
 """
 CHANGES = {
     ("shuffled", "1"): (GREEN, "Figure 1's: shuffled, mass 1"),

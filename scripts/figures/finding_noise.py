@@ -163,10 +163,7 @@ def compare(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, change
         what = f"{TARGETS[one.target]}, ℓ = {one.rate:g}: −log MH of independent minibatches"
         away = abs(one.cost[0] - one.expected)
         same = away < max(WITHIN * one.expected, limit(len(found)) * one.cost[1])
-        here, verdict = (
-            f"{one.cost[0]:.3g} ± {one.cost[1]:.1g} (agrees: by errors, or within {WITHIN:g} of it)",
-            "agrees",
-        )
+        here, verdict = f"{one.cost[0]:.3g} ± {one.cost[1]:.1g} ({RULE})", "agrees"
         if one.target == "resnet20":  # whose weights leave SGD's end
             verdict = "not comparable: predicted of the first of ten epochs, whose errors are others"
         elif not same:

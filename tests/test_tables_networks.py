@@ -7,32 +7,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from made import MadeRun
 
 from experiments.config import compose
 from experiments.tables import TABLES, join, make_part, networks
-from experiments.tables.common import Run
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 from figures import finding_cycles as cycles  # noqa: E402
 
 
-class Made(Run):
-    """A run whose rows are given."""
-
-    rows: dict = {}
-
-    @property
-    def metrics(self):
-        return self.rows
-
-
 def test_a_tuned_cycle_s_learning_rate_passes_and_time():
     config = compose(["experiment=finding_cycles", "point=2", "sampler=hmc"])
-    run = Made(0, config, "done", None)
     cycle = np.arange(10, 201, 10)
     acceptance = np.where(cycle > 100, 0.5 + 0.1 * (-1) ** (cycle // 10), 0.9)
-    Made.rows = {
+    metrics = {
         "cycle": cycle,
         "step": cycle * 401,
         "step_size": np.full(20, 2e-5),
@@ -43,7 +32,7 @@ def test_a_tuned_cycle_s_learning_rate_passes_and_time():
         "configurational_temperature": np.ones(20),
         "test_accuracy": np.linspace(0, 0.8, 20),
     }
-    (row,) = networks._cycle(run)
+    (row,) = networks._cycle(MadeRun(config=config, metrics=metrics))
     assert row["lr"] == pytest.approx(50_000 * 4e-10) and row["epochs"] == 1 and row["cycles"] == 100
     assert row["minibatches"] == "independent"
     assert row["passes"] == pytest.approx(2)  # 400 minibatches, and U with its gradient at the end

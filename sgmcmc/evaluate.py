@@ -92,7 +92,7 @@ def evaluate(potential: Potential, draws: Tensor, data: Dataset, labelled: bool 
         result[f"sample_{key}"] = float(np.mean(single[key]))
     r_hat, ess = diagnostics.r_hat(functions), np.asarray(diagnostics.ess(functions).value)
     for name, values, worst in (("r_hat", r_hat, np.nanmax), ("ess", ess, np.nanmin)):
-        known = np.isfinite(values).any()
+        known = not np.isnan(values).all()  # R-hat is infinite of chains that stand still apart
         result[f"{name}_{'max' if name == 'r_hat' else 'min'}"] = float(worst(values)) if known else float("nan")
         result[f"{name}_median"] = float(np.nanmedian(values)) if known else float("nan")
     return {key: float(value) for key, value in result.items()}

@@ -143,10 +143,14 @@ def observer(
     trace: list[dict],
 ) -> Callable[..., None]:
     """What records ``every``-th point of a traced cycle, and the last, in ``trace``: log MH with a minibatch U in
-    place of the exact one, U a datum, temperature. The cycle's first step is the run's ``step``-th."""
+    place of the exact one (−∞ where there is no way back), U a datum, temperature of the coordinates that move. The
+    cycle's first step is the run's ``step``-th."""
     begun = state.potential if kernel.evaluates else potential.potential(state.theta)
-    inverse_mass, size = kernel.inverse_mass, max(potential.data_size, 1)
-    estimate = getattr(potential, "estimate", None)
+    inverse_mass, size = cast(kernel.inverse_mass, state.theta), max(potential.data_size, 1)
+    moves, estimate = getattr(potential, "moves", None), getattr(potential, "estimate", None)
+    if moves is not None:
+        moves = torch.nonzero(moves).flatten()  # here, for a mask would wait for the device at each point
+        inverse_mass = inverse_mass[moves] if isinstance(inverse_mass, Tensor) else inverse_mass
 
     def observe(point: int, theta: Tensor, m: Tensor, energy: Tensor, batch: Tensor | None) -> None:
         if point % every and point != kernel.points - 1:
@@ -154,7 +158,8 @@ def observer(
         exact = batch is None or estimate is None
         value = potential.potential(theta) if exact else estimate(theta, batch)
         log_mh = -(value - begun + energy) / kernel.temperature if kernel.temperature else value * math.nan
-        temperature = kinetic_temperature(m, cast(inverse_mass, m))
+        log_mh = torch.full_like(log_mh, -math.inf) if kernel.impossible else log_mh
+        temperature = kinetic_temperature(m if moves is None else m[:, moves], inverse_mass)
         # As tensors: a float would wait for the device. ``traced`` makes floats of them at the cycle's end.
         for row, chain in enumerate(group):
             trace.append(

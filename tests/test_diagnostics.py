@@ -58,6 +58,27 @@ def test_the_interval_of_a_large_tensor_is_gaussian_and_takes_arrays():
     np.testing.assert_allclose(2 - low, high - 2, rtol=1e-2)
 
 
+def test_temperatures_by_hand():
+    momentum, each = torch.tensor([[1.0, 2.0, 3.0], [4.0, 0.0, -2.0]]), torch.tensor([1.0, 0.5, 2.0]).double()
+    assert d.kinetic_temperature(momentum).tolist() == pytest.approx([14 / 3, 20 / 3])
+    assert d.kinetic_temperature(momentum, 0.5).tolist() == pytest.approx([7 / 3, 10 / 3])
+    assert d.kinetic_temperature(momentum, each).tolist() == pytest.approx([21 / 3, 24 / 3])
+    of_chains = torch.stack((each, 2 * each))
+    assert d.kinetic_temperature(momentum, of_chains).tolist() == pytest.approx([21 / 3, 48 / 3])
+    theta, gradient = torch.tensor([[1.0, 2.0], [0.5, -3.0]]), torch.tensor([[3.0, -1.0], [2.0, 5.0]])
+    assert d.configurational_temperature(theta, gradient).tolist() == [0.5, -7]
+    mean = torch.tensor([1.0, -1.0])
+    assert d.configurational_temperature(theta, gradient, mean).tolist() == [-1.5, -5.5]
+
+
+def test_the_interval_cuts_off_half_a_per_cent_at_either_end():
+    low, high = d.temperature_interval([1, 3, 40], 0.7)
+    for dim, below, above in zip([1, 3, 40], low, high, strict=True):
+        assert stats.chi2.cdf(dim * below / 0.7, dim) == pytest.approx(0.005)
+        assert stats.chi2.sf(dim * above / 0.7, dim) == pytest.approx(0.005)
+    assert d.temperature_interval(2)[1] == pytest.approx(-math.log(0.005))  # χ²(2)/2 is an exponential
+
+
 # --------------------------------------------------------------------------------------------- symmetric KL
 
 
@@ -120,7 +141,78 @@ def test_the_floor_is_the_mean_of_independent_draws(draws, occupied_only):
     assert abs(values.mean() - floor) < 5 * values.std() / math.sqrt(3000)
 
 
+@pytest.mark.parametrize("occupied_only", [False, True])
+def test_the_floor_is_the_sum_over_all_counts_of_their_binomials(occupied_only):
+    """Bins with 1,200 to no expected draws; the next terms of the expansion are 5/300² of the largest ones' share."""
+    masses, draws = np.array([0.6, 0.25, 0.15 - 0.0017, 0.0015, 0.0002, 0.0]), 2000
+    which = [True] if occupied_only else []
+    wanted, count = [], np.arange(draws + 1)
+    for p in masses:
+        q = np.maximum(count / draws, 1e-12)
+        terms = (max(p, 1e-12) - q) * np.log(max(p, 1e-12) / q)
+        terms[0] *= not occupied_only
+        wanted.append(stats.binom.pmf(count, draws, p) @ terms)
+    assert d.symmetric_kl_floor(masses, draws, *which) == pytest.approx(sum(wanted), abs=5e-5 * sum(wanted[:3]))
+    assert d.symmetric_kl_floor(masses[3:], draws, *which) == pytest.approx(sum(wanted[3:]), rel=1e-9)
+    # All large: an expansion without its second term would be 1/800 off.
+    assert d.symmetric_kl_floor(masses[:2], draws, *which) == pytest.approx(sum(wanted[:2]), rel=2e-5)
+
+
 # ---------------------------------------------------------------------------------------------------- mixing
+
+
+def test_autocorrelations_by_a_loop():
+    """Σ over chains and pairs of draws, deviations from the mean of all chains, by lag 0's."""
+    x = np.random.default_rng(20).exponential(size=(7, 3, 2)) + np.arange(3)[:, None]
+    wanted = np.zeros((7, 2))
+    for k in range(2):
+        mean = sum(x[t, c, k] for t in range(7) for c in range(3)) / 21
+        for lag in range(7):
+            pairs = [(x[t, c, k] - mean) * (x[t + lag, c, k] - mean) for c in range(3) for t in range(7 - lag)]
+            wanted[lag, k] = sum(pairs)
+    wanted /= wanted[0].copy()
+    np.testing.assert_allclose(d.autocorrelation(x), wanted, atol=1e-14)
+    np.testing.assert_allclose(d.autocorrelation(torch.from_numpy(x), 3), wanted[:4], atol=1e-14)
+    assert d.autocorrelation(x, 50).shape == (7, 2) and d.autocorrelation(x, 0).tolist() == [[1, 1]]
+    for nothing in (x[:0], x[:, :0]):
+        empty = d.autocorrelation(nothing, 4)
+        assert empty.shape == ((5 if len(nothing) else 1), 2) and np.isnan(empty).all()
+
+
+@pytest.mark.parametrize("window", [5.0, 3.0])
+def test_the_time_is_the_sum_up_to_the_first_lag_beyond_its_window(window):
+    """By a loop: of slow, independent and antithetic draws; where the window stays open there is none."""
+    rng = np.random.default_rng(21)
+    x = np.stack([autoregression(rng, phi, 150, 3) for phi in (0.8, 0.0, -0.7, 0.999)], -1)
+    rho, time = d.autocorrelation(x), d.integrated_autocorrelation_time(x, *([window] if window != 5 else []))
+    for k in range(4):
+        tau, lag = 1.0, 0
+        while lag < window * max(tau, 1) and lag < 149:
+            lag += 1
+            tau += 2 * rho[lag, k]
+        if k < 3:
+            assert time.value[k] == pytest.approx(tau) and 1 < lag < 149
+            assert time.error[k] == pytest.approx(tau * math.sqrt((4 * lag + 2) / 450))
+    assert time.value[2] < 1 < time.value[0]
+    drift = np.linspace(0, 1, 150)[:, None, None] + np.zeros((1, 1, 1))
+    open_ended = d.integrated_autocorrelation_time(drift[:12], 12.0)
+    assert np.isnan(open_ended.value).all() and np.isnan(open_ended.error).all()
+
+
+@pytest.mark.parametrize("draws", [300, 301])
+def test_the_error_of_the_ess_is_the_window_s_and_the_half_chains(draws):
+    """τ of independent draws is 1: 10/n of all and (6/half a chain)²/chains; of slow ones the second is 4/chains."""
+    rng = np.random.default_rng(22)
+    x = np.stack([rng.standard_normal((draws, 5)), autoregression(rng, 0.999, draws, 5)], -1)
+    value, error = d.ess(x)
+    n = 5 * draws
+    share = n / value[0]  # τ, near 1
+    assert 0.7 < share < 1.4 and error[0] / value[0] == pytest.approx(
+        math.sqrt((8 * share + 2) / n + (6 * share / 150) ** 2 / 5)
+    )
+    assert 3 * n / value[1] > 150 and error[1] / value[1] == pytest.approx(
+        math.sqrt((8 * n / value[1] + 2) / n + 4 / 5)
+    )
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.8, -0.4])
@@ -186,7 +278,10 @@ def test_stuck_chains_have_no_ess_and_no_warning():
     assert np.isnan(d.ess(x).value[1]) and np.isfinite(d.ess(x).value[3])
     r_hat = d.r_hat(x)
     assert np.isnan(r_hat[0]) and np.isinf(r_hat[1]) and r_hat[2] < 1.5 < r_hat[3]
+    assert np.isinf(d.r_hat(x[:4])[1]) and np.isnan(d.r_hat(x[:3])[1])  # from four draws on
     assert np.isnan(d.autocorrelation(x)[:, 0]).all()
+    still = np.full((7, 3, 1), 0.1)
+    assert still.mean() != 0.1 and np.isnan(d.autocorrelation(still)).all()  # though a mean is rounded
 
 
 @pytest.mark.parametrize("draws", range(10))
@@ -229,6 +324,15 @@ def test_clustered_rejections_are_told_from_independent_ones():
     assert 0.75 < spread[:, 0].std() / spread[:, 1].mean() < 1.3
     for nothing in (np.ones((100, 2), bool), np.zeros((100, 2), bool), np.ones((3, 2), bool)):
         assert np.isnan(d.rejection_clustering(nothing, 20)).all()
+
+
+def test_clustering_of_a_few_rejections_by_hand():
+    """3, 1, 0 and 1 of blocks of three: their variance 19/12 over 3 · 5/12 · 7/12, with a binomial's kurtosis."""
+    rejected = np.array([[1, 0], [1, 1], [1, 0], [0, 0], [0, 0], [0, 1], [1, 1]])  # the last is in no whole block
+    ratio, error = d.rejection_clustering(rejected == 0, 3)
+    assert ratio == pytest.approx(76 / 35) and error == pytest.approx(math.sqrt(12 / 35))
+    one_block = d.rejection_clustering(torch.tensor([[True], [False], [True], [True]]), 4)
+    assert np.isnan(one_block).all()
 
 
 # ----------------------------------------------------------------------------------------------- calibration
@@ -274,6 +378,17 @@ def test_calibration_error_bin_by_bin(predictions, bins):
                 right = (predicted == targets)[inside].double().mean()
                 wanted += inside.double().mean() * (right - confidence[inside].mean()).abs()
         assert d.ece(p, targets, bins).item() == pytest.approx(float(wanted))
+
+
+def test_a_confidence_on_a_bin_s_edge_is_in_the_lower_bin():
+    """.5 (wrong) and .6 (right) share (.4, .6] and cancel but for .1; .61 (right) is above; 1 is in the last bin."""
+    p = torch.tensor([[0.5, 0.4, 0.1], [0.3, 0.6, 0.1], [0.2, 0.19, 0.61], [0, 0, 1]], dtype=torch.float64)
+    targets = torch.tensor([1, 1, 2, 0])
+    assert d.ece(p, targets, 5).item() == pytest.approx((0.1 + 0.39 + 1) / 4)
+    # Fifteen bins, by default and in a row: (.466, .533], (.533, .6] and (.6, .667] now hold one each.
+    assert d.ece(p, targets).item() == pytest.approx((0.5 + 0.4 + 0.39 + 1) / 4)
+    assert d.metrics(p, targets)["ece"].item() == d.ece(p, targets, 15).item()
+    assert d.ece(p[:3], targets[:3], 2).item() == pytest.approx((0.5 + 0.4 + 0.39) / 3)  # .5 is alone in the first
 
 
 def test_certain_predictions():

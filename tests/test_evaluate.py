@@ -1,16 +1,18 @@
 """Stored samples predict again: the run's own test set, shifted and foreign data, several seeds together."""
 
 import csv
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from experiments.command_line import main as run
-from sgmcmc import RunFolder, load_metrics, load_samples
-from sgmcmc.data import load
-from sgmcmc.errors import StoreError
-from sgmcmc.evaluate import main, shifted
+from sgmcmc import RunFolder, diagnostics, load_metrics, load_samples
+from sgmcmc.data import Data, Dataset, load
+from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.evaluate import FUNCTIONS, evaluate, main, shifted
 
 WORDS = "model=mlp model.hidden=[8] data=digits sampler=ggmc lr=1e-3 batch_size=100 steps_per_cycle=5 cycles=6".split()
 
@@ -22,6 +24,149 @@ def runs(tmp_path_factory):
     for seed, folder in enumerate(folders):
         assert run([*WORDS, f"seed={seed}", f"output={folder}", "progress=false"]) == 0
     return folders
+
+
+# ---- the numbers, of predictions that are given
+
+
+class Table:
+    """Probabilities of the data's classes are the softmax of θ times a table: those of each θ by itself."""
+
+    def __init__(self, table, together=True):
+        self.table, self.together, self.asked = table, together, []
+
+    def predict(self, theta, inputs):
+        assert self.together or len(theta) == 1
+        self.asked.append(inputs)
+        return (theta[:, :1, None] * self.table).softmax(-1)
+
+
+def _of_table(data=5, draws=30, chains=3):
+    """Data of three classes, draws that differ by chain and time, and probabilities [draws, chains, data, class]."""
+    rng = np.random.default_rng(1)
+    table, labels = rng.normal(0, 2, (data, 3)), np.arange(data) * 2 % 3
+    draws = 0.4 + 0.5 * rng.standard_normal((draws, chains, 2)) + 0.3 * np.arange(chains)[:, None]
+    draws, table = torch.from_numpy(draws), torch.from_numpy(table)
+    dataset = Dataset(torch.zeros(data, 2, dtype=torch.float64), torch.from_numpy(labels), 3)
+    p = torch.stack([Table(table).predict(theta, None) for theta in draws])  # R-hat folds: ties need the same bits
+    return table, dataset, draws, p.numpy(), labels
+
+
+def _quality_of(p, labels):
+    """All but the calibration error, which is tested by itself, datum by datum."""
+    sums = dict.fromkeys(("accuracy", "nll", "brier", "entropy"), 0.0)
+    for own, label in zip(p, labels, strict=True):
+        sums["accuracy"] += all(own[label] >= other for other in own)
+        sums["nll"] -= math.log(own[label])
+        sums["brier"] += sum((own[k] - (k == label)) ** 2 for k in range(3))
+        sums["entropy"] -= sum(one * math.log(one) for one in own)
+    return {key: value / len(labels) for key, value in sums.items()}
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_every_number_of_given_predictions(together):
+    """Joint, by chain with the standard error of three chains, of single samples; mixing of log-odds by ArviZ."""
+    from arviz_stats.base import array_stats
+
+    table, data, draws, p, labels = _of_table()
+    row = evaluate(Table(table, together), draws, data)
+    joint = _quality_of(p.mean((0, 1)), labels)
+    chains = [_quality_of(p[:, chain].mean(0), labels) for chain in range(3)]
+    single = [_quality_of(p[draw, chain], labels) for draw in range(30) for chain in range(3)]
+    for key in joint:
+        assert row[key] == pytest.approx(joint[key]), key
+        own = [one[key] for one in chains]
+        mean = sum(own) / 3
+        assert row[f"chain_{key}"] == pytest.approx(mean), key
+        spread = sum((one - mean) ** 2 for one in own) / 2
+        assert row[f"chain_{key}_error"] == pytest.approx(math.sqrt(spread / 3), abs=1e-12), key
+        assert row[f"sample_{key}"] == pytest.approx(sum(one[key] for one in single) / 90), key
+    assert row["chain_nll_error"] > 0.01 and row["nll"] < row["chain_nll"] < row["sample_nll"]
+    odds = torch.from_numpy(p).logit().numpy()[:, :, np.arange(5), labels]
+    r_hat = [float(array_stats.rhat(odds[:, :, k].T, method="rank")) for k in range(5)]
+    sizes = [float(array_stats.ess(odds[:, :, k].T, method="bulk")) for k in range(5)]
+    assert (row["r_hat_max"], row["r_hat_median"]) == pytest.approx((max(r_hat), np.median(r_hat)))
+    assert (row["ess_min"], row["ess_median"]) == pytest.approx((min(sizes), np.median(sizes)))
+    assert len(row) == 4 * 5 + 4 and all(type(value) is float for value in row.values())
+
+
+def test_without_labels_there_is_the_entropy_and_its_mixing():
+    from arviz_stats.base import array_stats
+
+    table, data, draws, p, labels = _of_table()
+    row = evaluate(Table(table), draws, replace(data, targets=data.targets + 7), labelled=False)
+    joint = _quality_of(p.mean((0, 1)), labels)["entropy"]
+    chains = [_quality_of(p[:, chain].mean(0), labels)["entropy"] for chain in range(3)]
+    entropy = -(p * np.log(p)).sum(-1)
+    mixing = [float(array_stats.rhat(entropy[:, :, k].T, method="rank")) for k in range(5)]
+    assert set(row) == {"entropy", "chain_entropy", "chain_entropy_error", "sample_entropy"} | {
+        "r_hat_max", "r_hat_median", "ess_min", "ess_median"
+    }  # fmt: skip
+    wanted = joint, np.mean(chains), np.std(chains, ddof=1) / math.sqrt(3), entropy.mean()
+    assert tuple(row.values())[:4] == pytest.approx(wanted)
+    assert (row["r_hat_max"], row["r_hat_median"]) == pytest.approx((max(mixing), np.median(mixing)))
+
+
+def test_one_chain_has_no_error_and_what_never_moves_no_mixing():
+    """A datum whose prediction stands still is passed over; where all do there is nothing to say."""
+    table, data, draws, p, labels = _of_table(draws=30, chains=1)
+    draws, p = draws.repeat_interleave(2, 0), p.repeat(2, 0)  # each second one was rejected
+    row = evaluate(Table(table), draws, data)
+    assert all(math.isnan(value) for key, value in row.items() if key.endswith("_error"))
+    assert row["nll"] == row["chain_nll"] == pytest.approx(_quality_of(p.mean((0, 1)), labels)["nll"])
+    odds = torch.from_numpy(p).logit().numpy()[:, :, np.arange(5), labels]
+    odds[..., 3] = 0
+    r_hat, sizes = diagnostics.r_hat(odds), diagnostics.ess(odds).value
+    assert np.isnan(r_hat).tolist() == np.isnan(sizes).tolist() == [False, False, False, True, False]
+    row = evaluate(Table(table * torch.tensor([1, 1, 1, 0, 1])[:, None]), draws, data)
+    assert (row["r_hat_max"], row["r_hat_median"]) == pytest.approx((np.nanmax(r_hat), np.nanmedian(r_hat)))
+    assert (row["ess_min"], row["ess_median"]) == pytest.approx((np.nanmin(sizes), np.nanmedian(sizes)))
+    still = evaluate(Table(0 * table), draws, data)
+    assert all(math.isnan(still[key]) for key in ("r_hat_max", "r_hat_median", "ess_min", "ess_median"))
+    assert still["entropy"] == pytest.approx(math.log(3))
+
+
+def test_chains_that_stand_still_apart_have_an_infinite_r_hat():
+    """Not an unknown one: nothing mixes less."""
+    table, data, draws, _, _ = _of_table()
+    row = evaluate(Table(table), draws[:1].expand(30, -1, -1), data)
+    assert row["r_hat_max"] == row["r_hat_median"] == math.inf and math.isnan(row["ess_min"])
+
+
+def test_all_data_count_where_two_hundred_are_followed():
+    table, data, draws, p, labels = _of_table(data=FUNCTIONS + 30, draws=3, chains=2)
+    assert evaluate(Table(table), draws, data)["nll"] == pytest.approx(_quality_of(p.mean((0, 1)), labels)["nll"])
+    assert math.isfinite(evaluate(Table(table), draws, data, labelled=False)["entropy"])
+
+
+def test_images_are_given_to_be_normalised_and_other_inputs_as_they_are():
+    table, data, draws, _, _ = _of_table(data=4, draws=3)
+    one = torch.tensor([0.5], dtype=torch.float64)
+    images = replace(data, inputs=torch.zeros(4, 1, 2, 2, dtype=torch.uint8), mean=one, std=one)
+    for dataset, given in ((data, data.inputs), (images, images)):
+        potential = Table(table)
+        evaluate(potential, draws, dataset)
+        assert len(potential.asked) == 3 and all(asked is given for asked in potential.asked)
+
+
+def test_noise_is_normal_on_the_normalised_inputs_and_always_the_same():
+    """Of uint8 images and of features; 4,800 numbers, mean and standard deviation at five standard errors."""
+    rng, half = np.random.default_rng(2), torch.tensor([0.25], dtype=torch.float64)
+    images = torch.from_numpy(rng.integers(0, 256, (75, 1, 8, 8), dtype=np.uint8))
+    for data in (
+        Dataset(images, torch.zeros(75, dtype=torch.int64), 2, mean=half, std=half),
+        Dataset(torch.from_numpy(rng.standard_normal((75, 64))), torch.zeros(75, dtype=torch.int64), 2),
+    ):
+        noisy = shifted(data, noise=0.3)
+        assert noisy.mean is None and noisy.std is None and noisy.inputs.shape == data.inputs.shape
+        noise = (noisy.normalise(noisy.inputs) - data.normalise(data.inputs)).double().flatten()
+        assert abs(noise.mean()) < 5 * 0.3 / math.sqrt(4800)
+        assert abs(noise.std() - 0.3) < 5 * 0.3 / math.sqrt(2 * 4800)
+        assert len(noise.unique()) > 4700 and torch.equal(shifted(data, noise=0.3).inputs, noisy.inputs)
+        assert shifted(data).inputs is data.inputs
+
+
+# ---- the command
 
 
 def _row(words, tmp_path):
@@ -38,7 +183,11 @@ def test_one_run_on_its_own_test_set_is_what_the_run_said(runs, tmp_path, capsys
     assert row["accuracy"] == pytest.approx(metrics["test_ensemble_accuracy"][-1], abs=1e-12)
     assert row["nll"] == pytest.approx(metrics["test_ensemble_nll"][-1], rel=1e-6)
     assert row["sample_nll"] == pytest.approx(np.mean(metrics["test_nll"]), rel=1e-6)
-    assert "6 draws of 1 chain on the 297 test data of digits" in capsys.readouterr().out
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "6 draws of 1 chain on the 297 test data of digits"
+    said = {key: float(value) for key, value in map(str.split, lines)}
+    known = {key: row[key] for key in row if key not in ("data", "noise", "translate") and row[key] == row[key]}
+    assert said == pytest.approx(known, rel=1e-5) and "nll" in said and "chain_nll_error" not in said
 
 
 def test_seeds_are_joined_as_chains(runs, tmp_path):
@@ -96,6 +245,35 @@ def test_a_run_is_not_joined_with_itself(runs, tmp_path, capsys):
         load_samples([*first, tmp_path / "more"])
 
 
+@pytest.mark.parametrize(("number", "used"), [(1, [6]), (2, [3, 6]), (4, [2, 4, 6]), (6, range(1, 7)), (0, [6])])
+def test_so_many_draws_are_used_evenly_spaced_up_to_the_last(runs, tmp_path, capsys, number, used):
+    row, metrics = _row([runs[0], f"draws={number}"], tmp_path), load_metrics(runs[0])
+    for key in ("nll", "accuracy"):
+        assert row[f"sample_{key}"] == pytest.approx(np.mean([metrics[f"test_{key}"][k - 1] for k in used]), rel=1e-6)
+    assert f"{len(used)} draws of 1 chain on" in capsys.readouterr().out
+
+
+def test_foreign_images_have_an_entropy_alone(runs, tmp_path, capsys, monkeypatch):
+    """Normalised as the digits were: the digits themselves under another name and with other labels are they."""
+    own = load("digits")
+    strangers = replace(own.test, targets=own.test.targets + 10, mean=own.test.mean * 3, name="strange")
+    monkeypatch.setattr("sgmcmc.evaluate.load", lambda name, root: Data(None, strangers))
+    row, labelled = _row([*runs, "data=strange"], tmp_path), _row(runs, tmp_path)
+    assert row["entropy"] == pytest.approx(labelled["entropy"], rel=1e-9) and row["data"] == "strange"
+    assert "nll" not in row and row["sample_entropy"] == pytest.approx(labelled["sample_entropy"], rel=1e-9)
+    assert "6 draws of 2 chains on the 297 test data of strange\n" in capsys.readouterr().out
+
+
+def test_noise_too_small_to_see_changes_no_number(runs, tmp_path, capsys):
+    """What is noisy is normalised once."""
+    row, clean = _row([runs[0], "noise=1e-5"], tmp_path), _row([runs[0]], tmp_path)
+    assert (row.pop("noise"), clean.pop("noise")) == (1e-5, 0)
+    firsts = [line for line in capsys.readouterr().out.splitlines() if "test data" in line]
+    assert [line.partition(" of digits")[2] for line in firsts] == [", noise=1e-5", ""]
+    for key in ("nll", "accuracy", "chain_brier", "sample_entropy"):
+        assert row[key] == pytest.approx(clean[key], rel=1e-4) and (key == "accuracy" or row[key] != clean[key])
+
+
 def test_shifted_inputs_are_predicted_worse(runs, tmp_path):
     assert _row([*runs, "noise=3", "translate=2"], tmp_path)["nll"] > _row(runs, tmp_path)["nll"]
 
@@ -105,6 +283,13 @@ def test_translation_moves_images_down_and_right():
     moved = shifted(test, translate=2).inputs
     assert torch.equal(moved[:, :, 2:, 2:], test.inputs[:, :, :-2, :-2])
     assert not moved[:, :, :2].any() and not moved[:, :, :, :2].any()
+    for wide in (test.inputs[:, :, :5], test.inputs[:, :, :, :5]):
+        other = shifted(replace(test, inputs=wide), translate=3).inputs
+        assert other.shape == wide.shape and torch.equal(other[:, :, 3:, 3:], wide[:, :, :-3, :-3])
+    assert torch.equal(shifted(test, translate=7).inputs[:, :, 7, 7], test.inputs[:, :, 0, 0])
+    for data, pixels in ((test, 8), (replace(test, inputs=torch.zeros(297, 64)), 1)):
+        with pytest.raises(SettingError, match="fewer pixels than they have"):
+            shifted(data, translate=pixels)
 
 
 @pytest.mark.parametrize(

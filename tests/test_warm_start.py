@@ -65,6 +65,64 @@ def test_views_are_drawn_for_each_epoch(digits):
     assert not torch.equal(by_image[0], by_image[1])
 
 
+class Centred:
+    """∇U of a batch is N (θ − c), c the mean of its indices over 10; it keeps the batches."""
+
+    data_size = 7
+
+    def __init__(self, views=1):
+        self.seen = []
+        if views > 1:  # without there is one
+            self.views = views
+
+    def gradient(self, theta, batch):
+        self.seen.append(batch)
+        return self.data_size * (theta - batch.double().mean(1, keepdim=True) / 10)
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_each_chain_takes_its_own_steps(views):
+    """v ← .8 v + (θ − c) + .3 θ, θ ← θ − .05 v by a loop, over batches of 3, 3 and 1; alone as beside another."""
+    potential, start = Centred(views), torch.tensor([[1.0, -2.0], [0.5, 4.0]], dtype=torch.float64)
+    settings = {"random": Random(4), "epochs": 4, "lr": 0.05, "momentum": 0.8, "batch_size": 3, "weight_decay": 0.3}
+    ends = sgd(potential, start, chains=range(5, 7), **settings)
+    assert [batch.shape[1] for batch in potential.seen] == [3, 3, 1] * 4
+    for chain in range(2):
+        for k in range(2):
+            place, velocity = float(start[chain, k]), 0.0
+            for batch in potential.seen:
+                centre = sum(batch[chain].tolist()) / batch.shape[1] / 10
+                velocity = 0.8 * velocity + (place - centre) + 0.3 * place
+                place -= 0.05 * velocity
+            assert float(ends[chain, k]) == pytest.approx(place, rel=1e-12)
+        epochs = torch.cat(potential.seen, 1)[chain].view(4, 7)
+        assert all(sorted(data) == list(range(7)) for data in (epochs // views).tolist())
+        assert len({tuple(epoch) for epoch in epochs.tolist()}) == 4
+        alone = sgd(Centred(views), start[chain : chain + 1], chains=range(5 + chain, 6 + chain), **settings)
+        torch.testing.assert_close(alone[0], ends[chain], rtol=1e-14, atol=0)
+        if views > 1:
+            assert set((epochs % views).flatten().tolist()) == set(range(views))
+
+
+def test_what_is_not_given_is_three_epochs_of_batches_of_100_with_momentum_a_half(digits):
+    potential = NetworkPotential(MLP(64, [8]), digits.train)
+    theta = potential.initial(2, Random(0))
+    given = {"epochs": 3, "lr": 0.1, "momentum": 0.5, "batch_size": 100, "weight_decay": 0.0, "chains": range(1)}
+    ours, theirs = (sgd(potential, theta[:1], random=Random(0), **settings) for settings in ({}, given))
+    assert torch.equal(ours, theirs)
+
+
+def test_the_least_and_the_most_of_each_setting_is_taken():
+    start = torch.tensor([[1.0, -2.0]], dtype=torch.float64)
+    assert torch.equal(sgd(Centred(), start, random=Random(0), epochs=0, batch_size=7), start)
+    for size, batches in ((1, 7), (7, 1)):
+        potential = Centred()
+        end = sgd(potential, start, random=Random(0), epochs=1, lr=1e-3, momentum=0, batch_size=size)
+        assert len(potential.seen) == batches
+    # The last was one step by all data at once, whose centre is .3.
+    assert end.tolist()[0] == pytest.approx([1 - 1e-3 * 0.7, -2 + 1e-3 * 2.3])
+
+
 def test_three_epochs_teach_a_resnet20_the_digits(digits):
     potential = NetworkPotential(ResNet(in_channels=1), digits.train)
     random = Random(0)

@@ -13,7 +13,7 @@ from experiments.tables.common import Run
 
 @dataclass(frozen=True)
 class MadeRun(Run):
-    """``MadeRun(config, draws=…)`` instead of a folder; what is not given is missing. ``facts`` are status.json's."""
+    """``MadeRun(config=…, draws=…)`` instead of a folder; what is not given is missing. ``facts`` are status.json's."""
 
     number: int = 0
     config: dict = field(default_factory=dict)

@@ -4,16 +4,31 @@ import json
 import math
 import sys
 from pathlib import Path
+from statistics import stdev
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from made import MadeRun
+from safetensors.torch import save_file
+from scipy.stats import binom, multivariate_normal, norm
 
 from experiments.tables import amagold, amagold_networks
 from experiments.tables.common import Run, of_each
-from experiments.tables.statistics import PLANES, WELL, counts_of, errors_of, plane_masses, well_masses
+from experiments.tables.statistics import (
+    PLANES,
+    WELL,
+    autocorrelation_time,
+    counts_of,
+    errors_of,
+    plane_masses,
+    shared_bias,
+    well_masses,
+)
 from sgmcmc import formats
+from sgmcmc.diagnostics import symmetric_kl_floor
 from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.random import Random
 
@@ -381,3 +396,398 @@ def test_figure_8_calls_low_what_the_paper_calls_unreasonable(accepted, verdict)
     table.loc[7, "accepted"] = accepted
     assert [row[3].split(":")[0] for row in figure.compare(table)] == ["agrees", verdict.split(":")[0]]
     assert list(figure.compare(table))[1][3].startswith(verdict)
+
+
+# ---- rows, number by number, of draws that are made
+
+
+def made(draws, metrics=None, frozen=(), **config) -> MadeRun:
+    """A finished run of 33 seconds."""
+    config = {"model": {"name": "banana"}, "tune": {"target": None}, "chains": draws.shape[1]} | config
+    config["sampler"] = {"name": "amagold", "word": "ABOBA", "acceptance": "metropolis"} | config.get("sampler", {})
+    return MadeRun(config=config, draws=draws, metrics=metrics, facts={"frozen": list(frozen), "seconds": 33.0})
+
+
+def wandering(length: int, chains: int, dim: int = 1, seed: int = 8) -> torch.Tensor:
+    """Draws of which about a third repeat the one before, of another scale and place in each chain."""
+    rng = np.random.default_rng(seed)
+    draws = rng.normal(size=(length, chains, dim)) * (1 + 0.3 * np.arange(chains)[:, None]) + 0.2 * np.arange(dim)
+    draws += 0.1 * np.arange(chains)[:, None] - 0.7
+    for step in range(1, length):
+        stays = rng.random(chains) < 1 / 3
+        draws[step, stays] = draws[step - 1, stays]
+    return torch.from_numpy(draws)
+
+
+def j_of(counts, masses, draws: int, occupied_only: bool = False) -> float:
+    """J of one histogram, in a loop over bins."""
+    total = 0.0
+    for count, p in zip(np.ravel(counts), np.ravel(masses), strict=True):
+        p, q = max(float(p), 1e-12), max(count / draws, 1e-12)
+        total += 0.0 if occupied_only and not count else (p - q) * math.log(p / q)
+    return total
+
+
+def error_of(values) -> float:
+    return stdev(values) / len(values) ** 0.5
+
+
+def left_out_error(without) -> float:
+    """The jackknife's standard error."""
+    mean = sum(without) / len(without)
+    return math.sqrt((len(without) - 1) / len(without) * sum((value - mean) ** 2 for value in without))
+
+
+@pytest.mark.parametrize("occupied_only", [False, True])
+def test_divergences_bin_by_bin(occupied_only):
+    """Three chains of six draws, two of them outside; the floors are sums over what counts a bin can have."""
+    masses, draws = np.array([[0.4, 0.1], [0.2, 0.25]]), 6
+    counts = np.array([[[2, 1], [0, 3]], [[4, 0], [1, 0]], [[1, 0], [2, 2]]])
+    js = amagold.divergences(counts, masses, draws, occupied_only)
+    low, middle, high = sorted(j_of(one, masses, draws, occupied_only) for one in counts)
+    assert js["J_one"] == pytest.approx((low + middle + high) / 3)
+    assert js["J_one_low"] == pytest.approx(low + 0.2 * (middle - low))  # the tenth part of the way to the highest
+    assert js["J_one_high"] == pytest.approx(high - 0.2 * (high - middle))
+    assert js["J"] == pytest.approx(j_of(counts.sum(0), masses, 18, occupied_only))
+    pairs = ((1, 2), (0, 2), (0, 1))
+    without = [j_of(counts[i] + counts[j], masses, 12, occupied_only) for i, j in pairs]
+    assert js["J_error"] == pytest.approx(left_out_error(without))
+    for name, number in (("floor_one", 6), ("floor", 18)):
+        expected = 0.0
+        for p in masses.ravel():
+            for count in range(number + 1):
+                expected += binom.pmf(count, number, p) * j_of([count], [p], number, occupied_only)
+        assert js[name] == pytest.approx(expected, rel=1e-9)
+    large = amagold.divergences(counts * 4, masses, 24)
+    assert (large["bias"], large["bias_error"]) == shared_bias(counts * 4, masses, 24)
+    two = amagold.divergences(counts[:2], masses, draws, occupied_only)
+    alone = [j_of(counts[i], masses, draws, occupied_only) for i in (1, 0)]
+    assert two["J_error"] == pytest.approx(abs(alone[0] - alone[1]) / 2)
+    assert math.isnan(amagold.divergences(counts[:1], masses, draws)["J_error"])
+
+
+def test_a_row_of_the_double_well_is_of_the_chains_that_are_left():
+    draws = wandering(400, 6)
+    draws[:, 1] = 50.0
+    run = made(draws, frozen=[1, 3, 4, 5], step_size=[0.1, 0.2])
+    row, dead = amagold._double_well(run)
+    assert dead == {"step_size": 0.2, "chains": 0, "frozen": 3}
+    assert (row["step_size"], row["chains"], row["frozen"], row["draws_a_chain"]) == (0.1, 2, 1, 400)
+    chains = [draws[:, chain, 0].numpy() for chain in (0, 2)]
+    centre = sum(map(sum, chains)) / 800
+    means = [sum(chain) / 400 for chain in chains]
+    squares = [sum((x - centre) ** 2 for x in chain) / 400 for chain in chains]
+    assert row["mean"] == pytest.approx(sum(means) / 2) and row["mean_error"] == pytest.approx(error_of(means))
+    assert row["variance"] == pytest.approx(np.var(np.concatenate(chains)))
+    assert row["variance_error"] == pytest.approx(error_of(squares))
+    rates = [sum(chain[i] != chain[i - 1] for i in range(1, 400)) / 399 for chain in chains]
+    assert row["accepted"] == pytest.approx(sum(rates) / 2) and row["accepted_error"] == pytest.approx(error_of(rates))
+    tau = autocorrelation_time(draws[:, [0, 2]])
+    assert (row["autocorrelation_time"], row["autocorrelation_time_error"]) == tau and 1.5 < tau[0] < 3
+    counts = [np.histogram(chain, 120, (-6, 6))[0] for chain in chains]
+    assert row["J_one"] == pytest.approx(np.mean([j_of(count, well_masses(), 400) for count in counts]))
+    assert row["J"] == pytest.approx(j_of(sum(counts), well_masses(), 800))
+    single = j_of(counts[0], well_masses(), 400) - j_of(counts[1], well_masses(), 400)
+    assert row["J_error"] == pytest.approx(abs(single) / 2)
+
+
+def test_a_tuned_run_has_its_last_step_size_and_an_uncorrected_one_no_acceptance():
+    sizes = {"step_size": np.array([0.01, 0.2, 0.13])}
+    settings = {"step_size": [0.01], "tune": {"target": 0.85}, "sampler": {"acceptance": "monitor"}}
+    run = made(wandering(50, 3), sizes, **settings)
+    (row,) = amagold._double_well(run)
+    assert row["step_size"] == 0.13 and "accepted" not in row
+    assert amagold._word(run) == {"word": "ABOBA", "tuned_to": 0.85}
+    assert {row["step_size"] for row in amagold._double_well_density(run)} == {0.13}
+
+
+def test_densities_are_histograms_over_their_bins_width():
+    """Of the sizes .01, .05, .15 and .25; the exact one is exp(-U)/Z with U's constants written out."""
+    sizes = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25]
+    draws = wandering(40, 21)
+    run = made(draws, frozen=[0, 6, 7, 8], step_size=sizes)
+    rows = pd.DataFrame(amagold._double_well_density(run))
+    assert list(rows.step_size.unique()) == [0.01, 0.15, 0.25]  # all chains of .05 are frozen
+    first = rows[rows.step_size == 0.01]
+    np.testing.assert_allclose(first.x, np.arange(-59.5, 60) / 10, atol=1e-12)
+    one, other = (np.histogram(draws[:, chain, 0], 120, (-6, 6))[0] / 4 for chain in (1, 2))  # 40 draws, bins of .1
+    np.testing.assert_allclose(first.one, one)
+    np.testing.assert_allclose(first.low, np.minimum(one, other) + 0.1 * abs(one - other))
+    np.testing.assert_allclose(first.high, np.maximum(one, other) - 0.1 * abs(one - other))
+    x = first.x.to_numpy() + 0.05 * np.array([[-1], [0], [1]])
+    density = np.exp(-((x**4 + x**3 - 13 * x**2 - x + 12) / 14 + 0.5)) / 28.0224
+    mean = (density * [[1], [4], [1]]).sum(0) / 6  # of each bin, by Simpson's rule: in the tails it is not the centre's
+    np.testing.assert_allclose(first.exact, mean, rtol=0.01, atol=1e-7)
+    assert first.exact.sum() * 0.1 == pytest.approx(1, abs=1e-6)
+    assert {0.05} <= {row["step_size"] for row in amagold._double_well_density(made(draws, step_size=sizes))}
+    printed = made(draws, step_size=sizes, sampler={"word": "AE"})
+    assert not list(amagold._double_well_density(printed))
+
+
+def turning(length: int, chains: int) -> torch.Tensor:
+    """Pairs whose coordinates are independent over time, and whose product is not: its sign turns now and then."""
+    rng = np.random.default_rng(6)
+    first = rng.choice((-1, 1), (length, chains)) * (1 + 0.2 * rng.normal(size=(length, chains)))
+    turns = np.cumprod(np.where(rng.random((length, chains)) < 0.1, -1.0, 1.0), 0)
+    return torch.from_numpy(np.stack((first, turns * first + 0.01 * rng.normal(size=first.shape)), -1))
+
+
+def test_a_row_of_the_plane_is_over_the_bins_with_draws_and_of_the_slowest_function():
+    draws = turning(500, 4)
+    run = made(draws, frozen=[0, 1, 3], step_size=[0.1, 0.2], model={"name": "mixture"})
+    dead, row = amagold._planes(run)
+    assert dead == {"step_size": 0.1, "chains": 0, "frozen": 2} and (row["chains"], row["frozen"]) == (1, 1)
+    tau, error = autocorrelation_time(draws[:, 2:3].prod(-1, keepdim=True))
+    assert tau > 5 > 2 > autocorrelation_time(draws[:, 2:3])[0]
+    assert (row["autocorrelation_time"], row["autocorrelation_time_error"]) == pytest.approx((tau, error))
+    counts = np.histogram2d(draws[:, 2, 0], draws[:, 2, 1], 100, ((-6, 6), (-6, 6)))[0]
+    assert row["J"] == row["J_one"] == pytest.approx(j_of(counts, plane_masses("mixture"), 500, True))
+    assert row["floor"] == row["floor_one"] == symmetric_kl_floor(plane_masses("mixture"), 500, True)
+    assert row["accepted"] == 1 and row["draws_a_chain"] == 500
+    plain = made(draws[:20], step_size=0.1, model={"name": "mixture"}, sampler={"acceptance": "monitor"})
+    assert [("accepted" in row, row["chains"]) for row in amagold._planes(plain)] == [(False, 4)]
+    assert amagold._model(plain) == {"model": "mixture"}
+
+
+def test_growth_s_seconds_are_a_chain_s_share_of_a_cycle():
+    """Of speeds 10, 20, …, 110 the fastest tenth begins at 100: cycles of 7 steps take .07 s, a chain's a sixth."""
+    speeds = {"steps_per_second": np.random.default_rng(0).permutation(10.0 * np.arange(1, 12))}
+    draws = turning(25, 6)
+    settings = {"step_size": [0.05, 0.15], "steps_per_cycle": 7, "model": {"name": "mixture"}}
+    rows = list(amagold._planes_growth(made(draws, speeds, frozen=[4], **settings)))
+    assert [row["draws_a_chain"] for row in rows] == [10, 20, 25]
+    for row in rows:
+        assert (row["step_size"], row["chains"], row["frozen"]) == (0.15, 2, 1)
+        assert row["seconds_a_draw"] == pytest.approx(0.07 / 6)
+        first = draws[: row["draws_a_chain"], [3, 5]].reshape(-1, 2)
+        counts = np.histogram2d(first[:, 0], first[:, 1], 100, ((-6, 6), (-6, 6)))[0]
+        assert row["J"] == pytest.approx(j_of(counts, plane_masses("mixture"), len(first), True))
+    (dead,) = amagold._planes_growth(made(draws, speeds, frozen=[3, 4, 5], **settings))
+    assert dead == {"step_size": 0.15, "chains": 0, "frozen": 3, "seconds_a_draw": pytest.approx(0.07 / 6)}
+    alone = made(draws[:, 3:4], speeds, **(settings | {"step_size": 0.15}))
+    ((*_, row), single) = list(amagold._one_chain(alone)), draws[:, 3]
+    counts = np.histogram2d(single[:, 0], single[:, 1], 100, ((-6, 6), (-6, 6)))[0]
+    expected = {"step_size": 0.15, "draws": 25, "seconds_a_draw": 0.07}
+    expected |= {"J": j_of(counts, plane_masses("mixture"), 25, True)}
+    expected |= {"floor": symmetric_kl_floor(plane_masses("mixture"), 25, True)}
+    assert row == pytest.approx(expected)
+
+
+def test_the_pictures_densities_are_those_of_the_planes():
+    """On 76 even places a side of each grid's box, the first coordinate's slowly."""
+    runs = [MadeRun(config={"model": {"name": name}}) for name in ("mixture", "banana", "mixture")]
+    rows = pd.DataFrame(amagold._planes_density(runs))
+    assert list(rows.model.unique()) == ["mixture", "banana"] and len(rows) == 2 * 76 * 76
+    for model, (low, high) in {"banana": ((-5, -8), (15, 8)), "mixture": ((-6, -6), (6, 6))}.items():
+        part = rows[rows.model == model]
+        places = [low[axis] + (high[axis] - low[axis]) * np.arange(76) / 75 for axis in (0, 1)]
+        np.testing.assert_allclose(part.z1, np.repeat(places[0], 76))
+        np.testing.assert_allclose(part.z2, np.tile(places[1], 76), atol=1e-12)
+        if model == "banana":
+            expected = norm.pdf(part.z1, part.z2**2 / 4) * norm.pdf(part.z2, scale=2)
+        else:
+            halves = [multivariate_normal.pdf(part[["z1", "z2"]], cov=[[2, c], [c, 2]]) for c in (1.8, -1.8)]
+            expected = sum(halves) / 2
+        np.testing.assert_allclose(part.density, expected, rtol=1e-9)
+
+
+def logistic(draws=None, path=None, status="done", **settings) -> MadeRun:
+    """A run of AMAGOLD on Heart: two of three step sizes are followed along the chain."""
+    config = {"data": {"name": "heart", "train_size": None}, "keep": "all", "thin": 20, "chains": 6, "batch_size": 16}
+    config |= {"step_size": [1e-3, 1e-4, 5e-4], "steps_per_cycle": 10, "views": None}
+    config["sampler"] = {"name": "amagold", "word": "ABOBA", "gradient": "minibatch", "ends": None}
+    config["sampler"] |= {"acceptance": "metropolis"} | settings.pop("sampler", {})
+    metrics = {"steps_per_second": np.full(4, 400.0)}
+    facts = {"frozen": [1], "seconds": 9.0, "cycles": 5}
+    return MadeRun(config=config | settings, draws=draws, metrics=metrics, facts=facts, path=path, status=status)
+
+
+@pytest.fixture
+def grid(tmp_path):
+    """A run for each purpose; the reference's two chains have the mean (.5, -1, 2.5), known to (.04, .09, 0) squared"""
+    truth = torch.tensor([[0.3, -1.3, 2.5], [0.7, -0.7, 2.5]], dtype=torch.float64)
+    save_file({"mean": truth}, tmp_path / "moments.safetensors")
+    return [
+        logistic(wandering(120, 6, 3)),
+        logistic(path=tmp_path, sampler={"name": "hmc"}, keep="none", chains=100),
+        logistic(chains=1),
+        logistic(wandering(120, 6, 3), thin=1, step_size=[1e-3, 1e-4], chains=6),
+    ]
+
+
+def test_purposes_and_the_reference(grid):
+    assert [amagold.purpose(run) for run in grid] == ["figure 4", "reference", "seconds", "figure 8"]
+    assert list(amagold.of_purpose(grid, "seconds")) == [("heart", "amagold")]
+    mean, own = amagold.reference(grid, "heart")
+    np.testing.assert_allclose(mean, [0.5, -1.0, 2.5])
+    assert own == pytest.approx((0.04 + 0.09 + 0) / 3)
+    assert amagold.reference(grid, "australian") is None
+    grid[1] = logistic(status="failed", sampler={"name": "hmc"}, keep="none")
+    assert amagold.reference(grid, "heart") is None
+
+
+def test_logistic_rows_are_errors_of_the_chains_means_over_the_thinned_length(grid):
+    """Ten minibatches of 16 of 270 and U are 1.593 passes."""
+    rows = amagold._logistic(grid)
+    sizes = [(row["step_size"], row["chains"], row["frozen"]) for row in rows]
+    assert sizes == [(1e-3, 1, 1), (1e-4, 2, 0), (5e-4, 2, 0)]
+    draws, truth = grid[0].draws.numpy(), np.array([0.5, -1.0, 2.5])
+    row = rows[1]
+    away = [draws[:, chain].mean(0) - truth for chain in (2, 3)]
+    each = [(one @ one) / 3 for one in away]
+    own = 0.13 / 3
+    tau, error = autocorrelation_time(grid[0].draws[:, 2:4])
+    expected = {"passes_a_cycle": 160 / 270 + 1, "reference_mse": own, "seconds": 9.0, "cycles": 2400}
+    expected |= {"mse": sum(each) / 2, "mse_error": error_of(each), "low": min(each), "high": max(each)}
+    expected |= {"log_mse": math.log(each[0] * each[1]) / 2, "bias2": away[0] @ away[1] / 3 - own}
+    expected |= {"autocorrelation_time": 20 * tau, "autocorrelation_time_error": 20 * error}
+    assert {key: row[key] for key in expected} == pytest.approx(expected)
+    assert (row["data"], row["sampler"], row["status"]) == ("heart", "amagold", "done")
+    assert rows[0]["mse"] == pytest.approx(((draws[:, 0].mean(0) - truth) ** 2).mean()) and "bias2" not in rows[0]
+    grid[0].facts["frozen"] = [0, 1]
+    assert [row.get("mse", 0) > 0 for row in amagold._logistic(grid)] == [False, True, True]
+
+
+def test_errors_along_the_chain_are_of_its_first_draws(grid):
+    rows = amagold._logistic_growth(grid)
+    lengths = [10, 20, 50, 100, 120]
+    assert [(row["step_size"], row["cycles"]) for row in rows] == [
+        (size, 20 * length) for size in (1e-3, 1e-4) for length in lengths
+    ]
+    draws, truth = grid[0].draws.numpy(), np.array([0.5, -1.0, 2.5])
+    for row, length in zip(rows[5:], lengths, strict=True):
+        each = [((draws[:length, chain].mean(0) - truth) ** 2).mean() for chain in (2, 3)]
+        assert row["mse"] == pytest.approx(sum(each) / 2) and row["high"] == pytest.approx(max(each))
+        assert row["seconds_a_cycle"] == pytest.approx(10 / 400) and row["chains"] == 2
+    grid[2] = logistic(chains=1, sampler={"name": "sghmc"})
+    grid[0].facts["frozen"] = [0, 1, 4, 5]
+    none, *rest = amagold._logistic_growth(grid)
+    assert "mse" not in none and (none["step_size"], none["chains"], len(rest)) == (1e-3, 0, 5)
+    assert all(math.isnan(row["seconds_a_cycle"]) for row in rest)
+
+
+def test_logistic_runs_without_rows_say_why(grid):
+    grid[0] = logistic(status="diverged")
+    (row,) = amagold._logistic(grid)
+    common = {"data": "heart", "sampler": "amagold"}
+    assert row == {**common, "status": "diverged", "why": "diverged at cycle 5"}
+    (row,) = amagold._logistic_growth([logistic(wandering(20, 6, 3))])
+    assert row == {**common, "status": "failed", "why": "the reference has not finished"}
+    (row,) = amagold._logistic_acceptance([logistic(status="diverged", thin=1)])
+    assert row == {**common, "status": "diverged", "why": "diverged at cycle 5"}
+
+
+def test_acceptance_of_the_logistic_runs(grid):
+    one, other = amagold._logistic_acceptance(grid)
+    draws = grid[3].draws.numpy()
+    for row, size, chains, frozen in ((one, 1e-3, (0, 2), 1), (other, 1e-4, (3, 4, 5), 0)):
+        rates = [sum((draws[i, c] != draws[i - 1, c]).any() for i in range(1, 120)) / 119 for c in chains]
+        assert row["accepted"] == pytest.approx(np.mean(rates))
+        assert row["accepted_error"] == pytest.approx(error_of(rates))
+        assert (row["step_size"], row["chains"], row["frozen"], row["cycles"]) == (size, len(chains), frozen, 120)
+    grid[3].facts["frozen"] = [0, 1, 2]
+    assert "accepted" not in amagold._logistic_acceptance(grid)[0]
+
+
+def test_table_1_is_the_paper_s_and_the_engine_s():
+    says = {row["sampler"]: (row["word"], row["exact"], row["gradient"]) for row in amagold_networks._samplers([])}
+    assert says == {
+        "amagold": ("ABOBA", "exact", "stochastic"),
+        "l2mc": ("ABOBA", "exact", "full"),
+        "hmc": ("BAB", "exact", "full"),
+        "sghmc": ("EA", "not exact", "stochastic"),
+        "ggmc": ("OBABO", "exact", "stochastic"),
+        "baoab": ("BAOAB", "exact", "stochastic"),
+        "ovrvo": ("OBABO", "exact", "stochastic"),
+        "nonreversible_langevin": ("BAB", "exact", "full"),
+        "langevin": ("BAB", "exact", "full"),
+    }
+    for row in amagold_networks._samplers([]):
+        assert row["claimed"] in ("", f"{row['exact']}, {row['gradient']}") and row["status"] == "done"
+    assert sum(bool(row["claimed"]) for row in amagold_networks._samplers([])) == 4
+
+
+PRINTED = """
+sghmc   0.01  3.69 ± 0.03   3.77 ± 0.17
+sghmc   5e-6  89.95 ± 0.29  89.70 ± 0.91
+amagold 0.01  3.63 ± 0.04   3.65 ± 0.08
+amagold 5e-6  3.65 ± 0.10   3.63 ± 0.10
+"""  # the paper's Table 2: h = .0005, h = .001
+
+
+def test_what_is_quoted_of_table_2_is_as_printed():
+    config = {"seed": 3, "data": {"name": "mnist", "train_size": None}}
+    for line in PRINTED.strip().split("\n"):
+        name, b, *numbers = line.replace("±", "").split()
+        for place, lr in enumerate((0.0005, 0.001)):
+            run = MadeRun(config=config | {"sampler": {"name": name, "b": float(b)}, "lr": lr})
+            value, error = map(float, numbers[2 * place : 2 * place + 2])
+            expected = {"b": float(b), "lr": lr, "seed": 3, "train_size": 60000, "quoted": value, "quoted_error": error}
+            assert amagold_networks._setting(run) == expected
+    other = MadeRun(config=config | {"sampler": {"name": "amagold", "b": 0.02}, "lr": 0.001})
+    assert math.isnan(amagold_networks._setting(other)["quoted"])
+
+
+@pytest.fixture
+def predictor(monkeypatch):
+    """Networks that are known: the draw ``[[k]]`` predicts the k-th of these, of four test data and of three letters"""
+    test = [
+        [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]],
+        [[0.1, 0.7, 0.2], [0.3, 0.6, 0.1], [0.5, 0.1, 0.4], [0.5, 0.4, 0.1]],
+        [[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8], [0.1, 0.2, 0.7]],
+    ]
+    ood = [
+        [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.9, 0.1, 0.0]],
+        [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.5, 0.3, 0.2]],
+        [[1.0, 0.0, 0.0], [0.5, 0.0, 0.5], [0.1, 0.2, 0.7]],
+    ]
+
+    def predict(draw, name):
+        return torch.tensor({"test": test, "ood": ood}[name][int(draw[0, 0])], dtype=torch.float64)[None]
+
+    targets = torch.tensor([0, 1, 2, 1])
+    pieces = SimpleNamespace(
+        potential=SimpleNamespace(predict=predict),
+        predictions={"test": ("test", targets), "ood": ("ood", None)},
+        random=SimpleNamespace(device="cpu"),
+    )
+    monkeypatch.setattr(amagold_networks, "build", lambda config: pieces)
+    return np.array(test), np.array(ood), targets.tolist()
+
+
+def networks_run(draws) -> MadeRun:
+    metrics = {"test_accuracy": [np.nan, 0.4, 0.7, 0.9], "accept_prob": [0.1, 0.2, 0.7, 0.4]}
+    metrics |= {"kinetic_temperature": [5.0, 3.0, 2.0, 1.5]}
+    metrics = {key: np.array(values) for key, values in metrics.items()}
+    return MadeRun(config={}, draws=draws, metrics=metrics, facts={"cycles": 11})
+
+
+def test_test_errors_are_of_the_mean_prediction_and_of_single_ones(predictor):
+    """Single networks are wrong about 1, 3 and 1 of four data; the fourth draw is not finite and left out."""
+    test, _, targets = predictor
+    (row,) = amagold_networks._errors(networks_run(torch.tensor([[[0.0]], [[1.0]], [[2.0]], [[np.nan]]])))
+    mean = test.mean(0)
+    expected = {"draws": 3, "cycles": 11, "error": 25.0, "single_error": 125 / 3}
+    expected |= {"nll": -sum(math.log(mean[i, target]) for i, target in enumerate(targets)) / 4}
+    expected |= {"single_nll": -np.mean([math.log(p[i, t]) for p in test for i, t in enumerate(targets)])}
+    expected |= {"single_error_sd": 50 / 3**0.5, "accept_prob": 0.35, "kinetic_temperature": 1.5}
+    assert row == pytest.approx(expected | {"test_accuracy_at_start": 0.4})
+    (row,) = amagold_networks._errors(networks_run(torch.tensor([[[1.0]]])))
+    assert row["error"] == row["single_error"] == 75 and math.isnan(row["single_error_sd"])
+
+
+def test_shares_of_letters_are_of_the_entropies_of_the_mean_prediction(predictor):
+    """One letter is certain, one uniform (1.0986 nats: a share at 1.1), one between."""
+    _, ood, _ = predictor
+    rows = list(amagold_networks._entropies(networks_run(torch.tensor([[[0.0]], [[1.0]], [[2.0]]]))))
+    p = ood.mean(0)[2]
+    between = -sum(p * np.log(p))
+    assert p == pytest.approx([0.5, 0.2, 0.3]) and 1.02 < between < 1.04
+    third = -sum(q * math.log(q) for q in ood.mean(0)[1])
+    assert third == pytest.approx(math.log(3))
+    entropies = [0.0, between, third]
+    assert [row["entropy"] for row in rows] == [k / 50 for k in range(117)] and rows[-1]["entropy"] > math.log(10)
+    for row in rows:
+        assert row["share"] == pytest.approx(sum(value <= row["entropy"] for value in entropies) / 3)
+        assert row["draws"] == 3
+    assert list(amagold_networks._entropies(networks_run(torch.tensor([[[np.inf]]])))) == [{"draws": 0}]

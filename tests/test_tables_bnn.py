@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from made import MadeRun
 
 from experiments.build import build
 from experiments.config import compose
 from experiments.tables import bnn
+from sgmcmc.data import Dataset
 from sgmcmc.diagnostics import ess, nll, r_hat
 from sgmcmc.random import Random
 
@@ -35,9 +37,9 @@ def chains(monkeypatch):
             dim = build(config).potential.dim
             theta = Random(seed).normal("start", 0, 1, draws, config["chains"] * dim)[0] / 2
             metrics = {
-                "step_size": np.array([0.1] * 5),
+                "step_size": np.array([0.4, 0.3, 0.2, 0.1, 0.1 + 0.1 * seed]),
                 "cycle": np.arange(1, 6),
-                "accepted": np.array([9, 1, 1, 0, 0]),
+                "accepted": np.array([9, 1, 1, seed, 0]),  # the first is of the burn-in
             }
             runs.append(
                 SimpleNamespace(
@@ -60,40 +62,84 @@ def predicted(run, theta) -> torch.Tensor:
     return pieces.potential.predict(theta[None], pieces.predictions["test"][0])[0]
 
 
+def quality(p: torch.Tensor, targets: torch.Tensor) -> dict:
+    """Of probabilities ``[n, classes]``, with the calibration error in a loop over fifteenths of confidence."""
+    p, targets = p.double().numpy(), targets.numpy()
+    confidence, right = p.max(1), p.argmax(1) == targets
+    ece = 0.0
+    for place in range(15):
+        inside = (confidence > place / 15) & (confidence <= (place + 1) / 15)
+        if inside.any():
+            ece += inside.mean() * abs(right[inside].mean() - confidence[inside].mean())
+    nll = -np.log(p[np.arange(len(p)), targets]).mean()
+    return {"accuracy": right.mean(), "nll": nll, "ece": ece, "entropy": -(p * np.log(p)).sum(1).mean()}
+
+
 def test_a_row_of_chains_is_their_own_predictions_and_their_mixing(chains):
     runs = chains(HMC, 40)
     (row,) = bnn.predictions(runs)
     pieces = build(runs[0].config)
     targets = pieces.predictions["test"][1]
     each = [torch.stack([predicted(run, theta) for theta in run.draws[:, 0]]) for run in runs]
-    own = [float(nll(members.mean(0), targets)) for members in each]
-    assert row["nll"] == pytest.approx(np.mean(own), rel=1e-9)
-    assert row["nll_error"] == pytest.approx(np.std(own, ddof=1) / 2**0.5, rel=1e-6)
-    assert row["joint_nll"] == pytest.approx(float(nll(torch.cat(each).mean(0), targets)), rel=1e-9)
-    assert row["single_nll"] == pytest.approx(float(nll(torch.cat(each), targets).mean()), rel=1e-9)
+    own = [quality(members.mean(0), targets) for members in each]
+    joint, single = quality(torch.cat(each).mean(0), targets), [quality(p, targets) for p in torch.cat(each)]
+    for name in ("accuracy", "nll", "ece", "entropy"):
+        one, other = (chain[name] for chain in own)
+        assert row[name] == pytest.approx((one + other) / 2, rel=1e-6)
+        assert row[f"{name}_error"] == pytest.approx(abs(one - other) / 2, rel=1e-5) and one != other
+        assert row[f"joint_{name}"] == pytest.approx(joint[name], rel=1e-6)
+        assert row[f"single_{name}"] == pytest.approx(np.mean([one[name] for one in single]), rel=1e-6)
+    mine = torch.stack([p[:, range(200), targets[:200]] for p in each], 1).double()
+    odds = (mine / (1 - mine)).log()  # of the label of the first 200
+    agree, size = r_hat(odds), ess(odds).value
+    assert (row["r_hat_max"], row["r_hat_median"]) == pytest.approx((max(agree), np.median(agree)), rel=1e-6)
+    assert (row["ess_min"], row["ess_median"]) == pytest.approx((np.nanmin(size), np.nanmedian(size)), rel=1e-6)
     assert row["letters_entropy"] == pytest.approx(row["entropy"], rel=1e-9)
     energies = torch.stack([torch.cat([pieces.potential.potential(x) for x in run.draws]) for run in runs], 1)
     assert row["potential"] == pytest.approx(float(energies.mean()), rel=1e-12)
+    first, second = energies.mean(0).tolist()
+    assert row["potential_error"] == pytest.approx(abs(first - second) / 2)
     assert row["r_hat_potential"] == pytest.approx(float(r_hat(energies[..., None])[0]))
     assert row["ess_potential"] == pytest.approx(float(ess(energies[..., None]).value[0]))
-    assert row["passes"] == 5 * 3 and row["accepted"] == pytest.approx(0.5)  # 3 steps of BAB; the burn-in left out
+    assert row["passes"] == 5 * 3  # 3 steps of BAB
+    assert (row["accepted"], row["accepted_error"]) == (pytest.approx((0.5 + 0.75) / 2), pytest.approx(0.125))
+    assert row["step_size"] == pytest.approx((0.1 + 0.2) / 2)  # the last ones
     assert (row["sampler"], row["temperature"], row["chains"], row["draws_a_chain"]) == ("hmc", 1, 2, 40)
 
 
 def test_the_runs_of_sgd_predict_together_and_are_counted_together(chains):
-    runs = chains(SGD, 1)
+    runs = chains(SGD, 3)
     (row,) = bnn.predictions(runs)
     targets = build(runs[0].config).predictions["test"][1]
-    each = [torch.stack([predicted(run, theta) for theta in run.draws[0]]) for run in runs]
+    each = [torch.stack([predicted(run, theta) for theta in run.draws[-1]]) for run in runs]
     assert row["nll"] == pytest.approx(np.mean([float(nll(one.mean(0), targets)) for one in each]), rel=1e-9)
     assert row["single_nll"] == pytest.approx(float(nll(torch.cat(each), targets).mean()), rel=1e-9)
     assert row["passes"] == 5 * 3 * 50 / 100 * 20
-    assert row["sampler"] == "sgd" and "r_hat_max" not in row and "potential" not in row
+    assert row["sampler"] == "sgd" and "r_hat_max" not in row and "potential" not in row and "accepted" not in row
+    assert row["draws_a_chain"] == 20 and row["chains"] == 2
 
 
 def test_a_correction_of_minibatches_costs_u(chains):
     costs = [bnn.predictions(chains(point, 6))[0]["passes"] for point in GGMC]
     assert costs == [5 * (4 * 50 / 100 + 1), 5 * 4 * 50 / 100]  # corrected, monitored
+
+
+def test_a_setting_is_what_chains_have_in_common():
+    keys = ("sampler", "acceptance", "gradient", "minibatches", "init", "prior", "temperature")
+    for words, values in (
+        ("finding_bnn point=5", ("hmc", "metropolis", "full", "none", "he", 0.1, 0.03)),
+        ("finding_bnn point=16", ("ggmc", "metropolis", "minibatch", "shuffled", "sgd", 1.0, 1.0)),
+        ("finding_bnn_resnet point=0", ("hmc", "metropolis", "full", "none", "he", "cin", 1.0)),
+    ):
+        config = compose(f"experiment={words}".split())
+        assert bnn.setting(MadeRun(config=config)) == dict(zip(keys, values, strict=True))
+
+
+def test_every_tenth_letter_is_predicted():
+    inputs = torch.arange(25.0)[:, None]
+    letters = Dataset(inputs, torch.arange(100, 125), classes=10)
+    some = bnn.some_letters(SimpleNamespace(predictions={"ood": (letters, None)}))
+    assert some.inputs.flatten().tolist() == [0, 10, 20] and some.targets.tolist() == [100, 110, 120]
 
 
 def test_a_chain_that_did_not_finish_is_said_and_left_out(chains):

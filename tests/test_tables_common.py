@@ -1,8 +1,17 @@
-"""What every maker of a table knows of a run: what its trajectories cost."""
+"""What every maker of a table knows of a run: its chains, how it ended, what its trajectories cost."""
+
+import json
+import math
+from hashlib import sha256
+from pathlib import Path
 
 import pytest
+import torch
+from made import MadeRun
 
-from experiments.tables.common import gradients_of, passes
+from experiments import tables
+from experiments.tables.common import Joined, data_size, gradients_of, moved, of_each, passes, standard_error
+from sgmcmc import formats
 from sgmcmc.kernel import make_kernel
 from sgmcmc.potentials.analytic import Gaussian
 from sgmcmc.potentials.regression import GeneratedLogistic
@@ -45,3 +54,136 @@ def test_passes_of_a_trajectory_are_its_gradients_and_u_at_its_end(sampler, sett
     gradients, energies = kernel.work(0.16, target)
     assert passes({**config, "data": {"train_size": 100}}) == pytest.approx(cost)
     assert gradients + (energies if kernel.acceptance != "monitor" else 0) == pytest.approx(cost)
+
+
+def test_a_view_is_a_datum_of_its_own_share():
+    """Ten kicks on 16 of 50,000 data in 4 views each: a pass is 200,000."""
+    sampler = {"word": "OBABO", "gradient": "minibatch", "ends": "minibatch", "acceptance": "metropolis"}
+    config = {
+        "sampler": sampler,
+        "batch_size": 16,
+        "steps_per_cycle": 9,
+        "data": {"name": "cifar10", "train_size": None},
+    }
+    assert passes(config) == pytest.approx(10 * 16 / 50_000 + 1)
+    assert passes({**config, "views": 4}) == pytest.approx(10 * 16 / 200_000 + 1)
+    assert passes({**config, "views": 4}, 4) == pytest.approx(5 * 16 / 200_000 + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("cifar10", 50_000), ("mnist", 60_000), ("digits", 1_500), ("heart", 270), ("australian", 690)]
+)
+def test_a_whole_set_has_its_published_number_of_data(name, size):
+    """The hand-written digits are 1,797, of which the last 297 are for tests."""
+    assert data_size({"data": {"name": name, "train_size": None}}) == size
+    assert data_size({"data": {"name": name, "train_size": 123}}) == 123
+
+
+def test_a_draw_has_moved_where_any_coordinate_has():
+    """The second chain in its last coordinate alone, the third at the second step only, the fourth there and back."""
+    draws = torch.zeros(3, 4, 5)
+    draws[:, 0] = torch.arange(3.0)[:, None]
+    draws[1:, 1, 4] = torch.tensor([1.0, 2.0])
+    draws[2, 2, 1] = -1
+    draws[1, 3, 0] = 1
+    assert moved(draws).tolist() == [[True, True, False, True], [True, True, True, True]]
+
+
+def test_a_standard_error_is_of_the_mean_of_a_sample():
+    """Of 1, 2, 4, 9, 14: squared deviations from 6 add up to 118, over 4, over 5. Of two: half their difference."""
+    assert standard_error([1, 2, 4, 9, 14]) == pytest.approx(math.sqrt(118 / 4 / 5))
+    assert standard_error([3, 8]) == pytest.approx(2.5)
+    assert math.isnan(standard_error([5.0]))
+
+
+def test_chains_are_spread_over_step_sizes_in_order():
+    """Also those that diverged, which count among the frozen and not among the chains of a row."""
+    run = MadeRun(config={"step_size": [0.1, 0.2, 0.4], "chains": 12}, facts={"frozen": [3, 4, 5, 6, 7, 11]})
+    assert list(run.groups()) == [(0.1, range(4)), (0.2, range(4, 8)), (0.4, range(8, 12))]
+    assert list(run.alive_groups()) == [
+        (0.1, [0, 1, 2], {"chains": 3, "frozen": 1}),
+        (0.2, [], {"chains": 0, "frozen": 4}),
+        (0.4, [8, 9, 10], {"chains": 3, "frozen": 1}),
+    ]
+    assert list(MadeRun(config={"step_size": 0.3, "chains": 5}).groups()) == [(0.3, range(5))]
+
+
+def test_every_run_has_its_rows_or_one_that_says_why_not():
+    """A finished run without rows has none; one that diverged has those of what it left only where that is asked."""
+    made = [("done", 2, ""), ("done", 0, ""), ("diverged", 1, ""), ("failed", 0, "no memory"), ("failed", 0, "")]
+    runs = [
+        MadeRun(
+            number=number,
+            config={"sampler": {"name": f"s{number}"}, "lr": number / 10, "rows": rows},
+            status=status,
+            why=why,
+            facts={"cycles": 7, "seconds": 1.5 + number},
+        )
+        for number, (status, rows, why) in enumerate(made)
+    ]
+
+    def rows(run):
+        for row in range(run.config["rows"]):
+            yield {"row": row}
+
+    def settings(run):
+        return {"lr": run.config["lr"]}
+
+    def said(number, status, **more):
+        return {"sampler": f"s{number}", "status": status, "lr": number / 10, **more}
+
+    done = [said(0, "done", row=0, seconds=1.5), said(0, "done", row=1, seconds=1.5)]
+    failed = [said(3, "failed", why="no memory"), said(4, "failed", why="failed")]
+    left = said(2, "diverged", why="diverged at cycle 7")
+    assert of_each(rows, settings)(runs) == [*done, left, *failed]
+    assert of_each(rows, settings, diverged=True)(runs) == [*done, left | {"row": 0, "seconds": 3.5}, *failed]
+    assert of_each(rows)(runs[:1])[0] == {"sampler": "s0", "status": "done", "row": 0, "seconds": 1.5}
+
+
+def test_a_table_of_parts_is_that_of_all_runs_and_says_what_it_was_made_on(tmp_path, monkeypatch):
+    """Seconds of all runs but those that failed, each machine once, commits by twelve digits and what was changed."""
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    environments = [
+        {"processor": "one", "device": "cpu", "torch": "2.1", "git_commit": f"{commit}+changes"},
+        {"processor": "two", "device": "cpu", "torch": None, "git_commit": None},
+    ]
+    ends = []
+    for number, (status, seconds) in enumerate([("done", 1.26), ("diverged", 2.5), ("done", None), ("failed", 9.0)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        says = {"seconds": seconds, "environments": environments[number % 2 :]}
+        (folder / "status.json").write_text(json.dumps({**says, "sha256": formats.signature(says)}))
+        ends.append({"status": status, "folder": str(folder)})
+    configs = [{"sampler": {"name": name}} for name in "abcd"]
+
+    def each(runs):
+        return [{"sampler": run.sampler, "status": run.status, "here": run.path.name} for run in runs]
+
+    def join(rows):
+        return [{"all": "".join(row["sampler"] for row in rows)}]
+
+    monkeypatch.setitem(tables.TABLES, "joined", ("some", Joined(each, join)))
+    monkeypatch.setitem(tables.TABLES, "plain", ("some", each))
+    rows, made = tables.make("joined", configs, ends)
+    assert rows == [{"all": "abcd"}]
+    assert made == {
+        "runs": 4,
+        "seconds": 3.8,
+        "processor": ["one", "two"],
+        "device": ["cpu"],
+        "torch": ["2.1"],
+        "commit": ["0123456789ab+changes"],
+    }
+    for name in ("joined", "plain"):
+        parts = [tables.make_part(name, *pair) for pair in zip(configs, ends, strict=True)]
+        assert [part[1]["seconds"] for part in parts] == [1.3, 2.5, 0, 0] and parts[0][1]["runs"] == 1
+        assert tables.join(name, [row for rows, _ in parts for row in rows]) == tables.make(name, configs, ends)[0]
+    assert tables.tables_of("some") == ["joined", "plain"]
+
+
+def test_a_table_s_code_is_that_of_its_module_and_of_what_it_works_with():
+    """Of Neal's, the module and the common one; every table has one, and those of a module have the same."""
+    here = Path(tables.__file__).parent
+    both = b"".join((here / name).read_bytes() for name in ("common.py", "neal.py"))
+    assert tables.CODE["neal_mixed"] == tables.CODE["neal_iid"] == sha256(both).hexdigest()[:12]
+    assert tables.CODE.keys() == tables.TABLES.keys() and tables.CODE["note_energy"] != tables.CODE["neal_mixed"]

@@ -9,11 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from made import MadeRun
+from scipy.integrate import quad
 from scipy.stats import t as student
 
 from experiments.config import compose
 from experiments.tables import findings, minibatch_mh, trajectory
-from experiments.tables.common import Run
+from experiments.tables.common import Run, standard_error
+from experiments.tables.statistics import jackknifed_time
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.potentials.analytic import DoubleWell, Gaussian
 from sgmcmc.potentials.regression import GeneratedLogistic
@@ -92,6 +95,236 @@ def test_the_bias_of_a_regression_s_mean_is_in_its_posterior_s_variances(monkeyp
     assert row["excess"] == pytest.approx(0.5) and row["reference_error"] == pytest.approx(0.01)
     assert abs(row["mean_bias2"] - (0.2**2 / 2 - 0.002)) < 6 * row["mean_bias2_error"] < 0.03
     assert findings.bias_of_regression(None, part, None) == {}
+
+
+def slow_draws(draws: int, chains: int, dim: int, seed: int) -> torch.Tensor:
+    """Autocorrelated draws, the last coordinate most, of which some repeat the one before, of the last chain most."""
+    generator = torch.Generator().manual_seed(seed)
+    made = torch.randn(draws, chains, dim, generator=generator, dtype=torch.float64)
+    decay = torch.linspace(0.1, 0.7, dim, dtype=torch.float64)
+    for step in range(1, draws):
+        made[step] += decay * made[step - 1]
+        stay = torch.rand(chains, generator=generator) < torch.linspace(0.1, 0.3, chains)
+        made[step, stay] = made[step - 1, stay]
+    return made
+
+
+def quadratic(monkeypatch, curvature: list[float]) -> None:
+    """The target of all runs is U = Σ_j a_j θ_j²."""
+    a = torch.tensor(curvature, dtype=torch.float64)
+    target = SimpleNamespace(potential=lambda theta: (a * theta.double() ** 2).sum(-1))
+    monkeypatch.setattr(findings, "build", lambda config: SimpleNamespace(potential=target))
+
+
+def test_a_reference_s_posterior_worked_by_loops(monkeypatch):
+    """U = θ₁² + 3 θ₂² of draws 0, 5 and 10 of eleven; moments of all."""
+    quadratic(monkeypatch, [1, 3])
+    draws = (slow_draws(11, 4, 2, seed=1) + torch.tensor([0.5, -1.0])).numpy()
+    found = findings.posterior(MadeRun(draws=torch.from_numpy(draws)))
+    each = [np.mean([x**2 + 3 * y**2 for x, y in draws[[0, 5, 10], chain]]) for chain in range(4)]
+    assert found.potential == pytest.approx(np.mean(each))
+    assert found.potential_error == pytest.approx(np.std(each, ddof=1) / 2)
+    flat = np.concatenate(list(draws))
+    assert found.mean == pytest.approx(flat.mean(0)) and found.deviation == pytest.approx(flat.std(0, ddof=1))
+    scatter = [draws[..., j].mean(0).var(ddof=1) / 4 / flat[:, j].var(ddof=1) for j in (0, 1)]
+    assert found.mean_mse == pytest.approx(np.mean(scatter))
+
+
+def steps_run(number: int, draws: torch.Tensor, acceptance: str, frozen=(), **others) -> MadeRun:
+    """Three steps of OBABO with minibatches, which are four gradients, on the cosine; two step sizes."""
+    sampler = {"name": "ggmc", "word": "OBABO", "gradient": "minibatch", "ends": None, "acceptance": acceptance}
+    config = {"sampler": sampler, "model": {"name": "double_well"}, "data": {"name": "none"}, "tune": {"target": None}}
+    config |= {"schedule": {"name": "cosine", "direction": "random"}, "steps_per_cycle": 3}
+    config |= {"step_size": [0.2, 0.5], "chains": draws.shape[1]} | others
+    return MadeRun(number, config, draws=draws, facts={"frozen": list(frozen), "seconds": 2.0})
+
+
+def same_efficiency(row: dict, part: torch.Tensor, size: float) -> None:
+    """Whether a row at four gradients a draw says of these draws what loops over chains do."""
+    tau, error = jackknifed_time(part, together=False)
+    expected = {"step_size": size, "gradients": 4, "time": size * (1 + 0.75**0.5 + 0.25**0.5) / 4}
+    expected |= {"draws_a_chain": len(part), "tau": tau, "tau_error": error, "seconds": 2.0}
+    expected |= {"ess": 250 / tau, "ess_error": 250 * error / tau**2}
+    moves = [part[1:, chain].numpy() - part[:-1, chain].numpy() for chain in range(part.shape[1])]
+    jumps = [np.mean((move**2).sum(1)) for move in moves]
+    expected |= {"jump": np.mean(jumps), "jump_error": standard_error(jumps), "chains": part.shape[1]}
+    if row["acceptance"] != "monitor":
+        rates = [np.mean([move.any() for move in chain]) for chain in moves]
+        expected |= {"accepted": np.mean(rates), "accepted_error": standard_error(rates)}
+    assert {key: row[key] for key in expected} == pytest.approx(expected)
+    assert math.isfinite(tau) and ("accepted" in row) == (row["acceptance"] != "monitor")
+
+
+def test_a_row_over_steps_of_a_toy_is_of_the_chains_of_its_step_that_are_left():
+    """Efficiency, jumps, and what U and the histogram are off, by loops over chains and quadrature."""
+    draws = 1.2 * slow_draws(400, 12, 1, seed=2) - 2
+    rows = findings.over_steps(findings._schedule)([steps_run(0, draws, "metropolis", frozen=[1, 6, 9])])
+
+    def energy(x):
+        return (x + 4) * (x + 1) * (x - 1) * (x - 3) / 14 + 0.5
+
+    def integral(f, low, high):
+        return quad(lambda x: f(x) * math.exp(-energy(x)), low, high, epsabs=1e-11)[0]
+
+    whole = integral(lambda x: 1, -12, 10)
+    truth = integral(energy, -12, 10) / whole
+    edges = np.linspace(-6, 6, 121)
+    masses = np.array([integral(lambda x: 1, a, b) / whole for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    for row, size, chains in zip(rows, (0.2, 0.5), ([0, 2, 3, 4, 5], [7, 8, 10, 11]), strict=True):
+        same_efficiency(row, draws[:, chains], size)
+        assert row["frozen"] == 6 - len(chains) and row["schedule"] == "cosine"
+        each = [2 * (energy(draws[:, chain, 0].numpy()).mean() - truth) for chain in chains]
+        assert (row["excess"], row["excess_error"]) == pytest.approx((np.mean(each), standard_error(each)), rel=1e-6)
+        large = masses * 400 * len(chains) >= 10
+        p = np.append(masses[large], 1 - masses[large].sum())  # the others are one, with what is outside
+        away = []
+        for chain in chains:
+            share = np.histogram(draws[:, chain, 0].numpy(), edges)[0][large] / 400
+            away.append(np.append(share, 1 - share.sum()) - p)
+
+        def bias(kept, p=p, away=away):
+            pairs = [(one, other) for one in kept for other in kept if one != other]
+            return sum((away[one] * away[other] / p).sum() for one, other in pairs) / len(pairs)
+
+        number = range(len(chains))
+        without = np.array([bias([other for other in number if other != one]) for one in number])
+        error = math.sqrt((len(chains) - 1) * without.var())
+        assert (row["bias"], row["bias_error"]) == pytest.approx((bias(number), error), rel=1e-6)
+
+
+def test_a_step_of_which_no_chain_is_left_says_so_and_a_plane_has_two_coordinates():
+    """E U of the banana is log 4π + 1; the excess is twice what U has more, over two coordinates."""
+    draws = slow_draws(400, 12, 2, seed=3)
+    (lost, row) = findings.over_steps(findings._schedule)(
+        [steps_run(1, draws, "monitor", frozen=range(6), model={"name": "banana"})]
+    )
+    assert (lost["chains"], lost["frozen"], lost["step_size"], lost["gradients"]) == (0, 6, 0.2, 4)
+    assert lost["time"] == pytest.approx(0.2 * (1.5 + 0.75**0.5) / 4) and "ess" not in lost
+    same_efficiency(row, draws[:, 6:], 0.5)
+    assert row["tau"] > 1.3 * jackknifed_time(draws[:, 6:], together=True)[0]  # the slowest coordinate's
+    first, second = draws[:, 6:].numpy()[..., 0], draws[:, 6:].numpy()[..., 1]
+    each = ((first - second**2 / 4) ** 2 / 2 + second**2 / 8 - 1).mean(0)
+    assert (row["excess"], row["excess_error"]) == pytest.approx((each.mean(), standard_error(each)))
+    assert math.isnan(row["bias"])  # of 2,400 draws no bin of a plane is to have ten
+
+
+def test_a_regression_s_rows_are_measured_against_the_run_whose_step_is_tuned(monkeypatch):
+    """U = θ₁² + 2 θ₂² + 3 θ₃², of every fifth draw; biases in the reference's variances."""
+    quadratic(monkeypatch, [1, 2, 3])
+    common = {"model": {"name": "logistic"}, "data": {"name": "heart"}}
+    true = 1.5 * slow_draws(150, 5, 3, seed=5) + 1
+    reference = steps_run(0, true, "metropolis", step_size=0.1, tune={"target": 0.8}, **common)
+    reference.facts["frozen"] = [3]
+    reference.config["sampler"] |= {"word": "BAB", "gradient": "full"}
+    object.__setattr__(reference, "metrics", {"step_size": np.array([0.1, 0.2, 0.17])})
+    draws = 2 * slow_draws(150, 8, 3, seed=6) + torch.tensor([1.0, 2.0, 3.0])
+    run = steps_run(1, draws, "barker", frozen=[2], **common)
+    rows = findings.over_steps(findings._schedule)([reference, run])
+    truth = findings.posterior(reference)
+    for row, size, chains in zip(rows[:2], (0.2, 0.5), ([0, 1, 3], [4, 5, 6, 7]), strict=True):
+        same_efficiency(row, draws[:, chains], size)
+        part = draws[:, chains].numpy()
+        energies = (part[::5] ** 2 * [1, 2, 3]).sum(2).mean(0)
+        assert row["excess"] == pytest.approx(2 / 3 * (energies.mean() - truth.potential))
+        assert row["excess_error"] == pytest.approx(2 / 3 * standard_error(energies))
+        assert row["reference_error"] == pytest.approx(2 / 3 * truth.potential_error)
+        means = (part.mean(0) - truth.mean) / truth.deviation
+
+        def bias2(some):
+            return (some.mean(0) ** 2 - some.var(0, ddof=1) / len(some)).mean() - truth.mean_mse
+
+        without = np.array([bias2(np.delete(means, one, 0)) for one in range(len(chains))])
+        error = math.sqrt((len(chains) - 1) * without.var())
+        assert (row["mean_bias2"], row["mean_bias2_error"]) == pytest.approx((bias2(means), error))
+    tau, error = jackknifed_time(true, together=False)
+    # Three steps of BAB with full gradients are three gradients: that of the start is known.
+    expected = {"word": "reference", "step_size": 0.17, "gradients": 3, "chains": 5, "draws_a_chain": 150, "tau": tau}
+    expected |= {"target": "heart", "ess": 1000 / 3 / tau, "ess_error": 1000 / 3 * error / tau**2}
+    assert {key: rows[2][key] for key in expected} == pytest.approx(expected) and len(rows) == 3
+    object.__setattr__(reference, "status", "failed")
+    rows = findings.over_steps(findings._schedule)([run, reference])
+    assert rows[0]["tau"] > 0 and "excess" not in rows[0] and rows[2]["status"] == "failed"
+
+
+def test_runs_are_told_apart_by_what_they_were_run_with():
+    sampler = {"name": "ovrvo", "word": "OBABO", "refresh": "keep", "acceptance": "barker", "delta": 0.02}
+    config = {"sampler": sampler, "friction": 4.0, "model": {"name": "banana", "noise": 2.0}, "steps_per_cycle": 5}
+    run = MadeRun(config=config | {"schedule": {"name": "cosine", "direction": "random"}})
+    common = {"target": "banana", "acceptance": "barker"}
+    assert findings._word(run) == common | {"word": "OVRVO", "refresh": "keep", "friction": 4.0, "noise": 2.0}
+    assert findings._schedule(run) == common | {"schedule": "cosine", "direction": "random"}
+    decision = {"target": "banana", "noise": 2.0, "word": "OBABO", "steps": 5, "refresh": "keep", "delta": 0.02}
+    assert findings._decision(run) == decision
+    other = {"sampler": sampler | {"name": "ggmc"}, "model": {"name": "logistic"}, "data": {"name": "heart"}}
+    found = findings._word(MadeRun(config=other))
+    assert (found["word"], found["target"], found["noise"], found["friction"]) == ("OBABO", "heart", None, None)
+
+
+def test_a_network_s_row_is_of_the_trajectories_past_the_burn_in():
+    """Cycles 3, 4 and 6 of those that were logged, after a burn-in of two; the step size is the last."""
+    sampler = {"name": "baoab", "word": "BAOAB", "gradient": "minibatch", "ends": None}
+    config = {"sampler": sampler, "steps_per_cycle": 10, "burn_in": 2}
+    metrics = {"cycle": np.array([1, 2, 3, 4, 6]), "log_accept": np.array([9.0, -7.0, -0.5, 0.3, -2.0])}
+    metrics |= {"step_size": np.array([0.1, 0.2, 0.2, 0.2, 0.3]), "potential_per_datum": np.array([9.0, 8, 1, 2, 6])}
+    (row,) = findings._network(MadeRun(config=config, metrics=metrics))
+    chance = [math.exp(-0.5), 1.0, math.exp(-2.0)]
+    square = sum((one - sum(chance) / 3) ** 2 for one in chance) / 2
+    mean = -2.2 / 3
+    variance = ((-0.5 - mean) ** 2 + (0.3 - mean) ** 2 + (-2.0 - mean) ** 2) / 2
+    assert row == pytest.approx(
+        {
+            "step_size": 0.3,
+            "time": 0.3 * 10 / 11,  # ten steps that start and end with a kick
+            "gradients": 11,
+            "trajectories": 3,
+            "accept_prob": sum(chance) / 3,
+            "accept_prob_error": (square / 3) ** 0.5,
+            "log_accept": mean,
+            "log_accept_error": (variance / 3) ** 0.5,
+            "log_accept_sd": variance**0.5,
+            "potential_per_datum": 3.0,
+        }
+    )
+
+
+def test_a_row_of_decisions_is_of_the_chains_of_one_step_and_decay(monkeypatch):
+    """Twelve chains of each of two settings, 104 draws: efficiency of coordinates together and of U, and clusters."""
+    quadratic(monkeypatch, [1, 4])
+    draws = slow_draws(104, 24, 2, seed=9)
+    draws[40:55, 3:9] = draws[39, 3:9]  # rejections that come together
+    sampler = {"word": "BAB", "gradient": "minibatch", "ends": None}
+    config = {"sampler": sampler, "steps_per_cycle": 3, "step_size": [0.1, 0.3], "momentum_decay": [0.9, 0.5]}
+    rows = list(findings._clustering(MadeRun(config=config | {"chains": 24}, draws=draws)))
+    for row, size, decay, chains in zip(rows, (0.1, 0.3), (0.729, 0.125), (range(12), range(12, 24)), strict=True):
+        part = draws[:, list(chains)]
+        rejected = {}
+        for chain in chains:
+            values = draws[:, chain].tolist()
+            rejected[chain] = [now == before for before, now in zip(values[:-1], values[1:], strict=True)]
+
+        def clustering(some, rejected=rejected):
+            """The variance of the number in five blocks of twenty of each chain, over 20 p (1 − p)."""
+            counts = [sum(rejected[chain][20 * block : 20 * block + 20]) for chain in some for block in range(5)]
+            p = np.mean(counts) / 20
+            return np.var(counts, ddof=1) / (20 * p * (1 - p))
+
+        groups = [chains[:2], chains[2:4], *(chains[one : one + 1] for one in range(4, 12))]  # ten of twelve
+        rates = [1 - np.mean(rejected[chain]) for chain in chains]
+        tau, error = jackknifed_time(part, together=True)
+        energies = part[..., :1] ** 2 + 4 * part[..., 1:] ** 2
+        of_energy, its = jackknifed_time(energies, together=False)
+        expected = {"step_size": size, "decay": decay, "gradients": 4, "chains": 12, "draws_a_chain": 104}
+        expected |= {"accepted": np.mean(rates), "accepted_error": standard_error(rates)}
+        expected |= {
+            "clustering": clustering(chains),
+            "clustering_error": standard_error([clustering(some) for some in groups]),
+        }
+        expected |= {"tau": tau, "tau_error": error, "ess": 250 / tau, "ess_error": 250 * error / tau**2}
+        expected |= {"tau_U": of_energy, "tau_U_error": its, "ess_U": 250 / of_energy}
+        expected |= {"ess_U_error": 250 * its / of_energy**2}
+        assert row == pytest.approx(expected)
+        assert tau < 0.9 * jackknifed_time(part, together=False)[0] and math.isfinite(of_energy)
+    assert rows[0]["clustering"] > rows[1]["clustering"]
 
 
 def uncorrected(word: str, lr: float, log_accept, refresh: str = "keep", status: str = "done"):
@@ -213,7 +446,7 @@ def test_the_noise_of_a_trajectory_is_that_of_its_kicks():
         settings = {"steps": L, "friction": Friction("gamma", 0.5), "refresh": "full", "acceptance": "metropolis"}
         kernel = make_kernel(name, target, h, dtype=torch.float64, **settings)
         assert trajectory.noise_sum(kernel) == pytest.approx(factor * h**2, rel=1e-12)
-        variance = trajectory.noise_trace(target, None, None, None) * factor * h**2
+        variance = trajectory.noise_trace(target, None, None, None)[0] * factor * h**2
         random, chains = Random(6), range(3000)
         state = start(kernel, target, target.exact(3000, random), random, chains)
         found = trajectory.measured(run_trajectory(kernel, target, state, random, 1, chains)[1].log_accept.numpy())
@@ -227,7 +460,7 @@ def test_the_noise_of_minibatches_is_that_of_one_datum_over_their_size():
     whole = torch.stack([target.gradient(theta, torch.full((20, 1), i)) for i in range(300)]).double()
     exact = float(whole.var(0, correction=0).sum(-1).mean())
     for batch in (10, 40):
-        estimate = trajectory.noise_trace(target, theta, Random(2), batch)
+        estimate, _ = trajectory.noise_trace(target, theta, Random(2), batch)
         assert estimate == pytest.approx(exact / batch, rel=0.15)  # 2,000 minibatches: six of its errors
 
 
@@ -314,7 +547,7 @@ def test_speed_and_bias_of_a_decision_on_a_part_are_those_at_one_step_size():
     [(9.0, 1.0, "agrees"), (2.0, 0.5, "differs"), (4.0, 2.0, "not resolved"), (2.0, 5.0, "not resolved")],
 )
 def test_a_large_error_of_what_was_chosen_decides_nothing(ess, error, verdict):
-    none = pd.DataFrame(columns=["status", "sd", "predicted", "target", "mh", "mh_error"])
+    none = pd.DataFrame(columns=["status", "sd", "predicted", "target", "mh", "mh_error", "trace", "trace_error"])
     rows = [
         {"step_size": 0.1, "target": target, "auto": auto, "steps": steps, "ess": value, "ess_error": its}
         for target in lengths.TARGETS

@@ -2,12 +2,15 @@
 
 import math
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from made import MadeRun
+from scipy.stats import chi2
 
 import sgmcmc
 from experiments.build import build
@@ -158,3 +161,275 @@ def test_a_walk_that_turns_at_random_does_not_go_along_the_ridge():
         along = np.concatenate((np.zeros((6, 1)), moves.cumsum(1)), 1).ravel()
         paths = pd.DataFrame({"trajectory": np.repeat(range(6), 11), "x1": along, "x2": along, "accepted": 1})
         assert [row[3] for row in trajectories.compare(paths, None)] == [verdict]
+
+
+# -- numbers of single rows, of draws that are made here ----------------------------------------------------------
+
+
+def staying(rng, accepted):
+    """Draws [decisions + 1, chains, 2] that move where [decisions, chains] says so, at times in one coordinate only."""
+    steps = rng.normal(size=(*accepted.shape, 2)) * 0.3 + 0.1
+    steps[::3, :, 1] = 0
+    draws = np.cumsum(np.concatenate((np.zeros((1, accepted.shape[1], 2)), steps * accepted[..., None])), 0)
+    return draws
+
+
+def tau_of(values):
+    """τ of [draws, chains] by its definition: 1 + 2 Σ ρ, the sum up to the first lag of five τ or more."""
+    off = values - values.mean()
+    tau, n = 1.0, len(values)
+    for lag in range(1, n):
+        tau += 2 * (off[lag:] * off[: n - lag]).sum() / (off**2).sum()
+        if lag >= 5 * max(tau, 1):
+            return tau, tau * math.sqrt(2 * (2 * lag + 1) / values.size)
+    return math.nan, math.nan
+
+
+def assert_efficiency(row, name, columns, gradients):
+    """Of the mean over columns of τ, in gradients; the error is relative to it."""
+    taus, errors = np.array([tau_of(one) for one in columns]).T
+    tau = taus.mean() * gradients
+    assert math.isfinite(tau)
+    expected = (1000 / tau, 1000 / tau * errors.mean() / taus.mean(), tau)
+    assert (row[f"ess_{name}"], row[f"ess_{name}_error"], row[f"tau_{name}"]) == pytest.approx(expected, rel=1e-6)
+
+
+def autoregression(rng, keep, shape):
+    """Standard normals [draws, …] of autocorrelation ``keep``."""
+    noise = rng.normal(size=shape)
+    for step in range(1, len(noise)):
+        noise[step] = keep * noise[step - 1] + math.sqrt(1 - keep**2) * noise[step]
+    return noise
+
+
+@pytest.mark.parametrize(("number", "quoted"), [(0, 0.68), (3, 0.044), (9, 0.11)])
+def test_the_rejection_rate_is_that_of_the_last_nine_tenths(number, quoted):
+    """Of 30 draws, which show 29 decisions, the last 26; the first three, all rejected, count nowhere."""
+    rng = np.random.default_rng(4)
+    accepted = rng.random((29, 7)) > 0.1 * np.arange(1, 8)
+    accepted[:3] = False
+    config = compose(["experiment=neal_rejection", f"point={number}", "chains=7", "cycles=30"])
+    (row,) = neal._rejection(MadeRun(config=config, number=number, draws=torch.from_numpy(staying(rng, accepted))))
+    rates = [np.mean([not accepted[decision, chain] for decision in range(3, 29)]) for chain in range(7)]
+    mean = sum(rates) / 7
+    sd = math.sqrt(sum((rate - mean) ** 2 for rate in rates) / 6)
+    numbers = [row[name] for name in ("rejected", "single_chain_sd", "rejected_error", "quoted")]
+    assert numbers == pytest.approx([mean, sd, sd / math.sqrt(7), quoted])
+    assert (row["pairs"], row["transitions"], row["chains"]) == (config["model"]["pairs"], 30, 7)
+
+
+@pytest.mark.parametrize(("pairs", "delta"), [(1, "null"), (3, "0.02")])
+def test_a_row_of_clustering_is_counted_in_its_draws(pairs, delta):
+    """124 decisions of 23 chains, so six blocks of 20, and ten groups of two or three chains for the error."""
+    rng = np.random.default_rng(6)
+    accepted = rng.random((124, 23)) > np.linspace(0.1, 0.5, 23)
+    accepted[np.repeat(rng.random((31, 23)) < 0.1, 4, 0)] = False
+    walk = autoregression(rng, 0.5, (125, 23, 2 * pairs))
+    last = np.zeros(23, int)
+    draws = np.empty_like(walk)
+    for step in range(125):  # a rejected draw is the one before
+        last = np.where(accepted[step - 1] | (step == 0), step, last)
+        draws[step] = walk[last, np.arange(23)]
+    name = "persistent_langevin" if delta == "null" else "nonreversible_langevin"
+    words = ["model=gaussian_pairs", f"model.pairs={pairs}", f"sampler={name}", "sampler.alpha=0.9", "step_size=0.1"]
+    config = compose([*words, "chains=23", "cycles=125", *([] if delta == "null" else [f"sampler.delta={delta}"])])
+    (row,) = neal._clustering(MadeRun(config=config, draws=torch.from_numpy(draws)))
+
+    def clusters(some):
+        counts = np.array([[(~some[20 * k : 20 * k + 20, c]).sum() for k in range(6)] for c in range(some.shape[1])])
+        p = counts.mean() / 20
+        return counts.var(ddof=1) / (20 * p * (1 - p))
+
+    def straight(decisions):
+        runs = [len(run) for run in "".join("ar"[not one] for one in decisions).split("r")]
+        return math.sqrt(sum(run**2 for run in runs) / len(decisions))
+
+    rates, reaches = 1 - accepted.mean(0), np.array([straight(one) for one in accepted.T])
+    sizes = np.cumsum([0, 3, 3, 3, *[2] * 7])
+    groups = [accepted[:, begin:end] for begin, end in pairwise(sizes)]
+    errors = [clusters(group) for group in groups]
+    p = rates.mean()
+    expected = {
+        "rejected": p,
+        "rejected_error": rates.std(ddof=1) / math.sqrt(23),
+        "clustering": clusters(accepted),
+        "clustering_error": np.std(errors, ddof=1) / math.sqrt(10),
+        "reach": reaches.mean(),
+        "reach_error": reaches.std(ddof=1) / math.sqrt(23),
+        # one run of r acceptances with probability (1 − p)^r p for each rejection
+        "reach_independent": math.sqrt(p * sum(r**2 * (1 - p) ** r * p for r in range(2000))),
+    }
+    assert {name: row[name] for name in expected} == pytest.approx(expected)
+    assert_efficiency(row, "x1", np.moveaxis(draws, 2, 0), 1)
+    energy = sum(
+        (x**2 + y**2 - 1.98 * x * y) / (2 * (1 - 0.99**2)) for x, y in np.moveaxis(draws, 2, 0).reshape(-1, 2, 125, 23)
+    )
+    assert_efficiency(row, "U", [energy], 1)
+    assert (row["pairs"], row["alpha"], row["chains"], row["decisions"]) == (pairs, 0.9, 23, 125)
+    assert row["delta"] == (None if delta == "null" else 0.02)
+
+
+def test_without_rejections_there_is_no_reach_of_independent_ones():
+    draws = torch.arange(60.0).view(30, 1, 2).expand(30, 3, 2)
+    config = compose(["experiment=neal_clustering", "point=0", "chains=3", "cycles=30"])
+    (row,) = neal._clustering(MadeRun(config=config, draws=draws))
+    assert row["rejected"] == 0 and math.isnan(row["reach_independent"]) and math.isnan(row["clustering"])
+    assert row["reach"] == pytest.approx(29 / math.sqrt(29))  # one run through all
+
+
+def test_the_error_of_a_simulated_pattern_is_that_of_a_root_mean_square():
+    """Of 4,000 distances that are nearly normal: their squares are χ² of one degree, of variance 2. The error of that
+    from 4,000 of them is 3 % (excess kurtosis 12), half of it is the error's own; 4.5 times as much is allowed."""
+    for row, (accepts, rejects, said) in zip(neal._patterns([]), ((4, 1, 8), (16, 4, 16)), strict=True):
+        assert (row["accepts"], row["rejects"]) == (accepts, rejects)
+        assert row["simulated_error"] == pytest.approx(said / math.sqrt(2 * 4000), rel=4.5 * math.sqrt(14 / 4000) / 2)
+
+
+@pytest.mark.parametrize("acceptance", ["metropolis", "persistent_uniform"])
+def test_u_is_what_a_picture_s_decision_is_made_by(acceptance):
+    """Of a random walk in two dimensions all is in the row: it is accepted where u is below exp(U − U*). Under the
+    persistent rule u goes on from u over that ratio where it was accepted."""
+    words = ["model=gaussian_pairs", "model.pairs=1", "sampler=random_walk", f"sampler.acceptance={acceptance}"]
+    words += ["step_size=0.2", "cycles=300", "chains=1", "init=exact"]
+    words += ["sampler.delta=0.07"] if acceptance == "persistent_uniform" else []
+    config = compose(words)
+    precision = np.linalg.inv([[1, 0.99], [0.99, 1]])
+
+    def energy(x):
+        return x @ precision @ x / 2
+
+    def blur(x):  # what three decimals of both coordinates can change
+        return 5e-4 * np.abs(precision @ x).sum() + 5e-4**2 * precision[0, 0] * 2
+
+    start, *rows = neal._picture(MadeRun(config=config, number=5))
+    assert [row["transition"] for row in (start, *rows)] == list(range(301))
+    assert all((row["panel"], row["pairs"], row["quoted"]) == (5, 1, 0.71) for row in (start, *rows))
+    assert set(start) == {"panel", "pairs", "quoted", "transition", "x1", "x2"}
+    exact = build(config).initial()[0]
+    assert (start["x1"], start["x2"]) == pytest.approx(exact.tolist(), abs=5.01e-4)
+    here, decided, before = np.array([start["x1"], start["x2"]]), 0, None
+    for row in rows:
+        end = np.array([row["proposed1"], row["proposed2"]])
+        low, high = (energy(here) - energy(end) + sign * (blur(here) + blur(end)) for sign in (-1, 1))
+        if row["u"] < math.exp(low) - 1e-4 or row["u"] > math.exp(high) + 1e-4:
+            assert row["accepted"] == (row["u"] < math.exp(low))
+            decided += 1
+        if before is not None and acceptance == "persistent_uniform":  # |v| ± δ, turned back at 0 and 1
+            one, slack = before
+            ways = [one + 0.07, abs(one - 0.07), 2 - one - 0.07]
+            assert min(abs(row["u"] - way) for way in ways) < slack + 1e-4
+        if row["accepted"]:
+            u = row["u"] / math.exp((low + high) / 2)
+            before, here = (u, u * (math.exp((high - low) / 2) - 1) + 1e-4 / math.exp(low)), end
+        else:
+            before = (row["u"], 1e-4)
+    assert decided > 250
+    assert 0.1 < np.mean([row["accepted"] for row in rows]) < 0.9
+
+
+@pytest.mark.parametrize(("number", "quoted"), [(9, True), (10, False)])
+def test_the_eleventh_picture_is_not_the_talk_s(number, quoted):
+    config = compose(["experiment=neal_pictures", f"point={number}", "cycles=1"])
+    rows = list(neal._picture(MadeRun(config=config, number=number)))
+    assert [row.get("quoted") for row in rows] == [0.11 if quoted else None] * 2
+
+
+def test_the_drawn_trajectories_are_leapfrog_s():
+    """Six of HMC's picture in 2 dimensions: x₊ − 2x + x₋ = −h²∇U(x) inside of each, and each begins where the one
+    before ended, or began if that was rejected. Positions have three decimals."""
+    configs = {point: compose(["experiment=neal_pictures", f"point={point}"]) for point in (0, 1, 6)}
+    runs = [MadeRun(config=config, number=point) for point, config in configs.items()]
+    table = pd.DataFrame(neal._trajectories(runs))
+    assert list(table.columns) == ["trajectory", "accepted", "transition", "x1", "x2"]
+    replayed = list(neal.replay(configs[1]))[1:7]
+    decided = [row["accepted"] for row in replayed]
+    assert set(decided) == {0, 1}
+    precision, h = np.linalg.inv([[1, 0.99], [0.99, 1]]), 0.16
+    slack = 4 * 5e-4 + h**2 * 5e-4 * np.abs(precision).sum(1).max()
+    begin = build(configs[1]).initial()[0].numpy()
+    assert list(table.trajectory.unique()) == [1, 2, 3, 4, 5, 6]
+    for (_, part), row in zip(table.groupby("trajectory"), replayed, strict=True):
+        path = part[["x1", "x2"]].to_numpy()
+        assert list(part.transition) == list(range(11)) and set(part.accepted) == {row["accepted"]}
+        assert np.abs(path[0] - begin).max() < 6e-4
+        bend = path[2:] - 2 * path[1:-1] + path[:-2]
+        assert np.abs(bend + h**2 * path[1:-1] @ precision).max() < slack < np.abs(bend).max() / 10
+        assert list(path[-1]) == [row["proposed1"], row["proposed2"]]
+        begin = path[-1] if row["accepted"] else path[0]
+
+
+def test_the_green_points_are_of_the_target():
+    """500 of a pair, of variances 3.98 and .02 along (1, 1) and (1, −1): sums of squares are χ² (false alarm: 1e-5)."""
+    points = np.array([[row["x1"], row["x2"]] for row in neal._iid([])])
+    assert points.shape == (500, 2)
+    for direction, variance in (([1, 1], 3.98), ([1, -1], 0.02)):
+        low, high = chi2.ppf([2.5e-6, 1 - 2.5e-6], 500)
+        assert low < ((points @ direction) ** 2).sum() / variance < high
+
+
+def test_a_row_of_the_hierarchical_regression_is_of_its_own_chains():
+    """Two step sizes of three chains; of three coefficients the slowest is the second of the one, of the other the
+    third, which stands still, so that its τ is not known. A leapfrog step more often updated costs a gradient more."""
+    rng = np.random.default_rng(8)
+    shape = (90, 3)
+    first = [autoregression(rng, keep, shape) for keep in (0.1, 0.75, 0.4, 0.5, 0.2)]
+    second = [autoregression(rng, keep, shape) for keep in (0.3, 0.6, 0.0, 0.2, 0.6)]
+    second[2][:] = 1.5
+    draws = np.concatenate([np.stack(one, -1) + np.arange(5) for one in (first, second)], 1)
+    repeated = np.zeros((90, 6), bool)
+    repeated[10:20, 1] = repeated[50:55, 4] = True  # all coefficients rejected while the variances go on
+    for step in range(1, 90):
+        draws[step, repeated[step], :3] = draws[step - 1, repeated[step], :3]
+    words = ["experiment=neal_hierarchical", "point=2", "model.features=3", "model.size=17", "chains=6"]
+    config = compose([*words, "step_size=[0.1,0.3]", "burn_in=11", "steps_per_cycle=4"])
+    rows = list(neal._hierarchical(MadeRun(config=config, draws=torch.from_numpy(draws))))
+    for row, size, group, lost in zip(rows, (0.1, 0.3), (slice(0, 3), slice(3, 6)), (10, 5), strict=True):
+        part = draws[:, group]
+        assert (row["size"], row["features"], row["step_size"], row["chains"], row["steps"]) == (17, 3, size, 3, 4)
+        assert (row["gradients"], row["burn_in"]) == (90 * 4, 11 * 4)
+        assert (row["alpha"], row["delta"], row["every"], row["evaluations"]) == (None, None, 1, 1.25)
+        assert row["accepted"] == pytest.approx(1 - lost / (89 * 3))
+        means = [sum(part[..., place].ravel()) / 270 for place in (3, 4)]
+        assert [row["mean_log_tau2"], row["mean_log_sigma2"]] == pytest.approx(means)
+        assert row["largest_log_tau2"] == part[..., 3].max()
+        assert_efficiency(row, "tau2", [part[..., 3]], 4)
+        assert_efficiency(row, "sigma2", [part[..., 4]], 4)
+    assert_efficiency(rows[0], "coefficient", [draws[:, :3, 1]], 4)
+    assert all(math.isnan(rows[1][f"{name}_coefficient"]) for name in ("ess", "tau"))
+
+
+def test_a_row_of_the_mixed_target_is_of_its_own_chains():
+    """u, the number of ones, and a single w (the mean over them of τ), by step size; every tenth step is one Gibbs
+    update's, so a gradient more in ten."""
+    rng = np.random.default_rng(9)
+    walks = [autoregression(rng, keep, (100, 6)) for keep in (0.6, 0.5, 0.7, 0.3, 0.1)]
+    draws = np.stack([walks[0], walks[1], *(1.0 * (one > 0.4) for one in walks[2:])], -1)
+    draws[:, 3:, 0] *= 2
+    for step, chains in ((5, [0, 1]), (6, [0]), (7, [4])):
+        draws[step, chains, :2] = draws[step - 1, chains, :2]
+        draws[step, chains, 2:] = 1 - draws[step - 1, chains, 2:]  # what Gibbs updates do decides nothing
+    words = ["experiment=neal_mixed", "point=9", "model.binary=3", "chains=6", "step_size=[0.1,0.3]", "cycles=100"]
+    rows = list(neal._mixed(MadeRun(config=compose(words), draws=torch.from_numpy(draws))))
+    for row, size, group, lost in zip(rows, (0.1, 0.3), (slice(0, 3), slice(3, 6)), (3, 1), strict=True):
+        part = draws[:, group]
+        assert (row["binary"], row["step_size"], row["chains"], row["gradients"]) == (3, size, 3, 100)
+        assert (row["steps"], row["alpha"], row["delta"], row["every"]) == (1, 0.99, 0.01, 10)
+        assert row["evaluations"] == pytest.approx(1.1)
+        assert row["accepted"] == pytest.approx(1 - lost / (99 * 3))
+        assert_efficiency(row, "u", [part[..., 0]], 1)
+        assert_efficiency(row, "k", [part[..., 2] + part[..., 3] + part[..., 4]], 1)
+        assert_efficiency(row, "w", [part[..., place] for place in (2, 3, 4)], 1)
+        squares = [np.mean([u**2 for u in part[:, chain, 0]]) for chain in range(3)]
+        assert row["mean_u2"] == pytest.approx(sum(squares) / 3)
+        assert row["mean_u2_error"] == pytest.approx(np.std(squares) / math.sqrt(2))
+        assert row["mean_k"] == pytest.approx(part[..., 2:].sum() / 300)
+
+
+def test_efficiencies_of_several_leapfrog_steps_are_a_thousand_leapfrog_steps():
+    """As of one chain whose draws are 30 steps apart."""
+    draws = autoregression(np.random.default_rng(3), 0.4, (60, 8, 5))
+    words = ["experiment=neal_mixed", "point=2", "model.binary=3", "chains=8", "step_size=0.05"]
+    (row,) = neal._mixed(MadeRun(config=compose(words), draws=torch.from_numpy(draws)))
+    assert row["gradients"] == 60 * 30 and row["evaluations"] == pytest.approx(31 / 30)
+    assert_efficiency(row, "u", [draws[..., 0]], 30)
+    assert_efficiency(row, "w", [draws[..., place] for place in (2, 3, 4)], 30)

@@ -4,12 +4,15 @@ import importlib
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from made import MadeRun
 
-from experiments.tables.theorem2 import Hyperbola, estimate, forms, gap, least_left, step_size_for, theorem2
+from experiments.config import compose
+from experiments.tables.theorem2 import Hyperbola, _gaps, estimate, forms, gap, least_left, step_size_for, theorem2
 from sgmcmc.kernel import Friction, make_kernel
-from sgmcmc.potentials.analytic import Quartic
+from sgmcmc.potentials.analytic import DoubleWell, Quartic
 from sgmcmc.random import Random
 from sgmcmc.trajectory import run_trajectory, start
 
@@ -89,8 +92,111 @@ def test_the_calculator_inverts_the_bound_and_prints_it(capsys, monkeypatch):
     for part in (0.01, 0.5, 0.99):
         epsilon = step_size_for(part, noise=0.7, steps=3, sigma=1.5, beta=0.4)
         assert theorem2(epsilon, 0.7, 3, 1.5, 0.4)["bound"] == pytest.approx(part)
+    assert theorem2(step_size_for(0.5, 1.0, 10), 1.0, 10)["bound"] == pytest.approx(0.5)  # σ = 1, β = ¼
     assert calculator.main(["--steps", "10", "--noise", "1", "--at-least", "0.5"]) == 0
     assert "at least 0.5 of" in capsys.readouterr().out
     with pytest.raises(SystemExit) as left:
         calculator.main(["--steps", "0", "--noise", "1", "--step-size", "0.1"])
     assert left.value.code == 2 and "--steps=0: must be positive" in capsys.readouterr().err
+
+
+def test_the_bound_depends_on_mass_friction_and_dimension_as_the_theorem_says():
+    """ε = 1.28, V = 3, T = 4, σ = 2, β = ½, d = 3: ε V² = 11.52, a = 46.08/8 = 2.4², c = 1 + √(11.52/1152) = 1.1."""
+    found = theorem2(1.28, 3.0, 4, sigma=2.0, beta=0.5, dim=3)
+    expected = {"a": 5.76, "bound": math.exp(-5.76 - 4.8), "sigma": 2 * 1.1**-0.25, "beta": 0.5 / 1.1**0.5}
+    assert {key: found[key] for key in expected} == pytest.approx(expected)
+    # 4 σ² β d is 24 in three dimensions, 8 in one: 11.52 is within the one alone, 8 within both.
+    assert found["valid"] and not theorem2(1.28, 3.0, 4, sigma=2.0, beta=0.5)["valid"]
+    assert theorem2(2.0, 2.0, 4, sigma=2.0, beta=0.5)["valid"]
+
+
+def test_the_hyperbola_at_a_point_worked_by_hand():
+    """U(3) = 16 √(25/16) = 20, U'(3) = 3/√(25/16) = 2.4."""
+    theta = torch.tensor([[3.0], [0.0]], dtype=torch.float64)
+    assert Hyperbola().potential(theta).tolist() == [20, 16] and Hyperbola().dim == 1
+    assert Hyperbola().gradient(theta).flatten().tolist() == pytest.approx([2.4, 0])
+
+
+def algorithm2(target, size: float, noise: float, steps: int, sigma: float, beta: float, chains: range):
+    """AMAGOLD's Algorithm 2 as printed, one trajectory from exact draws: θ, θ*, min(1, a), NumPy arrays ``[chains]``.
+
+    With the normals of the seed 0 that the sampler has, by their streams.
+    """
+    random = Random(0)
+    theta = target.exact(chains, random)
+    start = theta[:, 0].numpy()
+
+    def slope(x):
+        return target.gradient(torch.from_numpy(x)[:, None])[:, 0].numpy()
+
+    def energy(x):
+        return target.potential(torch.from_numpy(x)[:, None]).numpy()
+
+    normals = random.normal("noise", 0, steps + 1, chains, 1, torch.float64)[..., 0].numpy()
+    errors = random.normal("minibatch", 0, steps, chains, 1, torch.float64)[..., 0].numpy()
+    r, rho = sigma * normals[0], 0.0
+    x = start + size / (2 * sigma**2) * r
+    for t in range(steps):
+        x = x + (size / sigma**2 * r if t else 0)
+        g, before = slope(x) + noise * errors[t], r
+        kicked = (1 - size * beta) * r - size * g + np.sqrt(4 * size * beta * sigma**2) * normals[t + 1]
+        r = kicked / (1 + size * beta)
+        rho = rho + size / (2 * sigma**2) * g * (before + r)
+    x = x + size / (2 * sigma**2) * r
+    return start, x, np.minimum(np.exp(energy(start) - energy(x) + rho), 1)
+
+
+def test_a_row_compares_the_gap_of_algorithm_2_with_the_theorem_s_parameters_to_that_without_noise():
+    """Every number of every row, from trajectories of the paper's own algorithm and plain sums over draws."""
+    steps, beta, each, config = 3, 0.2, 400, compose(["experiment=finding_theorem2", "point=0"])
+    config |= {"chains": 2 * each, "step_size": [0.1, 0.25], "steps_per_cycle": steps}
+    rows = _gaps(MadeRun(config=config | {"sampler": config["sampler"] | {"beta": beta}}))
+    target, k, valid = DoubleWell(), np.arange(1, 25), set()
+
+    def parts(*settings) -> list:
+        """(E(f, g), Cov(f, g)) of each tenth of the draws."""
+        theta, end, accept = algorithm2(target, *settings)
+        before, after = (
+            np.cos(np.outer(target.cumulative(torch.from_numpy(x), 3.0).numpy(), np.pi * k)) for x in (theta, end)
+        )
+        found = []
+        for first in range(0, each, each // 10):
+            some = slice(first, first + each // 10)
+            moves, covariance = after[some] - before[some], np.cov(before[some].T, bias=True)
+            form = np.einsum("n,nf,ng->fg", accept[some], moves, moves) / 2 / (each // 10)
+            found.append((form, covariance))
+        return found
+
+    def least(one, other) -> float:
+        return float(np.linalg.eigvals(np.linalg.solve(other, one)).real.min())
+
+    def with_error(statistic, *samplers) -> tuple[float, float]:
+        def of(kept):
+            return statistic(*(np.mean([sampler[part] for part in kept], 0) for sampler in samplers))
+
+        without = np.array([of([part for part in range(10) if part != out]) for out in range(10)])
+        return of(range(10)), math.sqrt(9 / 10 * ((without - without.mean()) ** 2).sum())
+
+    for size, chains in ((0.1, range(each)), (0.25, range(each, 2 * each))):
+        whole = parts(size, 0.0, steps, 1.0, beta, chains)
+        for noise in (0.25, 0.5, 1, 2):
+            row, c = next(rows), 1 + math.sqrt(size * noise**2 / (16 * beta * steps))
+            assert (row["target"], row["steps"], row["draws"]) == ("double_well", steps, each)
+            assert (row["step_size"], row["noise"]) == (size, noise)
+            noisy = parts(size, noise, steps, c**-0.25, beta * c**-0.5, chains)
+            expected = {
+                "gap": with_error(lambda one: least(*one), noisy),
+                "l2mc": with_error(lambda one: least(*one), whole),
+                "ratio": with_error(lambda one, other: least(*one) / least(*other), noisy, whole),
+                "half": with_error(lambda one: least(*one[:, :12, :12]) / least(*one), whole),
+                "least": with_error(lambda one, other: least(one[0], other[0]), noisy, whole),
+            }
+            for name, both in expected.items():
+                assert (row[name], row[f"{name}_error"]) == pytest.approx(both, rel=1e-5)
+            a = size * steps * noise**2 / (4 * beta)
+            assert (row["a"], row["bound"]) == pytest.approx((a, math.exp(-a - 2 * a**0.5)))
+            assert row["valid"] == (size * noise**2 <= 4 * beta)
+            valid.add(row["valid"])
+    assert next(rows, None) is None and valid == {True, False}
+    own = config | {"model": {"name": "custom", "_target_": "experiments.tables.theorem2.Hyperbola", "noise": 1.0}}
+    assert next(_gaps(MadeRun(config=own)))["target"] == "Hyperbola"

@@ -186,7 +186,7 @@ def _planes_growth(run: Run) -> Iterator[dict]:
 
 
 def _planes_density(runs: list[Run]) -> list[dict]:
-    """The exact densities, for pictures, on every fourth point of a side of the grid that J is taken on."""
+    """The exact densities, for pictures, on 76 points a side of the box that J is taken on."""
     rows = []
     for model in dict.fromkeys(run.config["model"]["name"] for run in runs):
         target, grid = PLANES[model]

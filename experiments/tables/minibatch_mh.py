@@ -59,7 +59,8 @@ def looks(run: Run) -> dict[str, np.ndarray]:
     """One more trajectory from some of each chain's draws, and its decision: arrays ``[looks, chains]``.
 
     ``data`` are those that the decision looked at, ``needed`` those that Barker's test would, N D²/(σ² + D²) with σ = 1
-    and D² = Σ_i (d_i − mean)²/T² over all data (see ``sgmcmc.part``), ``rounded`` in whole batches. ``size`` is N.
+    and D² = Σ_i (d_i − mean)²/T² over all data (see ``sgmcmc.part``), ``rounded`` in whole batches,
+    where the rule looks at batches. ``size`` is N.
     """
     pieces, draws = build(run.config), run.draws
     kernel, potential, random = pieces.kernel, pieces.potential, pieces.random
@@ -80,8 +81,10 @@ def looks(run: Run) -> dict[str, np.ndarray]:
         found["data"].append(record.data.numpy() if kernel.acceptance != "monitor" else np.zeros(len(theta)))
         found["needed"].append(needed)
     arrays = {key: np.array(values, dtype=float) for key, values in found.items()}
-    batch = kernel.decision_batch
-    return arrays | {"rounded": np.minimum(np.ceil(arrays["needed"] / batch) * batch, size), "size": size}
+    if kernel.partial:
+        batch = kernel.decision_batch
+        arrays["rounded"] = np.minimum(np.ceil(arrays["needed"] / batch) * batch, size)
+    return arrays | {"size": size}
 
 
 def spreads(run: Run, truth: Truth) -> dict[float, dict[int, float]]:
@@ -157,7 +160,9 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
             if config["sampler"]["acceptance"] != "monitor":
                 row |= accepted(part)
             row |= {"share": share, "share_error": share_error}
-            row |= {name: float(np.nanmean(seen[name][:, chains])) / size for name in ("needed", "rounded")}
+            row |= {
+                name: float(np.nanmean(seen[name][:, chains])) / size for name in ("needed", "rounded") if name in seen
+            }
             row |= {"gradients": gradients, "evaluations": evaluations}
             row |= {"tau": tau, "tau_error": error, "ess": ess, "ess_error": ess * float(its)}
             if truth:

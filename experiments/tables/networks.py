@@ -20,7 +20,8 @@ def _cycle(run: Run) -> Iterator[dict]:
 
     Over the rows after the burn-in. ``passes`` are passes over the data a cycle: the minibatches, and one for U with
     its gradient at the end, whose start's is kept. ``time`` is accepted time a pass, acceptance · h L/passes. Errors
-    are from ten parts of the chain. ``drift`` is U a datum in the second half less that in the first.
+    are from ten parts of the chain, or its rows where they are fewer. ``drift`` is U a datum in the second half less
+    that in the first.
     """
     metrics, config = run.metrics, run.config
     kept = metrics["cycle"] > config["burn_in"]

@@ -120,7 +120,6 @@ def _drift(run: Run) -> Iterator[dict]:
         energy, curvature = _accumulated(run, size, chains)
         time = size * (len(energy) - 1)
         rates = (energy[-1] / time / dim).numpy()
-        line = np.linspace(0, 1, len(energy))[:, None] * energy[-1].numpy()
         yield {
             "step_size": size,
             "chains": len(chains),
@@ -128,10 +127,15 @@ def _drift(run: Run) -> Iterator[dict]:
             "drift": float(rates.mean()),
             "drift_error": standard_error(rates),
             "leading": friction * size**2 * steep / 4 if run.sampler == "sghmc" else math.nan,
-            "swing": float((energy.numpy() - line).std(0).mean()) / dim,
-            "curvature_swing": float(curvature.std(0).mean()) / dim,
+            "swing": _swing(energy) / dim,
+            "curvature_swing": _swing(curvature) / dim,
             "curvature_drift": float(curvature[-1].mean()) / time / dim,
         }
+
+
+def _swing(path: Tensor) -> float:
+    """The standard deviation of ``[steps + 1, chains]`` about the line from 0 to each chain's end, mean over chains."""
+    return float((path - torch.linspace(0, 1, len(path), dtype=path.dtype)[:, None] * path[-1]).std(0).mean())
 
 
 def _accumulated(run: Run, size: float, chains: range) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from experiments.tables.common import moved, standard_error
 from sgmcmc.diagnostics import Grid, integrated_autocorrelation_time
 from sgmcmc.potentials.analytic import Banana, DoubleWell, Mixture
 
+ROUNDING = 1e-12  # of a sum of masses
 PARTS = 10  # groups of chains that an error is taken from, where it is not a mean over chains
 WELL = Grid([-6.0], [6.0], [120])  # bins of .1
 PLANES = {
@@ -45,21 +46,22 @@ def shared_bias(counts: np.ndarray, masses: np.ndarray, draws: int) -> tuple[flo
     histograms ``[chains, *bins]``, and its exact mass p; it is this sum to leading order. With d_i = q_i − p of
     chain i, Σ over i ≠ j of d_i d_j/p is without bias for it, however few the draws and however autocorrelated, as
     chains are independent: 0 for an exact sampler. Bins with less than 10 expected draws are one bin, with what lies
-    outside of the grid.
+    outside of the grid. NaN where all bins are so, and of fewer than three chains.
     """
     chains = len(counts)
     large = masses * draws * chains >= 10
+    if chains < 3 or not large.any():
+        return float("nan"), float("nan")
     q, p = counts[:, large] / draws, masses[large]
-    away = np.column_stack((q, 1 - q.sum(1))) - np.append(p, 1 - p.sum())
-    away /= np.sqrt(np.append(p, max(1 - p.sum(), 1e-300)))
+    if 1 - p.sum() > ROUNDING:
+        q, p = np.column_stack((q, 1 - q.sum(1))), np.append(p, 1 - p.sum())
+    away = (q - p) / np.sqrt(p)
     total, squares = away.sum(0), (away**2).sum(1)
 
     def of(total, squares, chains):
         return (total @ total - squares) / max(chains * (chains - 1), 1)
 
     without = [of(total - one, squares.sum() - own, chains - 1) for one, own in zip(away, squares, strict=True)]
-    if chains < 3:
-        return float("nan"), float("nan")
     return float(of(total, squares.sum(), chains)), jackknife(without)
 
 

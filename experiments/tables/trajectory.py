@@ -36,13 +36,13 @@ from experiments.build import build
 from experiments.tables.common import Run, moved, of_each, standard_error
 from experiments.tables.statistics import jackknifed_time
 from sgmcmc.kernel import Friction, Kernel, make_kernel
-from sgmcmc.potentials import groups, together
+from sgmcmc.potentials import groups
 from sgmcmc.trajectory import run_trajectory, start
 
 WORDS = ("ggmc", "amagold")
 FRICTION = 1.0
 BATCHES = (20, 200)  # of logistic regressions
-PAIRS = 100  # minibatches at a position that the noise is measured with
+POSITIONS, MINIBATCHES = 40, 100  # where the noise is measured, and with how many at each
 GROUPS = 10  # of chains, for the errors of standard deviations
 
 
@@ -60,33 +60,48 @@ def noise_sum(kernel: Kernel) -> float:
     return total
 
 
-def noise_trace(potential, theta: Tensor, random, batch: int | None) -> float:
-    """tr Σ, a mean over the positions ``[chains, dim]``: ``noise``² dim, or of minibatches as they are drawn."""
+def noise_trace(potential, theta: Tensor, random, batch: int | None) -> tuple[float, float]:
+    """tr Σ, a mean over the positions ``[chains, dim]``, and its standard error: ``noise``² dim, which has none, or of
+    minibatches as they are drawn, others at each position."""
     if not potential.data_size:
-        return potential.noise**2 * potential.dim
-    at_once, found = together(potential), []
-    for rows in [theta] if at_once else theta.split(1):
-        chains, whole = torch.arange(len(rows)), potential.gradient(rows).double()
-        for pair in range(PAIRS if at_once else PAIRS // len(theta) + 1):
-            index = random.integers("diagnostic", pair, 1, chains, batch, potential.data_size)[0]
-            found.append((potential.gradient(rows, index).double() - whole).square().sum(-1).mean())
-    return float(torch.stack(found).mean())
+        return potential.noise**2 * potential.dim, 0.0
+    found = []
+    for group in groups(potential, len(theta)):
+        rows, chains = theta[group.start : group.stop], torch.tensor(group)
+        whole, squares = potential.gradient(rows).double(), []
+        for number in range(MINIBATCHES):
+            index = random.integers("diagnostic", number, 1, chains, batch, potential.data_size)[0]
+            squares.append((potential.gradient(rows, index).double() - whole).square().sum(-1))
+        found.append(torch.stack(squares))
+    each = torch.cat(found, 1).mean(1)
+    return float(each.mean()), standard_error(each)
+
+
+def some_of(positions: Tensor, number: int) -> Tensor:
+    """So many of the positions, the same random ones each time; all where there are fewer."""
+    order = torch.randperm(len(positions), generator=torch.Generator().manual_seed(0))
+    return positions[order[:number].sort().values]
 
 
 def measured(log_mh: np.ndarray) -> dict:
-    """Mean and standard deviation of log MH, E MH, acceptance, with errors over independent trajectories."""
+    """Mean and standard deviation of log MH, E MH, acceptance, with errors over independent trajectories.
+
+    Those whose log MH is not finite are never accepted: they count in E MH and the acceptance alone.
+    """
+    finite = np.isfinite(log_mh)
+    ratio = np.exp(np.where(finite, log_mh, -np.inf))
+    accept, log_mh = np.minimum(ratio, 1), log_mh[finite]
     parts = np.array_split(log_mh, min(GROUPS, max(len(log_mh) // 4, 1)))
-    accept = np.minimum(log_mh, 0)
     return {
         "trajectories": len(log_mh),
         "mean": float(log_mh.mean()),
         "mean_error": standard_error(log_mh),
         "sd": float(log_mh.std(ddof=1)),
         "sd_error": standard_error([part.std(ddof=1) for part in parts]),
-        "mh": float(np.exp(log_mh).mean()),
-        "mh_error": standard_error(np.exp(log_mh)),
-        "acceptance": float(np.exp(accept).mean()),
-        "acceptance_error": standard_error(np.exp(accept)),
+        "mh": float(ratio.mean()),
+        "mh_error": standard_error(ratio),
+        "acceptance": float(accept.mean()),
+        "acceptance_error": standard_error(accept),
     }
 
 
@@ -100,12 +115,11 @@ def _energies(run: Run) -> Iterator[dict]:
     if hasattr(potential, "exact"):
         theta = potential.exact(pieces.chains, random).to(dtype)
     else:
-        draws = run.draws
-        theta = draws.flatten(0, 1)[:: max(1, draws.shape[0] * draws.shape[1] // 1000)].contiguous()
+        theta = some_of(run.draws.flatten(0, 1), 1000)
     batches = [config["batch_size"]] if config["batch_size"] else BATCHES if potential.data_size else [None]
     sizes = config["step_size"] if isinstance(config["step_size"], list) else [config["step_size"]]
     lengths = [steps for steps in (1, 4, 16, 64) if steps <= config["steps_per_cycle"]]
-    traces = {batch: noise_trace(potential, theta[:40], random, batch) for batch in batches}
+    traces = {batch: noise_trace(potential, some_of(theta, POSITIONS), random, batch) for batch in batches}
     for batch, word, size in product(batches, WORDS, sizes):
         for steps in lengths:
             friction = Friction("gamma", FRICTION)
@@ -118,10 +132,11 @@ def _energies(run: Run) -> Iterator[dict]:
                 _, record = run_trajectory(kernel, potential, state, random, 2**40 + steps, rows)
                 values.append(record.log_accept)
             log_mh = torch.cat(values).numpy()
-            variance = traces[batch] * noise_sum(kernel) / kernel.temperature
+            trace, error = traces[batch]
+            variance = trace * noise_sum(kernel) / kernel.temperature
             row = {"batch": batch, "word": kernel.word.letters, "steps": steps, "step_size": size}
-            row |= {"trace": traces[batch]}
-            yield row | {"predicted": math.sqrt(variance), **measured(log_mh[np.isfinite(log_mh)])}
+            row |= {"trace": trace, "trace_error": error}
+            yield row | {"predicted": math.sqrt(variance), **measured(log_mh)}
 
 
 def _settings(run: Run) -> dict:

@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import limit
+from verdicts import limit, side
 
 SOURCE = "How long may a trajectory be?"
 TABLES = ("finding_trajectory", "finding_trajectory_auto")
@@ -138,6 +138,11 @@ def compare(table: pd.DataFrame, lengths: pd.DataFrame):
         what = f"logistic: tr Σ of batches of {traces.index[0]:g} over that of {traces.index[-1]:g}"
         verdict = "agrees" if abs(ratio / expected - 1) < 0.05 else "differs"
         yield what, f"{expected:g}, within 5 %: Σ goes with 1/B", f"{ratio:.2f}", verdict
+    some = table[table.trace_error > 0]
+    if len(some):
+        away = (some.trace_error / some.trace).groupby([look(row)[1] for row in some.itertuples()], sort=False).max()
+        here = ", ".join(f"{name} {100 * error:.2g} %" for name, error in away.items())
+        yield "errors of tr Σ from minibatches", "at most 10 %: √V to 5 %", here, side(0.1 - away.max())
     for target, (_, name) in TARGETS.items():
         grid, auto = best(lengths, target), chosen(lengths, target)
         if grid.empty or auto.empty:

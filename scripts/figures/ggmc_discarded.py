@@ -57,6 +57,7 @@ def compare(table: pd.DataFrame):
         here = f"mean log MH {mine.log_accept.mean():.3g}, kinetic temperature {mine.kinetic_temperature.iloc[-1]:.3f}"
         here += f", {mine.potential_per_datum.iloc[-1]:.2f} nats a datum"
         verdict = "not decided: finite to its end, and the paper has no number"
-        if not ((table.momentum_decay - 0.98).abs() < 1e-5).any():  # GGMC's β at this ℓ and 50,000 data
+        decay = table.momentum_decay[table.sampler == "ggmc"]
+        if not ((decay - 0.98).abs() < 1e-5).any():  # its β at this ℓ and 50,000 data
             verdict = "not comparable: other data and another network, a few epochs"
         yield f"{text} at ℓ = .1", said, here, verdict

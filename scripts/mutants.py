@@ -499,6 +499,20 @@ MUTANTS = [
         "potential_network.py::test_a_module_that_is_no_function_of_a_datum_is_refused[dropout]",
     ),
     Mutant(
+        "temperature along a trajectory of coordinates that stand still, too",
+        "measured",
+        'moves, estimate = getattr(potential, "moves", None), ',
+        "moves, estimate = None, ",
+        "measured.py::test_a_traced_temperature_is_of_what_moves_and_log_mh_that_cannot_be_had_is_none",
+    ),
+    Mutant(
+        "standard error over chains as if there were one more",
+        "evaluate",
+        "values.std(ddof=1) / chains**0.5",
+        "values.std(ddof=1) / (chains + 1) ** 0.5",
+        "evaluate.py::test_every_number_of_given_predictions[True]",
+    ),
+    Mutant(
         "stale U after a Gibbs update",
         "chain",
         "        evaluate(self.kernel, self.potential, state)\n        return state",

@@ -501,8 +501,8 @@ MUTANTS = [
     Mutant(
         "temperature along a trajectory of coordinates that stand still, too",
         "measured",
-        'moves, estimate = getattr(potential, "moves", None), ',
-        "moves, estimate = None, ",
+        "return slice(None) if moves is None else torch.nonzero(moves).flatten()",
+        "return slice(None)",
         "measured.py::test_a_traced_temperature_is_of_what_moves_and_log_mh_that_cannot_be_had_is_none",
     ),
     Mutant(

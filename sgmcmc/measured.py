@@ -35,18 +35,15 @@ def temperatures(kernel: Kernel, potential: Potential, states: list[State], grad
     blocks = [] if together(potential) else [where for _, where in getattr(potential, "blocks", [])]
     sizes = [where.stop - where.start for where in blocks]
     low, high = (ends.tolist() for ends in temperature_interval(sizes, kernel.temperature))
-    moves = getattr(potential, "moves", None)
-    moves = slice(None) if moves is None else moves
+    moves = _moving(potential)
     # ⟨θ, ∇U⟩ has no expectation in coordinates with a flat prior.
     std = getattr(potential, "std", None)
     proper = moves if std is None else torch.isfinite(std)
     for state, gradient in zip(states, gradients, strict=True):
-        inverse_mass = cast(kernel.inverse_mass, state.theta)
-        inverse_mass = inverse_mass[moves] if isinstance(inverse_mass, Tensor) else inverse_mass
+        inverse_mass = _part(cast(kernel.inverse_mass, state.theta), moves)
         kinetic.append(kinetic_temperature(state.momentum[:, moves], inverse_mass)[state.alive])
         for number, where in enumerate(blocks):
-            part = inverse_mass[where] if isinstance(inverse_mass, Tensor) else inverse_mass
-            here = kinetic_temperature(state.momentum[:, where], part)[state.alive]
+            here = kinetic_temperature(state.momentum[:, where], _part(inverse_mass, where))[state.alive]
             inside.append((low[number] <= here) & (here <= high[number]))
         theta, gradient = state.theta[:, proper], gradient[:, proper]
         configurational.append(configurational_temperature(theta, gradient)[state.alive])
@@ -55,6 +52,16 @@ def temperatures(kernel: Kernel, potential: Potential, states: list[State], grad
         "configurational_temperature": float(torch.cat(configurational).mean()),
         **({"kinetic_inside": float(torch.cat(inside).double().mean())} if inside else {}),
     }
+
+
+def _moving(potential: Potential) -> slice | Tensor:
+    """An index of the coordinates that move; numbers, for a mask would wait for the device at each use."""
+    moves = getattr(potential, "moves", None)
+    return slice(None) if moves is None else torch.nonzero(moves).flatten()
+
+
+def _part(inverse_mass: Tensor | float, index: slice | Tensor) -> Tensor | float:
+    return inverse_mass[index] if isinstance(inverse_mass, Tensor) else inverse_mass
 
 
 def diagnostic_gradient(
@@ -146,20 +153,19 @@ def observer(
     place of the exact one (−∞ where there is no way back), U a datum, temperature of the coordinates that move. The
     cycle's first step is the run's ``step``-th."""
     begun = state.potential if kernel.evaluates else potential.potential(state.theta)
-    inverse_mass, size = cast(kernel.inverse_mass, state.theta), max(potential.data_size, 1)
-    moves, estimate = getattr(potential, "moves", None), getattr(potential, "estimate", None)
-    if moves is not None:
-        moves = torch.nonzero(moves).flatten()  # here, for a mask would wait for the device at each point
-        inverse_mass = inverse_mass[moves] if isinstance(inverse_mass, Tensor) else inverse_mass
+    moves, size = _moving(potential), max(potential.data_size, 1)
+    inverse_mass = _part(cast(kernel.inverse_mass, state.theta), moves)
+    estimate = getattr(potential, "estimate", None)
 
     def observe(point: int, theta: Tensor, m: Tensor, energy: Tensor, batch: Tensor | None) -> None:
         if point % every and point != kernel.points - 1:
             return
         exact = batch is None or estimate is None
         value = potential.potential(theta) if exact else estimate(theta, batch)
-        log_mh = -(value - begun + energy) / kernel.temperature if kernel.temperature else value * math.nan
-        log_mh = torch.full_like(log_mh, -math.inf) if kernel.impossible else log_mh
-        temperature = kinetic_temperature(m if moves is None else m[:, moves], inverse_mass)
+        # At T = 0 it is impossible, too.
+        change = value - begun + energy
+        log_mh = torch.full_like(change, -math.inf) if kernel.impossible else -change / kernel.temperature
+        temperature = kinetic_temperature(m[:, moves], inverse_mass)
         # As tensors: a float would wait for the device. ``traced`` makes floats of them at the cycle's end.
         for row, chain in enumerate(group):
             trace.append(

@@ -296,11 +296,12 @@ def test_a_traced_point_is_log_mh_were_the_trajectory_to_end_there(evaluates):
 
 
 def test_a_traced_point_of_a_target_without_data_or_at_temperature_zero():
-    """Artificial noise is no data: U is exact, and as it is; at T = 0 there is no log MH."""
+    """Artificial noise is no data: U is exact, and as it is; at T = 0 log MH is impossible."""
     target = Quartic(2, noise=1.0)
     state = replace(chains_at(torch.zeros(1, 2, dtype=F64), None, [True]), potential=tensor(1.0))
-    for temperature, log_mh in ((0.5, -(6.0 - 1.0 + 0.25) / 0.5), (0.0, math.nan)):
-        kernel = SimpleNamespace(evaluates=True, inverse_mass=4.0, points=3, temperature=temperature, impossible=None)
+    for temperature, log_mh in ((0.5, -(6.0 - 1.0 + 0.25) / 0.5), (0.0, -math.inf)):
+        kernel = SimpleNamespace(evaluates=True, inverse_mass=4.0, points=3, temperature=temperature)
+        kernel.impossible = make_kernel("ggmc", target, 0.1, steps=3, temperature=temperature).impossible
         trace, theta = [], tensor([1.0, 2.0])
         energy = target.potential(theta)
         observe = observer(kernel, target, state, range(1), 1, 1, 0, trace)

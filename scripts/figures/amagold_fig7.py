@@ -41,8 +41,7 @@ def draw(table: pd.DataFrame, many: pd.DataFrame) -> Figure:
                 continue
             last = one.iloc[-1]
             label(panel, last.draws * last.seconds_a_draw, last.J * shift, NAMES[name], colour, fontsize=9)
-        biases = many[(many.model == model) & (many.sampler == "sghmc")].bias
-        level = biases.iloc[-1] if len(biases) else 0.0
+        level = bias_of(many[(many.model == model) & (many.sampler == "sghmc")])
         if level > 0:
             panel.axhline(level, color=COLOURS["sghmc"], ls=":", lw=1)
             left = panel.get_yaxis_transform()
@@ -88,13 +87,17 @@ def slower(amagold, sghmc):
     return here, not_much_slower(ratio)
 
 
+def bias_of(rows: pd.DataFrame) -> float:
+    """That of the most draws, as of few it is not known; NaN where there are none."""
+    return rows.bias.iloc[-1] if len(rows) else np.nan
+
+
 def sooner(title: str, rows: pd.DataFrame) -> tuple[str, str, str, str]:
     """Whether SGHMC's J is below AMAGOLD's while its bias is a small part of it: decided at equal numbers of draws, of
     which AMAGOLD's take no less time; the geometric mean over numbers of draws, as sure as its terms are on average."""
     what, paper = f"{title}: at the beginning SGHMC converges faster", "yes"
     ours, others = (rows[rows.sampler == name].set_index("draws_a_chain") for name in ("sghmc", "amagold"))
-    bias = ours.bias.iloc[-1] if len(ours) else np.nan  # of the most draws: of few it is not known
-    ours = ours[(ours.J > EARLY * bias) & ours.index.isin(others.index)]
+    ours = ours[(ours.J > EARLY * bias_of(ours)) & ours.index.isin(others.index)]
     if not len(ours):
         return what, paper, "", "not comparable: no J of both that is far above the bias"
     same = others.loc[ours.index]

@@ -318,7 +318,7 @@ MUTANTS = [
         "random",
         "(chains[:, None] * size +",
         "(chains[:, None] // 2 * size +",
-        "random.py::test_tensors_and_integers_are_one_generator",
+        "random.py::test_every_kind_of_number_is_made_of_its_two_words[3-0]",
     ),
     Mutant(
         "N/n forgotten (network)",

@@ -1,6 +1,7 @@
 """The command line from its words to its exit status: runs, run folders, mistakes, interruptions, sweeps."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -8,16 +9,23 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
+from safetensors.torch import load_file
 
 import sgmcmc
 from experiments.build import build
 from experiments.command_line import main
 from experiments.config import compose
+from experiments.voice import Voice, _duration
+from sgmcmc.chain import Result
+from sgmcmc.diagnostics import Estimate
 from sgmcmc.errors import StoreError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,12 +76,21 @@ def test_a_run_leaves_its_folder_and_says_so_when_it_is_done(capsys):
 
 
 def test_a_longer_run_continues_a_shorter_one_bit_for_bit(capsys):
-    assert main(TOY) == 0
-    assert main(replaced(TOY, cycles=60)) == 0
-    assert main(replaced(TOY, cycles=60, output="at_once")) == 0
+    """Burn-in and thinning go on counting: draws after cycles 10, 13, …, 58, whose moments are kept beside them."""
+    words = [*TOY, "burn_in=7", "thin=3"]
+    assert main(words) == 0
+    assert main(replaced(words, cycles=60)) == 0
+    assert main(replaced(words, cycles=60, output="at_once")) == 0
     continued, whole = sgmcmc.load_samples("run"), sgmcmc.load_samples("at_once")
-    assert continued.shape == (60, 3, 2) and bool((continued == whole).all())
+    assert continued.shape == (17, 3, 2) and bool((continued == whole).all())
     assert list(sgmcmc.load_metrics("run")["potential"]) == list(sgmcmc.load_metrics("at_once")["potential"])
+    assert main([*replaced(TOY, cycles=60, output="all")]) == 0
+    assert torch.equal(sgmcmc.load_samples("all")[9::3], whole)
+    moments = load_file("run/moments.safetensors")
+    draws = whole.double()
+    assert int(moments["count"]) == 17
+    torch.testing.assert_close(moments["mean"], draws.mean(0))
+    torch.testing.assert_close(moments["variance"], draws.var(0))
 
 
 def test_the_default_folder_is_named_after_the_configuration():
@@ -114,6 +131,104 @@ def test_shuffled_epochs_are_proposed_where_trajectories_are_long_enough(capsys)
         assert (proposed in told) == bool(said) and (not said or said in told)
     proposal = "batch_size=20 sampler.ends=minibatch sampler.minibatches=shuffled steps_per_cycle=9"
     assert main([*words, *proposal.split(), "output=shuffled", "progress=false"]) == 0
+
+
+NETWORK = "model=mlp data=digits model.hidden=[4] sampler=hmc lr=1e-6 batch_size=20 chains=3 cycles=7".split()
+
+
+@pytest.mark.parametrize(
+    "words, each, gradients",
+    [
+        # 11 batches and U of 100 data, forwards
+        ("data.train_size=100", 11 * 0.02 + 0.1 / 3, "77 minibatch"),
+        # of 4 views of each of them
+        ("data.train_size=100 augmentation=averaged views=4", 11 * 0.02 + 0.4 / 3, "77 minibatch"),
+        # 10 batches and the gradient and U at one end
+        ("data.train_size=100 steps_per_cycle=11 sampler.ends=exact", 10 * 0.02 + 0.1, "77 minibatch"),
+        # full gradients by the time of one of 125
+        ("data.train_size=250 sampler.gradient=full", 10 * 2 * 0.02, "70 full"),
+        ("data.train_size=100 sampler=sghmc steps_per_cycle=5", 5 * 0.02 + 0.1 / 3, "35 minibatch"),
+    ],
+)
+def test_the_estimate_is_what_all_gradients_and_u_take(monkeypatch, capsys, words, each, gradients):
+    """Of three chains of seven cycles, where a batch's gradient takes .02 s once it is warm."""
+    clock = iter([0.0, 5.0, 6.0, 6.02])
+    config = compose([*NETWORK, *words.split()])
+    pieces = build(config)
+    monkeypatch.setattr("experiments.voice.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    Voice(config, pieces, Path("run"))
+    told = capsys.readouterr().out
+    assert f"3 chains of 7 cycles of {pieces.kernel.steps} steps, {gradients} gradients each" in told
+    assert f"about {21 * each:.3g} s ({each:.3g} s a cycle) by the time of one gradient on" in told
+
+
+def test_durations_are_in_the_largest_unit_that_they_fill():
+    told = [_duration(seconds) for seconds in (0.0123, 89.9, 90, 5399, 5400, 172799, 172800)]
+    assert told == ["0.0123 s", "89.9 s", "1.5 min", "90 min", "1.5 h", "48 h", "2 days"]
+
+
+def test_a_run_that_goes_on_says_what_is_left_and_shows_every_twentieth_of_its_rows(summarised, monkeypatch, capsys):
+    """From cycle 41 of 100, which take 2 s each: 58 are left after the second."""
+    voice, clock = object.__new__(Voice), iter([1000.0, 1002.0])
+    monkeypatch.setattr("experiments.voice.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    voice.config, voice.pieces, voice.bar, voice.meaning = {"progress": False}, summarised.pieces, None, ""
+    voice.first, voice.shown, voice.header = None, 0.0, False
+    for cycle in range(41, 101):
+        voice.report(SimpleNamespace(cycle=cycle), {"cycle": cycle, "potential_per_datum": 1.5})
+    heads, first, left, *others = capsys.readouterr().out.splitlines()
+    assert (heads.split(), first.split(), left) == (["cycle", "U"], ["41", "1.50000"], "about 1.93 min to go")
+    assert [int(row.split()[0]) for row in others] == [*range(46, 97, 5), 100]
+
+
+@pytest.fixture
+def summarised(monkeypatch):
+    """The lines of a summary of 100 cycles that took 4 s; what diagnostics say of the draws is given."""
+    pieces = build(
+        compose("model=gaussian model.dim=20 sampler=hmc step_size=.1 cycles=100 burn_in=40 chains=80".split())
+    )
+    seen = []
+
+    def lines(draws=60, size=0, keep="all", result=None, **columns):
+        metrics = {"cycle": np.arange(10, 110, 10), "log_accept": np.zeros(10), "potential": np.arange(10.0)} | columns
+        rows = torch.zeros(draws, 80, 20)
+        monkeypatch.setattr(sgmcmc, "load_metrics", lambda path: metrics)
+        monkeypatch.setattr(sgmcmc, "load_samples", lambda path: rows)
+        ess = Estimate(np.array([40.0, np.nan, 16.0]), np.array([1.0, 2.0, 4.0]))
+        r_hat = np.array([1.001, 1.02, np.nan])
+        monkeypatch.setattr("experiments.voice.diagnostics.ess", lambda draws: seen.append(draws.shape) or ess)
+        monkeypatch.setattr("experiments.voice.diagnostics.r_hat", lambda draws: r_hat)
+        voice = object.__new__(Voice)
+        target = SimpleNamespace(data_size=size, dim=20)
+        voice.path, voice.pieces = Path("run"), replace(pieces, potential=target, plan=replace(pieces.plan, keep=keep))
+        known = {"status": "done", "cycles": 100, "accepted": 2000, "proposed": 8000, "seconds": 4.0, "gradients": 25.0}
+        return voice.summary(Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel} | (result or {})))
+
+    lines.seen, lines.pieces = seen, pieces
+    return lines
+
+
+def test_a_summary_gives_the_least_effective_sample_size_of_all_chains_and_its_cost(summarised):
+    """16 of the first 64 of 80 chains are 20 of all: 5 a second of 4, and .01 a gradient of 25 of 80 chains."""
+    first, energy, size, r_hat = summarised()
+    assert first == "done after 100 cycles in 4 s: 2,000 of 8,000 trajectories accepted (0.25)"
+    assert summarised.seen == [(60, 64, 16)]
+    assert size == "effective sample size of the slowest coordinate 20 ± 5: 5 a second, 0.01 a gradient"
+    assert r_hat == "R-hat 1.02 over chains from dispersed starts (above 1.01: not mixed)"
+    # with data gradients and U are passes over them; a random walk takes U alone
+    assert "5 a second, 0.00625 a pass over the data" in summarised(size=9)[2]
+    assert "0.0167 an evaluation of U" in summarised(result={"gradients": 0.0})[2]
+    assert len(summarised(draws=39)) == 3
+
+
+def test_a_summary_says_log_mh_of_the_second_half_and_where_it_cannot_be(summarised):
+    for values, said in (
+        ([99, 99, 99, -math.inf, -3, -2], "-2.5"),
+        ([99, 99, 1.2, 3.2], "2.2 (positive: not converged, or something is wrong)"),  # more than three of its errors
+        ([99, 99, -3, 4.2], "0.6"),  # less than three of its errors
+    ):
+        assert summarised(log_accept=np.array(values))[1] == f"mean log MH of the second half {said}"
+    assert "the chain is exact but stuck" in summarised(result={"accepted": 79})[2]
+    assert "stuck" not in summarised(result={"accepted": 80})[2]
 
 
 def test_epochs_with_exact_ends_have_one_step_more():
@@ -242,8 +357,12 @@ class Bowl:
     for prior in ("unit", "fan_in"):
         words = f"model._target_=nets.Net model.hidden=3 {run} progress=false output={prior} model.prior={prior}"
         assert main(words.split()) == 0
-        std = build(OmegaConf.to_container(OmegaConf.load(f"{prior}/config.yaml"))).potential.std
+        pieces = build(OmegaConf.to_container(OmegaConf.load(f"{prior}/config.yaml")))
+        std, plan = pieces.potential.std, pieces.plan
         assert std[:192].tolist() == pytest.approx([1.0 if prior == "unit" else (2 / 64) ** 0.5] * 192)  # first weights
+        # as of every network: the GGMC paper's γ, −√(50,000/.1) log .98, and a row and a checkpoint a cycle
+        assert pieces.kernel.friction.value == pytest.approx(-math.sqrt(5e5) * math.log(0.98), rel=1e-12)
+        assert (plan.log_every, plan.save_every, plan.epochs_per_cycle) == (1, 1, 1.0)
     for words, said in (
         (f"model._target_=nets.Net model.hidden=3 {run} model.prior=wide", "model.prior=wide: "),
         (f"model._target_=nets.net model.hidden=3 {run} model.prior=unit", "unexpected keyword argument 'prior'"),

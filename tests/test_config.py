@@ -2,17 +2,24 @@
 
 import math
 import re
+from copy import deepcopy
 
+import numpy as np
 import pytest
+import torch
 from hydra.errors import HydraException
 
 from experiments import schema
+from experiments.build import build
 from experiments.command_line import sentence
 from experiments.config import compose, point_settings, resolve, unused
-from experiments.dotted import get
+from experiments.dotted import get, put
 from experiments.resolved import PAPER_FRICTION, folder, identity, sampler_row
 from experiments.schema import CONF, options
+from experiments.values import cast
+from sgmcmc.chain import Chain
 from sgmcmc.errors import SettingError
+from sgmcmc.plan import Plan
 from sgmcmc.samplers import SAMPLERS
 
 TOYS = ["double_well", "banana", "mixture", "gaussian", "gaussian_pairs", "quartic", "mixed"]
@@ -307,7 +314,7 @@ MISTAKES = {
     "model=location_mixture sampler.epsilon=.7 step_size=1 sampler.acceptance=austerity": "sampler.epsilon=0.7: must",
     "model=banana step_size=1 tune.target=.8": "tune.target=0.8: tunes during the burn-in: give burn_in",
     "model=mlp data=digits lr=1 epochs=40 epochs_per_cycle=10 burn_in=20": "burn_in=20: leaves no draws of 4 cycles",
-    "model=mlp data=digits lr=1 epochs=40 epochs_per_cycle=10 thin=5": "thin=5: keeps none of the 4 draws",
+    "model=mlp data=digits lr=1 epochs=40 epochs_per_cycle=10 burn_in=1 thin=4": "thin=4: keeps none of the 3 draws",
     "model=mlp data=digits lr=1 epochs=40 epochs_per_cycle=10 trace=1 trace_cycles=7": "the run has 4",
     "model=logistic data=none step_size=1": "data=none: logistic needs data: one of australian",
     "model=banana step_size=1 data.name=heart": "data=heart: banana has no data: leave data out",
@@ -334,6 +341,48 @@ def test_mistakes_are_one_sentence(words):
         compose(words.split())
     said = sentence(caught.value)
     assert MISTAKES[words] in said and "\n" not in said
+
+
+WHOLE = (
+    "chains data.train_size schedule.every epochs epochs_per_cycle cycles steps_per_cycle thin log_every save_every "
+)
+WHOLE += "batch_size warm_start.epochs warm_start.batch_size views"
+RANGES = {  # what is still a value, and what no longer is
+    **dict.fromkeys(WHOLE.split(), ([1, 7.0, 2**63 - 1], [0, 1.5, 2**63, True])),
+    **dict.fromkeys(("lr", "step_size", "schedule.factor", "warm_start.lr"), ([1e-12, 3.0], [0, -1, math.inf])),
+    **dict.fromkeys(("sampler.beta", "sampler.b", "temperature", "save_minutes"), ([0, 3.0], [-1e-9, math.nan])),
+    **dict.fromkeys(("sampler.alpha", "sampler.delta"), ([-0.999, 0.999], [-1, 1])),
+    "friction": ([0, [0, 2.5], math.inf], [-1e-9, [1, -1]]),
+    "momentum_decay": ([0, 1, [0.5, 1]], [-1e-9, 1 + 1e-9, [0.5, 2]]),
+    "sampler.decision_batch": ([2], [1]),
+    "sampler.epsilon": ([0, 0.499], [-1e-9, 0.5]),
+    "sampler.sigma": ([1e-9, 1.2], [0, 1.2 + 1e-9]),
+    "burn_in": ([0], [-1, 0.5]),
+    "keep": ([1, "all", "none"], [0, "last"]),
+    "trace": ([1, 4], [0, -1]),
+    "seed": ([0, 2**64 - 1], [-1, 2**64]),
+    "mass": ([1e-9, [1, 2.5], "estimate"], [0, [1, 0]]),
+    "tune.target": ([1e-9, 0.999], [0, 1]),
+    "warm_start.momentum": ([0, 0.999], [-1e-9, 1]),
+    "warm_start.weight_decay": ([0, 2.0], [-1e-9]),
+}
+
+
+@pytest.mark.parametrize("setting", RANGES)
+def test_numbers_are_taken_as_they_are_up_to_the_ends_of_their_ranges(setting):
+    least = {"model": {"name": "banana"}, "device": "cpu"}
+    good, bad = RANGES[setting]
+    for value in good:
+        config = deepcopy(least)
+        put(config, setting, value)
+        cast(config)
+        assert get(config, setting) == value
+    for value in bad:
+        config = deepcopy(least)
+        put(config, setting, value)
+        with pytest.raises(SettingError) as refused:
+            cast(config)
+        assert refused.value.setting == setting
 
 
 def test_a_random_direction_mends_what_is_one_sided(composing):
@@ -479,3 +528,193 @@ def test_a_block_chooses_another_model_and_the_command_line_wins():
     assert compose([*words, "scale=quick"])["model"] == {"name": "mlp", "hidden": [20], "prior_variance": 0.1}
     chosen = compose([*words, "scale=quick", "model=resnet20", "model.width=3"])["model"]
     assert (chosen["name"], chosen["width"], chosen["norm"]) == ("resnet20", 3, "frn") and "hidden" not in chosen
+
+
+# ---- the numbers of a run
+
+
+@pytest.fixture(scope="module")
+def regression():
+    """Makes the pieces of a regression on 120 data with three coefficients, of changed settings."""
+    words = "model=logistic_generated model.size=120 model.features=2 sampler=ggmc lr=.3 cycles=9 batch_size=8"
+    resolved = compose([*words.split(), "dtype=float64", "friction=4", "temperature=.49", "mass=[1,4,9]"])
+
+    def make(**changes):
+        config = deepcopy(resolved)
+        for key, value in changes.items():
+            put(config, key, value)
+        return build(config)
+
+    return make
+
+
+def moved_and_kept(kernel, steps):
+    """What so many steps of each chain add up to: the durations of A and of B, what O's and E's keep of the momentum
+    together, and the variance ``[chains, dim]`` of the noise that comes to it."""
+    durations, keep, variance = {"A": 0.0, "B": 0.0, "E": 0.0}, 1.0, torch.zeros(1, 3, dtype=torch.float64)
+    for op, number, extra in kernel.program(0, torch.float64, "cpu")[0]:
+        if op.letter in durations:
+            durations[op.letter] = durations[op.letter] + torch.as_tensor(number) / steps
+        if op.letter in "OE":
+            each, scale = extra if op.letter == "E" else (number, extra)
+            keep, variance = keep * each, variance * torch.as_tensor(each) ** 2 + scale**2
+    return durations, keep, variance
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize(
+    "way, value, keep, euler",
+    [
+        ("friction", 4.0, math.exp(-4 * 0.05), 1 - 4 * 0.05),
+        ("momentum_decay", 0.9, 0.9, 0.9),
+        ("sampler.b", 0.25, 0.75 / 1.25, 1 - 2 * 0.25),
+        ("sampler.beta", 8.0, (1 - 8 * 0.05) / (1 + 8 * 0.05), 1 - 2 * 8 * 0.05),
+    ],
+)
+def test_a_step_has_the_h_of_its_learning_rate_and_keeps_what_its_friction_says(
+    regression, way, value, keep, euler, steps
+):
+    """h = √(.3/120) = .05, whatever the batch; c is that of a whole step, be it of one O, of two, or of E."""
+    mass = torch.tensor([1.0, 4.0, 9.0], dtype=torch.float64)
+    for word in ("OBABO", "ABOBA", "BAOAB", "EA"):
+        changes = {"friction": None, way: value, "sampler.word": word, "steps_per_cycle": steps}
+        durations, kept, variance = moved_and_kept(regression(**changes).kernel, steps)
+        assert float(durations["A"]) == pytest.approx(0.05)
+        assert float(durations["E" if word == "EA" else "B"]) == pytest.approx(0.05)
+        each = euler if word == "EA" else keep
+        assert float(kept) == pytest.approx(each**steps)
+        # In equilibrium O's leave .49 M; E's noise is 2 γ h T M = 2 (1 − c) T M a step.
+        fresh = sum(2 * (1 - each) * each ** (2 * k) for k in range(steps)) if word == "EA" else 1 - each ** (2 * steps)
+        torch.testing.assert_close(variance[0], fresh * 0.49 * mass)
+
+
+def test_lists_are_one_for_each_of_equal_groups_of_chains(regression):
+    """Two learning rates and three decays for six chains."""
+    changes = {"lr": [0.3, 1.2], "momentum_decay": [0.9, 0.8, 0.7], "friction": None, "chains": 6, "steps_per_cycle": 1}
+    durations, kept, _ = moved_and_kept(regression(**changes).kernel, 1)
+    assert durations["A"].flatten().tolist() == pytest.approx([0.05] * 3 + [0.1] * 3)
+    assert kept.flatten().tolist() == pytest.approx([0.9, 0.9, 0.8, 0.8, 0.7, 0.7])
+
+
+NO_STEPS, NO_CYCLES = {"steps_per_cycle": None}, {"cycles": None}
+IN_EPOCHS = {"epochs_per_cycle": 2, "epochs": 6, **NO_STEPS, **NO_CYCLES}
+FULL = {"sampler.gradient": "full", "batch_size": None}
+
+
+@pytest.mark.parametrize(
+    "changes, steps, batches, full, cycles, epochs",
+    [
+        # 15 batches of 8 an epoch; a word with kicks at both ends takes one batch more
+        (IN_EPOCHS, 30, 31, 0, 3, 2),
+        ({**IN_EPOCHS, "sampler.ends": "exact"}, 31, 30, 1, 3, 2),
+        ({**IN_EPOCHS, "sampler.word": "ABOBA"}, 30, 30, 0, 3, 2),
+        ({**IN_EPOCHS, "sampler.word": "EA"}, 30, 30, 0, 3, 2),
+        ({**IN_EPOCHS, "sampler.word": "BABOBAB"}, 15, 31, 0, 3, 2),
+        ({**IN_EPOCHS, **FULL}, 2, 0, 2, 3, 2),
+        # steps that were given; without whole epochs, too
+        ({"steps_per_cycle": 5, "epochs": 6, **NO_CYCLES}, 5, 6, 0, 18, 1 / 3),
+        ({"steps_per_cycle": 4, "epochs": 8, **NO_CYCLES, **FULL}, 4, 0, 4, 2, 4),
+        ({"steps_per_cycle": 4, "batch_size": 7}, 4, 5, 0, 9, 28 / 120),
+        (
+            {"steps_per_cycle": 4, "sampler.word": "A", "sampler.gradient": "none", "sampler.refresh": "full"},
+            4,
+            0,
+            0,
+            9,
+            0,
+        ),
+    ],
+)
+def test_epochs_are_so_many_gradients(regression, changes, steps, batches, full, cycles, epochs):
+    """Counted: the gradients of batches and of all data that the second cycle takes, its start's known from before."""
+    pieces, seen = regression(**changes), []
+    target = pieces.potential
+    gradient, both = target.gradient, target.potential_and_gradient
+    target.gradient = lambda theta, batch=None: seen.append(batch is not None) or gradient(theta, batch)
+    target.potential_and_gradient = lambda theta: seen.append(False) or both(theta)
+    chain = Chain(pieces.kernel, target, pieces.plan, pieces.random, 1, pieces.initial)
+    chain.begin()
+    chain.advance()
+    seen.clear()
+    chain.advance()
+    assert (pieces.kernel.steps, chain.steps, sum(seen), len(seen) - sum(seen)) == (steps, 2 * steps, batches, full)
+    assert pieces.plan.cycles == cycles and chain.row()["epoch"] == pytest.approx(2 * epochs)
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({**IN_EPOCHS, "batch_size": 7}, "batch_size=7: does not divide the 120 data.* 6 or 8 does"),
+        ({**IN_EPOCHS, "batch_size": 110}, "60 or 120 does"),
+        (
+            {**IN_EPOCHS, "epochs_per_cycle": 1, "sampler.word": "BABOBAB"},
+            "epochs_per_cycle=1: is no whole number of steps",
+        ),
+        ({"steps_per_cycle": 4, "epochs": 1, **NO_CYCLES}, "epochs=1: is 15 steps, not a whole number of cycles"),
+        ({"steps_per_cycle": 15, "epochs": 3, **NO_CYCLES, "burn_in": 3}, "burn_in=3: leaves no draws of 3 cycles"),
+    ],
+)
+def test_lengths_that_cannot_be_are_refused(regression, changes, said):
+    with pytest.raises(SettingError, match=said):
+        regression(**changes)
+
+
+def test_a_plan_is_what_was_said_or_a_row_each_ten_cycles(regression):
+    assert regression(compile=False).plan == Plan(9, log_every=10, save_every=None, epochs_per_cycle=10 * 8 / 120)
+    settings = {"burn_in": 4, "thin": 2, "keep": 3, "log_every": 5, "save_every": 6, "save_minutes": 0.5, "trace": 7}
+    changes = {**settings, "compile": False, "mass": "estimate", "tune.target": 0.3, "trace_cycles": [8]}
+    said = {**settings, "trace_cycles": (8,), "tune": 0.3, "estimate_mass": True}
+    assert regression(**changes).plan == Plan(9, epochs_per_cycle=10 * 8 / 120, **said)
+    assert [cycle for cycle in range(1, 12) if Plan(11, burn_in=4, thin=3).draws_after(cycle)] == [7, 10]
+
+
+# ---- where chains start
+
+
+def test_a_warm_start_descends_from_each_chain_s_own_start(regression):
+    """With all 120 data a batch: two steps of v ← .3 v + X'(p − y)/N + θ/(100 N) + .1 θ, θ ← θ − .5 v in NumPy."""
+    warm = {"epochs": 2, "lr": 0.5, "momentum": 0.3, "batch_size": 120, "weight_decay": 0.1}
+    far = regression(chains=3)
+    theta, target = far.initial().numpy(), far.potential
+    features, labels = target.inputs.numpy(), target.targets.numpy()
+    inputs = np.column_stack([np.ones(120), (features - features.mean(0)) / features.std(0)])
+    velocity = np.zeros_like(theta)
+    for _ in range(2):
+        slope = (1 / (1 + np.exp(-theta @ inputs.T)) - labels) @ inputs / 120 + theta / (100 * 120)
+        velocity = 0.3 * velocity + slope + 0.1 * theta
+        theta = theta - 0.5 * velocity
+    near = regression(chains=3, init="sgd", warm_start=warm).initial()
+    np.testing.assert_allclose(near.numpy(), theta, rtol=1e-9)
+
+
+def test_an_exact_start_has_the_run_s_temperature():
+    """About the mean, draws at T = 9 are three times those at T = 1."""
+    words = [
+        "model=gaussian",
+        "model.mean=[2,-1]",
+        "sampler=hmc",
+        "step_size=.1",
+        "init=exact",
+        "dtype=float64",
+        "chains=4",
+    ]
+    config = compose(words)
+    one, nine = (build({**config, "temperature": heat}).initial() - torch.tensor([2.0, -1.0]) for heat in (1.0, 9.0))
+    torch.testing.assert_close(nine, 3 * one)
+    assert len(one.unique()) == 8
+
+
+def test_positions_from_a_file_are_each_chain_s_own_or_one_for_all(regression, tmp_path):
+    path = str(tmp_path / "start.pt")
+    for stored, expected in (
+        (torch.tensor([1.0, 2.0, 4.0]), [[1, 2, 4]] * 2),
+        (torch.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]]), [[1, 2, 4], [8, 16, 32]]),
+    ):
+        torch.save(stored, path)
+        start = regression(init=path, chains=2).initial()
+        assert start.tolist() == expected and start.dtype == torch.float64
+    with pytest.raises(SettingError, match="holds 2 positions for 3 chains"):
+        regression(init=path, chains=3)
+    torch.save(torch.zeros(2, 4), path)
+    with pytest.raises(SettingError, match="positions of 4 coordinates, the target has 3"):
+        regression(init=path, chains=2)

@@ -162,8 +162,8 @@ def test_digits_are_exact_and_split_the_same_for_ever():
 
 
 def test_smaller_training_sets_are_nested_and_the_rest_is_the_test_set():
-    rows = [{bytes(x.numpy().tobytes()) for x in load("digits", train_size=n).train.inputs} for n in (50, 200)]
-    assert rows[0] < rows[1]
+    rows = [{bytes(x.numpy().tobytes()) for x in load("digits", train_size=n).train.inputs} for n in (1, 50, 200)]
+    assert len(rows[0]) == 1 and rows[0] < rows[1] < rows[2]
     data = load("digits", train_size=200)
     assert (len(data.train), len(data.test)) == (200, 1597)
     assert load("digits", train_size=1797).test is None
@@ -302,6 +302,8 @@ def test_packed_idx_files_are_downloaded_and_read(tmp_path, web, monkeypatch):
     data = load("notmnist", tmp_path)
     assert data.train is None and torch.equal(data.test.inputs, torch.from_numpy(images[:, None]))
     assert data.test.targets.tolist() == list(range(6))
+    normal = (images[:, None] / 255 - 0.13066048) / 0.30810780
+    assert np.abs(data.test.take(torch.arange(6)).numpy() - normal).max() < 1e-3
     with pytest.raises(SettingError, match="data.train_size"):
         load("notmnist", tmp_path, train_size=3)
 
@@ -309,12 +311,13 @@ def test_packed_idx_files_are_downloaded_and_read(tmp_path, web, monkeypatch):
 def test_cifar_is_downloaded_unpacked_and_read(tmp_path, web, monkeypatch):
     from torchvision.datasets import CIFAR10
 
-    rng, lists, pixels = np.random.default_rng(0), {}, {}
+    rng, lists, pixels, labels = np.random.default_rng(0), {}, {}, {}
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:
         for file in [*sources.CIFAR10_FILES, "batches.meta"]:
             pixels[file] = rng.integers(0, 256, (4, 3072), dtype=np.uint8)
-            entry = {"data": pixels[file], "labels": [3, 1, 4, 1], "label_names": ["a"]}
+            labels[file] = rng.integers(0, 10, 4).tolist()
+            entry = {"data": pixels[file], "labels": labels[file], "label_names": ["a"]}
             blob = pickle.dumps(entry, protocol=2)
             lists[file] = md5(blob)
             member = tarfile.TarInfo(f"cifar-10-batches-py/{file}")
@@ -329,9 +332,16 @@ def test_cifar_is_downloaded_unpacked_and_read(tmp_path, web, monkeypatch):
     for file in sources.CIFAR10_FILES:
         monkeypatch.setitem(sources.CIFAR10_FILES, file, lists[file])
     data = load("cifar10", tmp_path, train_size=7)
-    assert (len(data.train), len(data.test)) == (7, 4)
-    assert torch.equal(data.test.inputs, torch.from_numpy(pixels["test_batch"]).view(4, 3, 32, 32))
-    assert data.test.targets.tolist() == [3, 1, 4, 1]
+    train = [f"data_batch_{k}" for k in range(1, 6)]
+    kept = sorted(Random(0).permutation("split", 0, 1, 20)[0, :7].tolist())
+    # what np.mean and np.std say of the 50,000 images, channel by channel: red, green, blue, one plane after another
+    mean, std = [0.49139968, 0.48215841, 0.44653091], [0.24703223, 0.24348513, 0.26158784]
+    for part, files, rows in ((data.train, train, kept), (data.test, ["test_batch"], range(4))):
+        inputs = np.concatenate([pixels[file] for file in files])[rows].reshape(len(rows), 3, 32, 32)
+        assert torch.equal(part.inputs, torch.from_numpy(inputs))
+        assert part.targets.tolist() == np.concatenate([labels[file] for file in files])[rows].tolist()
+        normal = (inputs / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
+        assert np.abs(part.take(torch.arange(len(rows))).numpy() - normal).max() < 1e-3
     assert [p.name for p in tmp_path.iterdir()] == ["cifar-10-batches-py"]  # the archive is not kept
 
 

@@ -5,6 +5,7 @@ Frequencies of 40,000 independent decisions against closed forms: by chance a z-
 """
 
 import math
+import statistics
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 from conftest import LIMIT, z_score
 from scipy.special import ndtr
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from sgmcmc import part, sample
 from sgmcmc.acceptance import PARTIAL, barker
@@ -27,7 +29,7 @@ from sgmcmc.random import Random
 F64, SIZE, CHAINS = torch.float64, 200, 40_000
 
 
-@pytest.mark.parametrize(("sigma", "error"), [(0.5, 5e-7), (0.8, 5e-7), (1.0, 5e-7), (1.2, 3e-5)])
+@pytest.mark.parametrize(("sigma", "error"), [(0.2, 1e-6), (0.5, 5e-7), (0.8, 5e-7), (1.0, 5e-7), (1.2, 3e-5)])
 def test_a_normal_and_its_correction_are_logistic(sigma, error):
     atoms, chances, said = part.correction(sigma)
     assert chances.min() >= 0 and chances.sum() == pytest.approx(1, abs=1e-12)
@@ -92,6 +94,72 @@ def test_barker_on_a_part_accepts_as_often_as_barker(log_mh, deviation, batch, t
         assert delta.std() == pytest.approx(temperature * deviation, rel=0.05)
     else:
         assert bool((data == SIZE).all()) and torch.allclose(delta, target.c.sum(), atol=1e-10)
+
+
+class Curves(Normals):
+    """U = θ² Σ_i c_i + θ Σ_i c_i² + 3 θ: of every chain other changes d_i, with a prior that changes, too."""
+
+    def __init__(self, size):
+        self.c, self.data_size = torch.from_numpy(np.random.default_rng(1).normal(0.1, 0.7, size)), size
+
+    def losses(self, theta, batch):
+        return theta.double() ** 2 * self.c[batch] + theta.double() * self.c[batch] ** 2
+
+    def prior(self, theta):
+        return 3 * theta[:, 0].double()
+
+
+def by_hand(change, prior, kinetic, temperature, batch, log_u, normal, x, sigma, epsilon):
+    """One decision: (accepted, the estimate of U(θ_L) − U(θ_0), on how many data), of the data's d_i in their order.
+
+    The variance of a mean of n of N numbers is (S²/n)(N − n)/N (Cochran, Sampling Techniques, theorem 2.2).
+    """
+    for n in [*range(batch, len(change), batch), len(change)]:
+        delta = prior + len(change) * statistics.mean(change[:n])
+        log_mh = -(delta + kinetic) / temperature
+        variance = statistics.variance(change[:n]) / n * (len(change) - n) / len(change)
+        error = math.sqrt(variance) * len(change) / temperature
+        if log_u is None:
+            if error < sigma:
+                return log_mh + math.sqrt(sigma**2 - error**2) * normal + x > 0, delta, n
+        elif n == len(change) or student.sf(abs(log_mh - log_u) / error, n - 1) < epsilon:
+            return log_mh > log_u, delta, n
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "sigma", "epsilon"),
+    [
+        ("barker_minibatch", 1.0, 0.05),
+        ("barker_minibatch", 0.7, 0.05),
+        ("austerity", 1.0, 0.02),
+        ("austerity", 1.0, 0.2),
+    ],
+)
+def test_every_decision_is_what_one_is_by_hand(acceptance, sigma, epsilon):
+    """300 chains with moves of their own, 23 data by 7, the last two alone, at T = 1.7."""
+    target, random, temperature, chains = Curves(23), Random(6), 1.7, torch.arange(5, 305)
+    theta, end = (random.normal("start", place, 1, chains, 1, F64)[0] for place in (0, 1))
+    end = end + 0.3 * theta
+    kinetic = 2 * (theta - end)[:, 0]
+    numbers = {"temperature": temperature, "decision_batch": 7, "sigma": sigma, "epsilon": epsilon}
+    kernel = make_kernel("hmc", target, 0.1, acceptance=acceptance, **numbers)
+    decision = part.decide(kernel, target, theta, end, kinetic, random, 9, chains)
+    orders = random.permutation("decision", 9, chains, 23, step=1)
+    uniforms = random.uniform("decision", 9, chains)[:, 0].tolist()
+    normals = norm.ppf(random.uniform("decision", 9, chains, step=2)[:, 0].numpy())
+    atoms, chances, _ = part.correction(sigma)
+    c, found = target.c.tolist(), []
+    for a, b, k, order, u, z in zip(theta, end, kinetic, orders, uniforms, normals, strict=True):
+        a, b = float(a), float(b)
+        change = [c[i] * (b**2 - a**2) + c[i] ** 2 * (b - a) for i in order]
+        log_u = math.log(u) if acceptance == "austerity" else None
+        x = float(atoms[np.searchsorted(np.cumsum(chances), u)])
+        found.append(by_hand(change, 3 * (b - a), float(k), temperature, 7, log_u, z, x, sigma, epsilon))
+    accepted, delta, data = zip(*found, strict=True)
+    assert decision.accepted.tolist() == list(accepted) and decision.data.tolist() == list(data)
+    assert decision.delta_potential.tolist() == pytest.approx(delta, rel=1e-11, abs=1e-11)
+    counts = [data.count(n) for n in (7, 14, 21, 23)]
+    assert sum(counts) == 300 and min(counts) > 8 and 80 < sum(accepted) < 220, (counts, sum(accepted))
 
 
 def test_austerity_errs_about_as_often_as_its_tests_do_and_less_with_more_data():

@@ -180,11 +180,30 @@ def test_averaged_views_against_brute_force(digits):
     assert alone.item() == pytest.approx(60 * F.cross_entropy(logits, digits.targets[image][None]).item(), rel=1e-12)
 
 
+def test_each_datum_s_loss_is_the_mean_over_its_views(digits):
+    """And so are the columns of metrics that U leaves, of 180 = 25·7 + 5 views, shown here at once."""
+    model = tiny()
+    potential = make(digits, model, augmentation="averaged", views=3, evaluation_batch=7)
+    theta = start(potential)
+    shown = augment(digits.inputs.repeat_interleave(3, 0), potential._frozen.flatten().long())
+    logits = functional_call(model, potential.state_dict(theta), (digits.normalise(shown).double(),))
+    labels = digits.targets.repeat_interleave(3)
+    nll = -logits.log_softmax(1)[torch.arange(180), labels]
+    batch = torch.tensor([[17, 3, 17, 59, 0]])
+    torch.testing.assert_close(potential.losses(theta, batch), nll.view(60, 3).mean(1)[batch], rtol=1e-12, atol=0)
+    potential.potential(theta)
+    wanted = {"train_nll": nll.mean().item(), "train_accuracy": (logits.argmax(1) == labels).double().mean().item()}
+    assert potential.fit == pytest.approx(wanted, rel=1e-12) and wanted["train_accuracy"] > 0
+
+
 def test_frozen_views_are_the_seeds_and_more_contain_the_fewer(digits):
     tables = [make(digits, augmentation="averaged", views=k, seed=s)._frozen for k, s in [(2, 1), (5, 1), (2, 2)]]
     assert torch.equal(tables[0], tables[1][:, :2]) and not torch.equal(tables[0], tables[2])
     every = make(digits, augmentation="averaged", views=VIEWS)._frozen
     assert torch.equal(every.long().sort(1).values, torch.arange(VIEWS).expand(60, -1))
+    many = replace(digits, inputs=digits.inputs[:1].expand(4100, -1, -1, -1), targets=digits.targets[:1].expand(4100))
+    rows = make(many, MLP(64, []), augmentation="averaged", views=2, seed=1)._frozen  # an image's views are its own
+    assert torch.equal(rows[:60], tables[0]) and rows.shape == (4100, 2) and not torch.equal(rows[-60:], tables[0])
 
 
 def test_random_augmentation_is_flagged_and_a_function_of_its_counter(digits):
@@ -203,6 +222,21 @@ def test_random_augmentation_is_flagged_and_a_function_of_its_counter(digits):
     torch.testing.assert_close(potential.estimate(theta, identity), plain.potential(theta))
 
 
+def test_random_augmentation_draws_every_view_equally_and_anew(digits):
+    """Of 16,200 images, 100 of each view: χ² of 161 is below 260, and 100 views stay, ± 55: false alarm 1e-6."""
+    many = replace(digits, inputs=digits.inputs.repeat(270, 1, 1, 1), targets=digits.targets.repeat(270))
+    potential = make(many, nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), augmentation="random")
+    seen = []
+    for potential.counter in (3, 4):
+        shown = torch.cat(list(potential._sweep()))
+        assert torch.equal(shown // VIEWS, torch.arange(16_200))
+        seen.append(shown % VIEWS)
+        assert (seen[-1].bincount(minlength=VIEWS) - 100).square().sum() / 100 < 260
+        theta = potential.initial(1, Random(1))
+        torch.testing.assert_close(potential.potential(theta), potential.estimate(theta, shown[None]))
+    assert abs((seen[0] == seen[1]).sum() - 100) < 55
+
+
 def test_batch_norm_is_flagged_and_its_potential_depends_on_the_split(digits):
     potential = make(digits, tiny("bn"), flat_norms=True)
     assert "batch normalisation" in potential.inexact
@@ -213,6 +247,27 @@ def test_batch_norm_is_flagged_and_its_potential_depends_on_the_split(digits):
     assert torch.equal(whole, potential.potential(theta))
     potential.evaluation_batch = 20
     assert abs(potential.potential(theta).item() - whole.item()) > 1e-3
+
+
+def test_batch_norm_takes_the_statistics_of_each_batch(digits):
+    """U is that of 60 = 25 + 25 + 10 images; predictions have the plain mean of the three batches' statistics."""
+    potential, model = make(digits, tiny("bn"), prior="unit", evaluation_batch=25), tiny("bn").double()
+    theta = start(potential)
+    model.load_state_dict(potential.state_dict(theta), strict=False)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = None  # torch's word for the plain mean
+    images, nll = digits.normalise(digits.inputs).double(), 0.0
+    for part in torch.arange(60).split(25):
+        nll = nll - model(images[part]).log_softmax(1)[torch.arange(len(part)), digits.targets[part]].sum()
+    nll.backward()
+    value, gradient = potential.potential_and_gradient(theta)
+    prior = -torch.distributions.Normal(0.0, 1.0).log_prob(theta).sum()
+    assert value.item() == pytest.approx((nll + prior).item(), rel=1e-12)
+    slopes = potential.state_dict(gradient - theta)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(slopes[name], parameter.grad, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(potential.predict(theta, digits)[0], model.eval()(images).softmax(1))
 
 
 def test_batch_norm_predictions_are_a_function_of_theta_alone(digits):
@@ -242,7 +297,8 @@ def test_priors():
     assert cin["linear.weight"] == fan["linear.weight"] == pytest.approx(math.sqrt(2 / 64))
     assert cin["linear.bias"] == cin["conv.bias"] == cin["norm.0.weight"] == 1
     assert set(prior_std(model, "unit").values()) == {1.0}
-    assert set(prior_std(MLP(), 2000).values()) == {math.sqrt(2000)}
+    assert set(prior_std(model, 2000).values()) == set(prior_std(MLP(), 2000).values()) == {math.sqrt(2000)}
+    assert list(prior_std(nn.Sequential(nn.LayerNorm([3, 4]), nn.Linear(4, 5)), "cin").values()) == [1, 1, 0.5**0.5, 1]
     flat = [name for name, std in prior_std(model, "cin", flat_norms=True).items() if math.isinf(std)]
     assert sum(dict(model.named_parameters())[name].numel() for name in flat) == 1_568
     frn = prior_std(ResNet(norm="frn"), "cin")
@@ -278,10 +334,13 @@ def test_potential_keeps_full_precision_when_the_process_does_not(digits):
     predicted = potential.predict(theta, digits)
     try:
         torch.set_float32_matmul_precision("medium")
+        backends = (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul)
+        allowed = [backend.fp32_precision for backend in backends]
         assert torch.equal(potential.potential(theta), wanted)
         assert torch.equal(potential.potential_and_gradient(theta)[0], wanted)
         assert torch.equal(potential.predict(theta, digits), predicted)
-        assert torch.get_float32_matmul_precision() == "medium"
+        assert torch.get_float32_matmul_precision() == "medium" and "ieee" not in allowed
+        assert [backend.fp32_precision for backend in backends] == allowed  # gradients may go on with less
     finally:
         torch.set_float32_matmul_precision(before)
 
@@ -309,7 +368,10 @@ def test_parameters_and_their_gradients_are_views_of_one_vector(digits):
     assert [(p.data_ptr(), p.grad.data_ptr()) for p in potential.model.parameters()] == places
     inside = range(potential._slope.data_ptr(), potential._slope.data_ptr() + 8 * potential.dim)
     assert all(grad in inside for _, grad in places)
-    assert not torch.equal(first, second)  # what was handed out stays what it was
+    full = potential.potential_and_gradient(theta)[1]
+    kept = full.clone()
+    potential.potential_and_gradient(2 * theta)
+    assert not torch.equal(first, second) and torch.equal(full, kept)  # what was handed out stays what it was
     assert torch.equal(first, potential.gradient(theta, torch.arange(10)[None]))
 
 
@@ -357,15 +419,19 @@ def test_any_module_will_do(digits):
             self.norm, self.dropout = nn.LayerNorm(8), nn.Dropout(0.5)
             self.power = nn.Parameter(torch.tensor(1.5))
             self.frozen = nn.Parameter(torch.ones(8), requires_grad=False)
+            self.idle = nn.Parameter(torch.ones(2))
 
         def forward(self, x):
             return self.last(self.dropout(self.norm(self.first(x.flatten(1))).tanh() * self.power * self.frozen))
 
     model = Odd()
     potential = make(digits, model)
-    assert potential.dim == 65 * 8 + 90 + 16 + 1 and potential.inexact is None
+    assert potential.dim == 65 * 8 + 90 + 16 + 1 + 2 and potential.inexact is None
     theta = start(potential)
     value, gradient = potential.potential_and_gradient(theta)
+    torch.testing.assert_close(potential.gradient(theta, torch.arange(60)[None]), gradient)
+    idle = dict(potential.blocks)["idle"]  # in no logit: the prior's share, of variance 1, is its gradient
+    assert torch.equal(gradient[:, idle], theta[:, idle])
     assert torch.equal(value, potential.potential(theta))  # no dropout
     assert value.item() == pytest.approx(brute_force(potential, model, theta), rel=1e-12)
     step = 1e-5 * gradient / gradient.norm()

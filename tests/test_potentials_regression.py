@@ -1,4 +1,4 @@
-"""The regressions: gradients, minibatches, energies against scipy's densities, the Gibbs update against integration.
+"""The targets that are sums over data: gradients, minibatches, energies against scipy's densities, Gibbs updates.
 
 Statistical tests have many independent chains; their false-alarm rates are below 1e-6 each.
 """
@@ -13,7 +13,13 @@ import torch
 from scipy import stats
 
 from sgmcmc.errors import SettingError
-from sgmcmc.potentials.regression import HierarchicalRegression, LinearRegression, LogisticRegression
+from sgmcmc.potentials.location import LocationMixture
+from sgmcmc.potentials.regression import (
+    GeneratedLogistic,
+    HierarchicalRegression,
+    LinearRegression,
+    LogisticRegression,
+)
 from sgmcmc.random import Random
 
 
@@ -42,6 +48,7 @@ TARGETS = {
     "logistic": lambda: LogisticRegression(table()),
     "linear": linear,
     "hierarchical": lambda: HierarchicalRegression(size=40, features=4),
+    "location": lambda: LocationMixture(40),
 }
 
 
@@ -73,6 +80,9 @@ def test_minibatches_of_all_data_are_the_full_gradient(target):
     torch.testing.assert_close(target.gradient(theta, order), full)
     parts = [target.gradient(theta, part) for part in order.split(8, 1)]
     torch.testing.assert_close(torch.stack(parts).mean(0), full)
+    twice = target.gradient(theta, torch.tensor([[5, 5, 2]]).expand(6, 3))
+    torch.testing.assert_close(twice, (2 * every[5] + every[2]) / 3)
+    assert ((every[5] - every[2])[:, :2].abs() > 1e-6).all()  # the batch is looked at
 
 
 def test_each_chain_has_its_own_batch(target):
@@ -128,6 +138,29 @@ def test_logistic_potential_is_smooth_and_finite_far_out():
     logits = torch.tensor([19.9, 20.1, 39.9, 40.1], dtype=torch.float64)
     energy = one.potential(torch.stack((logits, 0 * logits), 1)) - logits**2 / 200 - math.log(2 * math.pi * 100)
     np.testing.assert_allclose(energy, np.logaddexp(0, logits.numpy()), rtol=0, atol=1e-13)
+
+
+def test_location_potential_is_minus_the_log_joint_density():
+    target = LocationMixture(9)
+    theta, x = draw(target), target.data.numpy()
+    for (first, second), energy in zip(theta.tolist(), target.potential(theta).tolist(), strict=True):
+        density = (stats.norm.pdf(x, first, 2**0.5) + stats.norm.pdf(x, first + second, 2**0.5)) / 2
+        log_prior = stats.norm.logpdf(first, scale=10**0.5) + stats.norm.logpdf(second)
+        assert energy == pytest.approx(-np.log(density).sum() - log_prior, rel=1e-13)
+    assert LocationMixture().data_size == 100
+
+
+def test_generated_data_follow_their_models():
+    """100,000 data at the true parameters; 12 comparisons at 6 standard errors: false alarm 3e-8."""
+    default, target = GeneratedLogistic(), GeneratedLogistic(100_000, 2)
+    assert (default.data_size, default.dim, default.prior_variance) == (10_000, 11, 100)
+    x, y = target.inputs, target.targets
+    score = (y - 1 / (1 + torch.exp(-x @ target.beta)))[:, None] * torch.column_stack((torch.ones(len(x)), x))
+    expected = [(score, 0.0), (x, 0.0), (x**2, 1.0), (x[:, 0] * x[:, 1], 0.0)]
+    away = LocationMixture(100_000).data - 0.5  # of the ends 0 and 1 of a fair coin, and a variance of 2
+    expected += [(away**power, moment) for power, moment in ((1, 0.0), (2, 2.25), (3, 0.0), (4, 12 + 3 + 1 / 16))]
+    for values, mean in expected:
+        assert ((values.mean(0) - mean).abs() < 6 * values.std(0) / math.sqrt(100_000)).all()
 
 
 def test_labels_are_two_of_any_kind():
@@ -188,6 +221,8 @@ def test_linear_posterior_and_evidence():
     evidence = stats.multivariate_normal(np.zeros(40), 0.7 * np.eye(40) + 2.0 * inputs @ inputs.T).logpdf(targets)
     np.testing.assert_allclose(target.potential(theta), -posterior.logpdf(theta.numpy()) - evidence, rtol=1e-10)
     torch.testing.assert_close(target.gradient(target.posterior_mean[None]), torch.zeros(1, 3).double())
+    standard = LinearRegression(torch.zeros(1, 1), torch.zeros(1)).potential(torch.zeros(1, 1))
+    assert standard.item() == pytest.approx(math.log(2 * math.pi))  # of two standard normals at 0
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.2])
@@ -321,6 +356,7 @@ def test_moves_and_the_illustration():
         (lambda: HierarchicalRegression(sigma_prior=(2.0, 1.0, 1.0)), "sigma_prior"),
         (lambda: HierarchicalRegression(size=0), "size="),
         (lambda: HierarchicalRegression(features=0), "features="),
+        (lambda: LocationMixture(0), "size="),
         (lambda: linear().exact(2, Random(0), 0.0), "temperature"),
     ],
 )

@@ -12,7 +12,7 @@ from conftest import LIMIT, z_score
 from scipy.stats import chi2
 
 from sgmcmc.errors import SettingError
-from sgmcmc.random import STREAMS, Random, threefry, threefry_
+from sgmcmc.random import STREAMS, Random, _remainder, threefry, threefry_
 
 F64 = torch.float64
 ANSWERS = [  # counter, key, output: Random123's kat_vectors, threefry2x32, 20 rounds
@@ -20,6 +20,7 @@ ANSWERS = [  # counter, key, output: Random123's kat_vectors, threefry2x32, 20 r
     ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
     ((0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344), (0xC4923A9C, 0x483DF7A0)),
 ]
+NUMBERS = [316, 211, 368, 277, 816, 197, 109, 93, 655, 910]  # of the streams in their order
 LARGEST = 2**31 - 1
 EXTREMES = torch.tensor([0, 1, LARGEST, -LARGEST - 1, -1, -2], dtype=torch.int32)
 
@@ -51,12 +52,59 @@ def test_threefry_gives_its_known_answers(counter, key, output):
     assert (int(x0) & 0xFFFFFFFF, int(x1) & 0xFFFFFFFF) == output
 
 
-def test_tensors_and_integers_are_one_generator():
-    words = Random(3).words("gibbs", 0, range(50), 4, 3)
-    key = Random(3)._key("gibbs", 0)
-    for step, chain, coordinate in [(0, 0, 0), (49, 3, 2), (7, 1, 0)]:
-        pair = threefry(key, (step, chain * 3 + coordinate))
-        assert tuple(int(word[step, chain, coordinate]) & 0xFFFFFFFF for word in words) == pair
+def block(seed, stream, trajectory, step, counter):
+    """Two words in Python's integers, by keys of keys: the seed's, the stream's place, the trajectory's two halves."""
+    root = threefry((seed % 2**32, seed >> 32), (0, 0))
+    key = threefry(root, (STREAMS.index(stream), (trajectory >> 32) % 2**32))
+    return threefry(threefry(key, (trajectory % 2**32, 0)), (step, counter % 2**32))
+
+
+@pytest.mark.parametrize(("seed", "trajectory"), [(3, 0), (2**63 + 5, 2**31 + 7), (2**32 + 1, 2**40 + 2**33 - 1)])
+def test_every_kind_of_number_is_made_of_its_two_words(seed, trajectory):
+    """Uniforms, integers, orders and normals by Python's integers, at the step 5 and at that where none is said; the
+    last chains' counters pass 2^31 and 2^32."""
+    random, size = Random(seed), 3
+    chains = [*range(60), 10**9, 2**32 // size, 2**33]
+    rows, number = torch.tensor(chains), len(chains) * size
+    for step, more in ((0, {}), (5, {"step": 5})):
+        words = [block(seed, "gibbs", trajectory, step, chain * size + i) for chain in chains for i in range(size)]
+        uniforms = [(a * 2**20 + b // 2**12 + 0.5) / 2**52 for a, b in words]
+        assert random.uniform("gibbs", trajectory, rows, size, **more).flatten().tolist() == uniforms
+        for high in (1, 2, 7, 49, 2**20 - 3, 2**20, 2**20 + 1, 10**9 + 7):  # 49: 49 (1/49) rounds to less than 1
+            drawn = random.integers("gibbs", trajectory, range(step, step + 1), rows, size, high)
+            assert drawn.flatten().tolist() == [(a % 2**31 * 2**32 + b) % high for a, b in words]
+        long = [signed(a) * 2**32 + b for a, b in words]
+        orders = [sorted(range(size), key=long[i : i + size].__getitem__) for i in range(0, number, size)]
+        assert random.permutation("gibbs", trajectory, rows, size, **more).tolist() == orders
+        pair = random.normal("gibbs", trajectory, range(2 * step, 2 * step + 2), rows, size, F64)
+        radii = [math.sqrt(-2 * math.log((a % 2**31 + 0.5) / 2**31)) for a, _ in words]
+        for part, function in zip(pair, (math.cos, math.sin), strict=True):
+            values = [radius * function(2 * math.pi * b / 2**32) for radius, (_, b) in zip(radii, words, strict=True)]
+            assert part.flatten().tolist() == pytest.approx(values, abs=1e-13)
+
+
+def test_keys_of_many_trajectories_are_those_of_each():
+    trajectories = torch.tensor([0, 7, 2**31 + 5, 2**32 - 1])
+    keys = Random(2**40 + 3).keys("decision", trajectories)
+    x0, x1 = torch.full((4,), 6, dtype=torch.int32), torch.arange(-2, 2, dtype=torch.int32)
+    threefry_(keys, x0, x1)
+    words = [block(2**40 + 3, "decision", int(one), 6, counter - 2) for counter, one in enumerate(trajectories)]
+    assert [(int(a) % 2**32, int(b) % 2**32) for a, b in zip(x0, x1, strict=True)] == words
+
+
+def test_the_numbers_of_every_stream_stay_for_ever():
+    """What was published can be computed again only if they do."""
+    numbers = [int(Random(2020).integers(stream, 1, range(2, 3), range(3, 4), 1, 1000)) for stream in STREAMS]
+    assert numbers == NUMBERS
+
+
+def test_remainders_of_large_numbers_are_exact():
+    """Just below, at and above multiples up to 2^52, where a quotient rounds up or down to a whole number."""
+    for high in (3, 49, 55_555, 2**20 - 1, 2**20):
+        quotients = [1, 49, 2**31 // high, *range(2**52 // high - 40, 2**52 // high)]
+        x = [quotient * high + more for quotient in quotients for more in (-1, 0, 1)]
+        rest = _remainder(torch.tensor(x, dtype=F64), high)
+        assert rest.tolist() == [one % high for one in x]
 
 
 def test_numbers_are_those_of_a_place_and_not_of_an_order():

@@ -115,6 +115,7 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
         ({"sampler": "custom", "word": "BAB"}, [20, 1, 2]),
         ({"cycles": 1e1, "thin": 5}, [2, 1, 2]),
         ({"tune": 0.6, "burn_in": 10}, [10, 1, 2]),
+        ({"dim": 1}, [20, 1, 1]),
     ],
 )
 def test_what_is_meant_is_understood(settings, shape):
@@ -133,6 +134,18 @@ def test_positions_start_where_initial_says():
     # With a tiny step the first draw is the start; in float64, to more digits than float32 has.
     result = short(initial=[[1 / 3, -2.0]], dtype="float64", step_size=1e-12, cycles=1, steps=1)
     assert result.draws.flatten().tolist() == pytest.approx([1 / 3, -2.0], abs=1e-10)
+
+
+def test_draws_are_every_thin_th_state_after_the_burn_in_and_counts_are_of_all_cycles():
+    """Cycles 6 and 9 of 11, after 3 without draws; burn-in's decisions count as accepted or proposed, too."""
+    settings = {"initial": [[0.5, -1.0], [2.0, 0.0], [0.1, 0.2]], "cycles": 11, "step_size": 1.7, "steps": 2}
+    whole, few = short(**settings), short(**settings, burn_in=3, thin=3)
+    assert torch.equal(few.draws, whole.draws[[5, 8]])
+    before = torch.cat([torch.tensor(settings["initial"])[None], whole.draws[:-1]])
+    moved = int((whole.draws != before).any(-1).sum())  # a trajectory that is rejected stays, and no other does
+    assert 5 < moved < 28
+    for result in (whole, few):
+        assert (result.accepted, result.proposed, result.cycles) == (moved, 33, 11)
 
 
 def test_a_chain_that_is_not_corrected_says_so():

@@ -583,7 +583,8 @@ def settings(rows: list[tuple], **others) -> pd.DataFrame:
 
 
 def test_the_best_is_of_settings_whose_error_is_known():
-    part = pd.DataFrame({"step_size": [0.2, 0.4], "ess": [1.0, 9.0], "ess_error": [0.1, np.nan], "frozen": 0})
+    part = pd.DataFrame({"step_size": [0.1, 0.2, 0.4], "ess": [0.5, 1.0, 9.0], "ess_error": [0.1, 0.1, np.nan]})
+    part = part.assign(frozen=0)
     here = schedules.bests("what", dict.fromkeys(schedules.LOOK, part), "ess")[2]
     assert here.startswith("constant 1 ± 0.1, palindromic cosine 1 ± 0.1: 1.00 ± 0.14 times")
     part = settings([("OBABO", 0.2, 1.0, 0.1), ("OBABO", 0.4, 9.0, 0.1), ("BAOAB", 0.2, 2.0, 0.1)])

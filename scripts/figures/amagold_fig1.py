@@ -13,16 +13,16 @@ TABLES = ("amagold_fig1", "amagold_fig1_density")
 CAPTION = """
 The double well with gradient noise N(0, 1), β = .25, T = 10, fresh momentum, chains from x = 0. Panels a to c: the
 histogram (bins of .1) of the first chain, filled, the central 80 % of 32 chains as a band, and the exact density
-(black). Panel d: J of single chains of that length (dashed: mean over 32 chains, band: the central 80 %), and of all
-32 together, where the noise of one is gone (solid, bars are standard errors by the jackknife over chains); dotted:
-what as many independent exact draws give. At paper scale a chain is the paper's, 100,000 draws after 1,000 of
-burn-in; at quick scale 4,000 after 500. At ε = .01 to .05 chains of these lengths are few autocorrelation times long
-(in the table; empty where they are too short to tell), and all of them start at 0. A cross: chains of that step size
-diverged, and are left out. Decided where the paper is silent: the step sizes of panel d; J is of histograms with
-exact bin masses on [−6, 6], empty bins floored at 1e-12, never of a kernel density estimate, whose smoothing would
-dominate it (the paper's densities are such estimates); tuning in panel c is Robbins-Monro on log ε during burn-in,
-from .01, each chain its own; SGHMC moves momentum first, as in the authors' code (EA), and the thin line is Algorithm
-1 as printed, position first (AE).
+(black). Panel d: J of single chains of that length (dashed: mean over 32 chains, band: the central 80 %), and of all 32
+together, where the noise of one is gone (solid, bars are standard errors by the jackknife over chains); dotted: what as
+many independent exact draws give. At paper scale a chain is the paper's, 100,000 draws after 1,000 of burn-in; at quick
+scale 4,000 after 500. At ε = .01, and at quick scale at .05, chains are few autocorrelation times long (in the table;
+empty where they are too short to tell), and all of them start at 0. A cross: chains of that step size diverged, and are
+left out. Decided where the paper is silent: the step sizes of panel d; J is of histograms with exact bin masses on [−6,
+6], empty bins floored at 1e-12, never of a kernel density estimate, whose smoothing would dominate it (the paper's
+densities are such estimates); tuning in panel c is Robbins-Monro on log ε during burn-in, from .01, each chain its own;
+SGHMC moves momentum first, as in the authors' code (EA), and the thin line is Algorithm 1 as printed, position first
+(AE).
 
 SGHMC's bias does not vanish with the step size, nor is it only gradient noise. Its momentum is fresh every T = 10
 steps of a one-sided word: as ε → 0 they move θ by ε T r, of variance ε² T², and by −∇U times ε² T (T + 1)/2 (EA) or

@@ -77,7 +77,7 @@ def divergence(panel, table: pd.DataFrame) -> None:
             panel.plot(row.step_size, row.J, MARKERS[name], color=colour, mfc=face, ms=5)
         mark_diverged(panel, part, "step_size", "J")
         biased = part[part.bias > LIMIT * part.bias_error]
-        panel.plot(biased.step_size, biased.bias, color=colour, ls="--", lw=0.9)
+        panel.plot(biased.step_size, biased.bias, color=colour, ls="--", lw=0.9, marker="_", ms=6)
     floor = table.floor.min()
     panel.axhline(floor, color=GREY, ls=":", lw=1)
     panel.annotate(
@@ -136,7 +136,8 @@ def biases(sghmc, amagold):
     here = f"{amagold.bias:.1g} ± {amagold.bias_error:.1g} and {sghmc.bias:.2g} ± {sghmc.bias_error:.1g}"
     if amagold.bias > LIMIT * amagold.bias_error:
         return here, "differs: AMAGOLD's bias is significant"
-    return here, "agrees" if sghmc.bias > LIMIT * sghmc.bias_error else "not resolved"
+    seen = sghmc.bias > LIMIT * sghmc.bias_error and not np.isnan(amagold.bias)
+    return here, "agrees" if seen else "not resolved"
 
 
 def increases(*rows):

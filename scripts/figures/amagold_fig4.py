@@ -19,20 +19,18 @@ of HMC and of L2MC, whose gradients are of all data, after 1,000; at quick scale
 tell SGHMC's bias. A cross: chains of that step size diverged, and are left out. Thin dashed: the square of the bias
 that the 3 chains share, less the reference's own error, what would stay of a longer chain, where Student's t of the
 three chains gives it less than one chance in a hundred and the chains are long enough to know their autocorrelation
-time. The start is part of it: on Australian at ε = .001 the autocorrelation time is some 30,000 trajectories, of which
-the burn-in is a thirtieth, so what is left of the start's distance is in the mean of exact samplers, too. Verdicts are
-by Welch's t of the errors' logarithms, at one in a hundred. Middle, along the chain over its seconds at ε = .0001, the
-paper's (thin, pale), and at .001 (thick): seconds are trajectories times the seconds a trajectory of one chain by
-itself, at the fastest tenth of its rows, compiled. Those of AMAGOLD contain ten minibatch gradients and U at the end,
-of HMC ten full gradients, whose last brings U, of L2MC ten and U; of SGHMC ten minibatch gradients, and U where a row
-of metrics is written: every 1,000th trajectory, at quick scale every one. Each was timed once, on machines with other
-work: faster is by more than a factor of 1.5, not much slower by less than that, and much slower by more than its
-square. Right, the same over passes over the data, which is what the algorithms need on a large data set (HMC's U at the
-end comes with its last gradient): on a small one a full gradient takes no longer than the calls do. Means are of every
-20th draw (quick 10th), which makes the MSE larger by less than a hundredth: where chains are long enough to know them,
-autocorrelation times (in the table) are 130 trajectories and more. Decided where the paper is silent: standardised
-columns, prior N(0, 100 I), σ = 1, start from independent standard normals, burn-in, step sizes, SGHMC momentum first as
-in the authors' code.
+time: nowhere in these tables. Verdicts are by Welch's t of the errors' logarithms, at one in a hundred. Middle, along
+the chain over its seconds at ε = .0001, the paper's (thin, pale), and at .001 (thick): seconds are trajectories times
+the seconds a trajectory of one chain by itself, at the fastest tenth of its rows, compiled. Those of AMAGOLD contain
+ten minibatch gradients and U at the end, of HMC ten full gradients, whose last brings U, of L2MC ten and U; of SGHMC
+ten minibatch gradients, and U where a row of metrics is written: every 1,000th trajectory, at quick scale every one.
+Each was timed once, on machines with other work: faster is by more than a factor of 1.5, not much slower by less than
+that, and much slower by more than its square. Right, the same over passes over the data, which is what the algorithms
+need on a large data set (HMC's U at the end comes with its last gradient): on a small one a full gradient takes no
+longer than the calls do. Means are of every 20th draw (quick 10th), which makes the MSE larger by less than a
+hundredth: where chains are long enough to know them, autocorrelation times (in the table) are 130 trajectories and
+more. Decided where the paper is silent: standardised columns, prior N(0, 100 I), σ = 1, start from independent standard
+normals, burn-in, step sizes, SGHMC momentum first as in the authors' code.
 """
 PARTS = (("australian", "(a) Australian"), ("heart", "(b) Heart"))
 SAMPLERS = ("hmc", "l2mc", "sghmc", "amagold")
@@ -73,7 +71,7 @@ def over_steps(panel, table: pd.DataFrame) -> None:
         mark_diverged(panel, part, "step_size", "mse")
         limit = np.maximum(LIMIT, student.isf(CHANCE, part.chains - 1))
         biased = part[(part.bias2 > limit * part.bias2_error) & part.autocorrelation_time.notna()]
-        panel.plot(biased.step_size, biased.bias2, color=colour, ls="--", lw=0.9)
+        panel.plot(biased.step_size, biased.bias2, color=colour, ls="--", lw=0.9, marker="_", ms=6)
     reference, low = table.reference_mse.min(), table.mse.min() / 4
     if reference > low:
         panel.axhline(reference, color=GREY, ls=":", lw=1)

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, GREY, NAMES, clean
-from verdicts import LIMIT
+from verdicts import LIMIT, limit
 
 SOURCE = "AMAGOLD, Table 2"
 CAPTION = """
@@ -105,7 +105,7 @@ def of_ensembles(part: pd.DataFrame, spread: float) -> tuple[float, float]:
 def judged(difference: float, error: float, seeds: int) -> str:
     """The verdict on an error less the paper's."""
     alone = " (one seed)" if seeds == 1 else ""
-    if abs(difference) <= LIMIT * error:
+    if abs(difference) <= (LIMIT if alone else limit(chains=seeds)) * error:
         return f"agrees{alone}"
     return f"differs by {difference:+.2g}, {abs(difference) / error:.1f} errors{alone}"
 

@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import MIXED, limit, side
+from verdicts import MIXED, apart, side, welch
 
 SOURCE = "An exact Bayesian neural network: is the cold posterior effect there?"
 CAPTION = """
@@ -58,7 +58,6 @@ COLUMNS = (
     ("letters_entropy", "entropy on letters"),
     ("r_hat_max", "R-hat"),
 )
-LIMIT = limit(chains=4)  # errors apart, of four chains and a number without error
 
 
 def over(table: pd.DataFrame, sampler: str, gradient: str, prior=None) -> pd.DataFrame:
@@ -135,15 +134,19 @@ def draw_methods(figure, table: pd.DataFrame) -> None:
     clean(*columns)
 
 
-def colder(table: pd.DataFrame, prior) -> tuple[pd.Series, pd.Series, float] | None:
-    """The exact rows at T = 1 and at the T < 1 of least NLL of many draws, and the difference of that in its errors."""
+def colder(table: pd.DataFrame, prior) -> tuple[pd.Series, pd.Series] | None:
+    """The exact rows at T = 1 and at the T < 1 of least NLL of many draws, ``limit_nll``."""
     rows = over(table, "hmc", "full", prior)
-    rows = rows.assign(limit_nll=many_draws(rows))
+    rows = rows.assign(limit_nll=many_draws(rows), limit_nll_error=rows.nll_error)
     warm, cold = rows[rows.temperature == 1], rows[rows.temperature < 1]
     if warm.empty or cold.empty:
         return None
-    one, other = warm.iloc[0], cold.loc[cold.limit_nll.idxmin()]
-    return one, other, (one.limit_nll - other.limit_nll) / np.hypot(one.nll_error, other.nll_error)
+    return warm.iloc[0], cold.loc[cold.limit_nll.idxmin()]
+
+
+def sided(one: pd.Series, other: pd.Series, column: str) -> str:
+    """``side`` of the first's number less the second's, by Welch's t of their chains."""
+    return side(apart(one, other, column), welch(one, other, column))
 
 
 def exact_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -154,7 +157,7 @@ def exact_rows(table: pd.DataFrame) -> pd.DataFrame:
 def mixed(table: pd.DataFrame) -> bool:
     """Whether R-hat of HMC's predictions and of U is below ``MIXED`` at every temperature."""
     exact = exact_rows(table)
-    return max(exact.r_hat_max.max(), exact.r_hat_potential.max()) < MIXED
+    return exact[["r_hat_max", "r_hat_potential"]].max(skipna=False).max(skipna=False) < MIXED
 
 
 def least_ess(rows: pd.DataFrame) -> str:
@@ -174,7 +177,7 @@ def unmixed(*rows: pd.Series) -> str | None:
 def title(table: pd.DataFrame) -> str:
     """What is seen: whether exact draws predict better below T = 1, under every prior, where the chains agree."""
     found = [colder(table, prior) for prior in table.prior.unique()]
-    if mixed(table) and all(pair and pair[2] > LIMIT for pair in found):
+    if mixed(table) and all(pair and sided(*pair, "limit_nll") == "agrees" for pair in found):
         return "With exact sampling, too, colder posteriors have the better test NLL"
     short = "" if mixed(table) else " (too short for R-hat to be near 1)"
     return f"A neural network's posterior, sampled exactly, over temperatures{short}"
@@ -223,13 +226,13 @@ def effect(table: pd.DataFrame, prior) -> tuple:
     expected = "less below T = 1 (Wenzel et al. 2020, uncorrected)"
     if found is None:
         return what, expected, "", "not comparable: a run is missing"
-    one, other, apart = found
+    one, other = found
     here = f"{one.limit_nll:.4f} ± {one.nll_error:.1g}, {other.limit_nll:.4f} ± {other.nll_error:.1g}"
     here += f" at T = {other.temperature:g}"
     here += (
         f"; accuracy {one.accuracy:.4f} and {other.accuracy:.4f}, calibration error {one.ece:.3f} and {other.ece:.3f}"
     )
-    return what, expected, here, unmixed(one, other) or side(apart, LIMIT)
+    return what, expected, here, unmixed(one, other) or sided(one, other, "limit_nll")
 
 
 def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
@@ -243,10 +246,10 @@ def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
     here = f"{gap:.1f} ± {error:.2g}, R-hat {row.r_hat_max:.3g}; test NLL {row.nll:.4f} ± {row.nll_error:.1g}"
     if verdict := unmixed(exact, row):
         return what, expected, here, verdict
-    away = gap / error
+    verdict = sided(row, exact, "potential")
     if exactly:
-        return what, expected, here, "agrees" if abs(away) < LIMIT else "differs"
-    return what, expected, here, side(away, LIMIT)
+        verdict = "agrees" if verdict == "not resolved" else "differs"
+    return what, expected, here, verdict
 
 
 def efficiency(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
@@ -263,17 +266,16 @@ def against(what, expected, exact, row, quantity: str = "nll", same: bool = Fals
     """A quantity of the exact chains and of others."""
     if exact is None or row is None:
         return what, expected, "", "not comparable: a run is missing"
-    error = np.hypot(exact[f"{quantity}_error"], row[f"{quantity}_error"])
-    apart = (row[quantity] - exact[quantity]) / error
     here = f"{row[quantity]:.4f} ± {row[f'{quantity}_error']:.1g}, exact {exact[quantity]:.4f}"
     here += f" ± {exact[f'{quantity}_error']:.1g}"
     if verdict := unmixed(exact, row):
         return what, expected, here, verdict
+    verdict = sided(exact, row, quantity)
     if same:
-        return what, expected, here, "agrees" if abs(apart) < LIMIT else "differs"
-    if abs(apart) < LIMIT:
-        return what, expected, here, "not resolved"
-    found = "less" if apart < 0 else "more"
+        return what, expected, here, "agrees" if verdict == "not resolved" else "differs"
+    if verdict == "not resolved":
+        return what, expected, here, verdict
+    found = "less" if verdict == "agrees" else "more"
     return (
         what,
         expected,

@@ -27,11 +27,12 @@ from exact draws, 3,000 trajectories each (6,000 with one step and noise, 1,500 
 scale 6 (9) of 500 after 100 (64 steps 150). τ is in the table, with the acceptance and with the clustering: the
 variance of the number of rejections in 20 successive decisions, over that of independent ones. Errors are the
 jackknife's over ten groups of chains. Best settings are chosen from the numbers that are compared, the persistent ones
-from five times as many. Where a best one is at an edge of its grid it says so, and where the fresh uniform's is,
-nothing is decided: a wider grid could raise it. What runs is exact by the certificate's rows ggmc persistent uniform
-and amagold persistent uniform, and, with kept momentum, by `python -m sgmcmc.certify --word ABOBA --output
-results/words/ABOBA` ([its rows](words/ABOBA/certificate.md)). A difference is decided beyond what chance makes of the
-largest of nine such. Not shown: other targets and levels of noise, longer trajectories with kept momentum.
+from five times as many, those of five δ. Where a best one is at an edge of its grid it says so, and where the fresh
+uniform's is, nothing is decided: a wider grid could raise it. What runs is exact by the certificate's rows ggmc
+persistent uniform and amagold persistent uniform, and, with kept momentum, by `python -m sgmcmc.certify --word ABOBA
+--output results/words/ABOBA` ([its rows](words/ABOBA/certificate.md)). A difference is decided beyond what chance makes
+of the largest of nine such at each δ. Not shown: other targets and levels of noise, longer trajectories with kept
+momentum.
 """
 PAIRS, HEART = ("gaussian_pairs", 2.0), ("heart", None)
 CASES = {
@@ -184,7 +185,12 @@ def worth(title: str, rows: pd.DataFrame) -> tuple:
     for measure, name in MEASURES.items():
         one, other = (best(some, measure) for some in kinds.values())
         here += f"; {name} alone {one[measure] / other[measure]:.1f} times"
-    return what, expected, here, more(ours, others, edges(others, kinds["fresh"]), len(CASES))
+    return (
+        what,
+        expected,
+        here,
+        more(ours, others, edges(others, kinds["fresh"]), len(CASES) * kinds["persistent"].delta.nunique()),
+    )
 
 
 def more(ours: pd.Series, others: pd.Series, edge: str = "", number: int = 1) -> str:
@@ -250,12 +256,17 @@ def published(name: str, table: pd.DataFrame, target: tuple):
         return
     here = f"{of_setting(ours, kept)}, as published {of_setting(others, fresh)}"
     over = "kept momentum and a persistent uniform over fresh momentum and a fresh uniform, U paid"
-    verdict = more(ours, others, edges(others, fresh), 2)
+    verdict = more(ours, others, edges(others, fresh), 2 * kept.delta.nunique())
     if kept.steps.nunique() == 1:  # each of whose decisions pays U
         verdict = f"not comparable: kept momentum was run with {kept.steps.iloc[0]:g} step a trajectory alone"
     yield f"{what}: {over}", "more", here, verdict
-    gain = np.log(paired(full).eval("slower / slower_fresh")).dropna()
+    pairs = paired(full)
+    gain = np.log(pairs.slower / pairs.slower_fresh).dropna()
     if len(gain):
         mean, low, high = np.exp([gain.mean(), gain.min(), gain.max()])
-        here = f"{mean:.2f} times in the geometric mean of {len(gain)} settings, {low:.2f} to {high:.2f}"
+        here = f"{mean:.2f} times in the geometric mean of {len(gain)} settings, {low:.2f} to {high:.2f} (" + "; ".join(
+            f"{name} = {', '.join(f'{one:g}' for one in sorted(pairs[column][gain.index].unique()))}"
+            for name, column in (("δ", "delta"), ("L", "steps"))
+        )
+        here += ")"
         yield f"{what}: a persistent uniform with fresh momentum", "no gain", here, "not claimed"

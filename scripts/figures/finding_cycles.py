@@ -75,8 +75,7 @@ def title(table: pd.DataFrame) -> str:
     """What the left panel shows."""
     gains = {name: value for name in MARKS if len(value := gain(table, name))}
     if gains and min(value.iloc[-1] for value in gains.values()) > MORE:
-        times = " and ".join(f"{value.iloc[-1]:.2g} ({NAMES[name]})" for name, value in gains.items())
-        return f"In the longest cycles ℓ may be {times} times as large with shuffled minibatches"
+        return "In the longest cycles ℓ may be several times as large with shuffled minibatches"
     known = [name for name in MARKS if len(of_sampler(table, name, "independent")) > 1]
     texts = [f"{_fold(change(table, name))} ({NAMES[name]})" for name in known]
     return f"From one step to {table.epochs.max():.0f} epochs a cycle the ℓ that accepts half {' and '.join(texts)}"
@@ -112,17 +111,26 @@ def compare(table: pd.DataFrame):
         if more.empty:
             yield f"{NAMES[sampler]}, shuffled and independent minibatches", "", "", MISSING
             continue
-        here = ", ".join(f"{value:.2g}" for value in more) + f" times at {', '.join(map(str, more.index))} steps"
+        here = (
+            ", ".join(f"{value:.2g}" for value in more) + f" times at {', '.join(map(str, more.index))} steps, where "
+        )
+        for law in STYLES:
+            rates = of_sampler(table, sampler, law).set_index("steps").accept_prob[more.index]
+            here += f"{law} ones are accepted {', '.join(f'{rate:.2f}' for rate in rates)}; "
+        here = here.removesuffix("; ")
         what, small = f"{NAMES[sampler]}: ℓ with shuffled epochs over ℓ with independent minibatches", more.min() < MORE
         verdict = f"not resolved: one chain each, and less than {MORE} times" if small else "agrees"
-        yield what, "more: an epoch's errors cancel", f"{here} (more: above {MORE})", verdict
+        yield what, "more: an epoch's errors cancel", f"{here} (more: above {MORE} times)", verdict
     shuffled = {sampler: of_sampler(table, sampler, "shuffled") for sampler in MARKS}
     if any(rows.empty for rows in shuffled.values()):
         yield "shuffled minibatches: the GGMC paper's claims", "", "", MISSING
         return
     longest = {sampler: rows.iloc[-1] for sampler, rows in shuffled.items()}
     ratio = longest["hmc"].lr / longest["ggmc"].lr
-    here = f"HMC's ℓ is {ratio:.2g} times GGMC's at {longest['hmc'].steps:.0f} steps (more: above {MORE} times)"
+    here = f"HMC's ℓ is {ratio:.2g} times GGMC's at {longest['hmc'].steps:.0f} steps, where it accepts "
+    here += (
+        " and ".join(f"{longest[name].accept_prob:.2f}" for name in ("hmc", "ggmc")) + f" (more: above {MORE} times)"
+    )
     verdict = "agrees" if ratio > MORE else "differs" if ratio < 1 / MORE else "not resolved: one chain each"
     yield "HMC accepts more than GGMC, shuffled", "yes (GGMC paper, section 4)", here, verdict
     rate = longest["ggmc"].lr
@@ -138,6 +146,6 @@ def compare(table: pd.DataFrame):
     best = {(name, law): of_sampler(table, name, law).set_index("steps").time for name in MARKS for law in STYLES}
     best = {key: one for key, one in best.items() if len(one)}
     here = "; ".join(
-        f"{NAMES[name]}, {law}, {one.max():.2g} at {one.idxmax()} steps" for (name, law), one in best.items()
+        f"{NAMES[name]}, {law}, {one.max():.2g} at L = {one.idxmax()}" for (name, law), one in best.items()
     )
     yield "farthest for a pass over the data", "not known", here, "not claimed"

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import CHANCE, chance, limit
+from verdicts import CHANCE, apart, chance, limit
 
 SOURCE = "Decisions on a part of the data (AMAGOLD paper, section 5.2)"
 CAPTION = """
@@ -185,7 +185,7 @@ def worth(title: str, parts: dict):
             ratio = row.ess / top.ess
             error = ratio * np.hypot(row.ess_error / row.ess, top.ess_error / top.ess)
             speeds.append(f"{LOOK[key][3]} {ratio:.2f} ± {error:.2f}")
-            if key in PARTIAL and ratio - limit(len(PARTIAL), row.chains) * error > 1:
+            if key in PARTIAL and apart(row, top, "ess") > limit(len(PARTIAL), row.chains):
                 faster.append(LOOK[key][3])
         for row in known(here[key]).itertuples():
             biases.append(f"{LOOK[key][3]} {row.away:+.3f} ± {row.away_error:.3f}")

@@ -40,7 +40,7 @@ diverged are in no number. τ and chain lengths are in the table: corrected chai
 given, to some hundreds long, enough for τ from all of them together, not for one chain's mean. "Edge" marks what is
 best at the largest step of its grid at which no chain diverged: it may be better beyond, and no gain or cost is claimed
 that this could undo; "below the grid", that the tolerance is below the line's first point. The best settings are chosen
-from the numbers that are compared, the corrected ones from 50 to 80, the uncorrected from some ten lines, which
+from the numbers that are compared, the corrected ones from some 80, the uncorrected from some ten lines, which
 flatters both. On Heart, all of whose data are five minibatches, HMC with full gradients beats every corrected minibatch
 sampler (last row): there is no reason to take minibatches of so few data but to see what a correction costs. Errors are
 over chains (of ESS the jackknife's over ten groups). Every corrected chain is exact: the certificate has rows of ggmc,

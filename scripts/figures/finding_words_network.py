@@ -61,8 +61,10 @@ def compare(table: pd.DataFrame):
         gap, error = away(other, one)
         # Trajectories that share no momentum: some hundred of them would be needed to find the two the same.
         found = abs(gap) > error * limit(len(pairs), min(one.trajectories.min(), other.trajectories.min()))
-        side = ("more" if gap > 0 else "less") if found else "no difference found"
-        yield what, "not known", f"{gap:+.3f} ± {error:.3f}", f"not claimed: {side}"
+        verdict = "not claimed: no difference found"
+        if found:  # as if a chain's trajectories were independent of each other
+            verdict = f"not decided: {'more' if gap > 0 else 'less'} by these errors, of one chain each"
+        yield what, "not known", f"{gap:+.3f} ± {error:.3f}", verdict
 
 
 REFRESH = {"keep": "momentum kept", "full": "fresh momentum"}

@@ -89,5 +89,6 @@ def compare(table: pd.DataFrame):
         "-",
         f"{constant.jump[best]:.2f} ± {constant.jump_error[best]:.2f} (h = {best:g}) and "
         f"{other.jump[best_other]:.2f} ± {other.jump_error[best_other]:.2f} (largest h = {best_other:g})",
-        "not claimed: " + ("the schedule gains" if gain > LIMIT else "it loses" if gain < -LIMIT else "no difference"),
+        "not claimed: "
+        + ("the schedule gains" if gain > LIMIT else "it loses" if gain < -LIMIT else "no difference found"),
     )

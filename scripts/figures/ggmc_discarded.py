@@ -54,8 +54,9 @@ def compare(table: pd.DataFrame):
         if (mine.status == "diverged").any():
             yield f"{text} at ℓ = .1", said, mine.why.dropna().iloc[0], "agrees: it diverges"
             continue
-        here = f"mean log MH {mine.log_accept.mean():.3g}, kinetic temperature {mine.kinetic_temperature.iloc[-1]:.3f}"
-        here += f", {mine.potential_per_datum.iloc[-1]:.2f} nats a datum"
+        end = mine.iloc[-1]
+        here = f"mean log MH {mine.log_accept.mean():.3g}; at the end kinetic temperature {end.kinetic_temperature:.3f}"
+        here += f", {end.potential_per_datum:.2f} nats a datum"
         verdict = "not decided: finite to its end, and the paper has no number"
         decay = table.momentum_decay[table.sampler == "ggmc"]
         if not ((decay - 0.98).abs() < 1e-5).any():  # its β at this ℓ and 50,000 data

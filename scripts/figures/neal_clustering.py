@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, RED, clean
-from verdicts import LIMIT, limit
+from verdicts import LIMIT, apart, decided, limit
 
 SOURCE = "Neal, clustering of rejections"
 CAPTION = """
@@ -91,12 +91,9 @@ def compare(table: pd.DataFrame, patterns: pd.DataFrame):
         near = moved.loc[(moved.delta - (1 - alpha)).abs().idxmin()]
         here = f"{near.clustering:.2f} ± {near.clustering_error:.2f} at δ = {near.delta:g} "
         here += f"(standard {standard.clustering:.2f} ± {standard.clustering_error:.2f})"
-        more = near.clustering - standard.clustering
-        sure = more > LIMIT * (near.clustering_error**2 + standard.clustering_error**2) ** 0.5
-        yield f"clustering, {where}", "clustered", here, "agrees" if sure else "differs"
+        yield f"clustering, {where}", "clustered", here, decided(apart(near, standard, "clustering"))
         here = f"{near.reach:.2f} ± {near.reach_error:.2f} (standard {standard.reach:.2f} ± {standard.reach_error:.2f})"
-        sure = near.reach - standard.reach > LIMIT * (near.reach_error**2 + standard.reach_error**2) ** 0.5
-        yield f"√(Σ r²/n), {where}", "larger: less random walk", here, "agrees" if sure else "differs"
+        yield f"√(Σ r²/n), {where}", "larger: less random walk", here, decided(apart(near, standard, "reach"))
         if near[["ess_x1", "ess_U"]].isna().any():  # a τ that is not known is longer than a fifth of the chain
             yield f"δ ≈ 1 − α, {where}", "seems about right", "τ not known", "not comparable: too few draws"
             continue

@@ -13,7 +13,8 @@ of L leapfrog steps (HMC) or after every step (Langevin with a fresh momentum, w
 momentum and non-reversible acceptance). Effective sample size per 1,000 leapfrog steps over the step size, a line an L
 or α; the thick one has a sampler's best point. The talk states the claim without data or settings: 20 data of 20
 features (above) and 100 of 10 (below), both made by the model, the grids, and δ = 1 − α are our choices. Dispersed
-starts; the first 2,000 leapfrog steps of each chain are dropped, since some take many hundreds to come back. One that
+starts; the first 2,000 leapfrog steps of each chain are dropped, since some take many hundreds to come back. With α =
+.98 on 20 data, and for Langevin methods at ε = .01 on 100, that is not enough: these are not in the grids. One that
 takes still longer (at α = .95, ε = .045) counts against its sampler, and the last row below shows it: log τ² rarely
 exceeds 2. With 100 data every Gibbs update renews log τ²: its ESS is 1,000/L, whatever the method, and tells nothing
 but how many updates were made. Where a best point lies at the edge of its grid and a wider grid could change the
@@ -110,9 +111,10 @@ def compare(table: pd.DataFrame):
                 claim = "no claim" if name == "coefficient" else None
                 yield against(part, sampler, [f"ess_{name}"], f"{text}, {size} data", other, claim)
             yield against(part, sampler, COLUMNS, f"slowest of the three, {size} data", other)
-        variances = [([f"ess_{name}"], text) for name, text in QUANTITIES if name != "coefficient"]
-        for columns, text in (*variances, (COLUMNS, "slowest of the three")):
-            yield against(counted(part), MINE, columns, f"{text}, {size} data, {COUNTED}")
+        for name, text in QUANTITIES:
+            claim = "no claim" if name == "coefficient" else None
+            yield against(counted(part), MINE, [f"ess_{name}"], f"{text}, {size} data, {COUNTED}", claim=claim)
+        yield against(counted(part), MINE, COLUMNS, f"slowest of the three, {size} data, {COUNTED}")
     if "largest_log_tau2" in done and len(done):
         largest = f"{done.largest_log_tau2.max():.1f}"
         yield "largest log τ² after the burn-in", "no claim", largest, "not claimed"

@@ -3,7 +3,9 @@
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from scipy.stats import hypergeom
 from style import RED, clean
+from verdicts import CHANCE
 
 SOURCE = "Neal, changes to u"
 CAPTION = """
@@ -37,14 +39,19 @@ def _clusters(lost: pd.Series) -> int:
 
 
 def compare(pictures: pd.DataFrame):
-    """Rejections a stretch of them, under both rules, in these two chains."""
+    """Rejections a stretch of them, under both rules, in these two chains; and the chance of so few stretches where
+    rejections come in any order: of K among n decisions r stretches have C(n − K + 1, r) C(K − 1, r − 1) orders."""
     each = []
     for number in PANELS:
         lost = pictures[(pictures.panel == number) & (pictures.transition > 0)].accepted == 0
         if lost.empty:
             yield "rejections in a row", "clustered", "", "not comparable: a chain is missing"
             return
-        each.append(lost.sum() / max(_clusters(lost), 1))
-    verdict = "agrees" if each[1] > each[0] else "differs"
-    here = f"{each[1]:.2g} (standard {each[0]:.2g}; clustered: more), one chain each"
-    yield "rejections in a row", "clustered", here, verdict
+        number, total, stretches = len(lost), lost.sum(), _clusters(lost)
+        each.append((total / max(stretches, 1), hypergeom.cdf(stretches, number, number - total + 1, total)))
+    (standard, by_chance), (kept, chance) = each
+    here = (
+        f"{kept:.2f} (standard {standard:.2f}), one chain each; the chance of so few stretches where they come in any "
+    )
+    here += f"order {chance:.0e} (standard {by_chance:.2f}; clustered: under one in a hundred)"
+    yield "rejections in a row", "clustered", here, "agrees" if chance < CHANCE else "not resolved"

@@ -210,6 +210,11 @@ def batches_an_epoch(config: dict, potential: Potential, gradient: str) -> int:
     return size // batch
 
 
+def gradients_a_step(word: Word) -> int:
+    """Those that one more step of a trajectory takes: of BABOBAB two; at least 1."""
+    return max(word.gradient_points(2) - word.gradient_points(1), 1)
+
+
 def steps_a_cycle(config: dict, potential: Potential, word: Word, gradient: str) -> int:
     """L: ``steps_per_cycle``, or so many steps that the minibatches of a cycle are ``epochs_per_cycle`` epochs.
 
@@ -219,10 +224,10 @@ def steps_a_cycle(config: dict, potential: Potential, word: Word, gradient: str)
     if config["steps_per_cycle"] is not None:
         return config["steps_per_cycle"]
     minibatches = config["epochs_per_cycle"] * batches_an_epoch(config, potential, gradient)
-    first, more = word.gradient_points(1), word.gradient_points(2) - word.gradient_points(1)
+    first, more = word.gradient_points(1), gradients_a_step(word)
     exact_ends = gradient == "minibatch" and config["sampler"]["ends"] == "exact"
     # first + (L - 1) more gradients in L steps, two of them exact; or `more` of them a step.
-    steps, left = divmod(minibatches + 2 - first + more if exact_ends else minibatches, max(more, 1))
+    steps, left = divmod(minibatches + 2 - first + more if exact_ends else minibatches, more)
     if left:
         mend = f"is no whole number of steps of the word {word.letters}; give steps_per_cycle"
         raise SettingError("epochs_per_cycle", config["epochs_per_cycle"], mend)
@@ -286,7 +291,8 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
     size, epochs = potential.data_size, config["epochs_per_cycle"]
     if epochs is None:
         batch = (config["batch_size"] or size) if kernel.gradient == "minibatch" else size
-        epochs = kernel.steps * batch / size if size and kernel.gradient != "none" else 0.0
+        gradients = kernel.steps * gradients_a_step(kernel.word) if kernel.gradient != "none" else 0
+        epochs = gradients * batch / size if size else 0.0
     cycles = count_cycles(config, potential, kernel)
     if planned_cycles(config) is None:  # what the settings alone tell is checked, of the whole run, where they are read
         check_length(config, cycles)
@@ -334,11 +340,14 @@ def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:
     planned = planned_cycles(config)
     if planned is not None:
         return planned
-    steps = config["epochs"] * batches_an_epoch(config, potential, kernel.gradient)
-    if steps % kernel.steps:
-        mend = f"is {steps} steps, not a whole number of cycles of steps_per_cycle={kernel.steps}"
+    gradients = config["epochs"] * batches_an_epoch(config, potential, kernel.gradient)
+    cycles, left = divmod(gradients, kernel.steps * gradients_a_step(kernel.word))
+    if left:
+        each = gradients_a_step(kernel.word)
+        length = f"{gradients} steps" if each == 1 else f"{gradients} gradients, {each} a step"
+        mend = f"is {length}, not a whole number of cycles of steps_per_cycle={kernel.steps}"
         raise SettingError("epochs", config["epochs"], mend)
-    return steps // kernel.steps
+    return cycles
 
 
 def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, device, dtype) -> Callable[[], Tensor]:

@@ -94,7 +94,7 @@ _CASTS = {
     "sampler.delta": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
     "sampler.decision_batch": lambda setting, value: count(setting, value, 2),
     "sampler.epsilon": lambda setting, value: number(setting, value, -1e-300, 0.5, "from 0 to below 0.5"),
-    "sampler.sigma": lambda setting, value: number(setting, value, 0, 1.2 + 1e-15, "above 0 and at most 1.2"),
+    "sampler.sigma": lambda setting, value: number(setting, value, 0.2 - 1e-15, 1.2 + 1e-15, "from 0.2 to 1.2"),
     "schedule.every": count,
     "schedule.factor": lambda setting, value: number(setting, value, 0, need="a positive number"),
     "epochs": count,

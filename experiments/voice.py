@@ -76,7 +76,7 @@ class Voice:
         data = f" on {potential.data_size} data" if potential.data_size else ""
         gradients = round(kernel.work(1.0, potential)[0]) * plan.cycles
         kind = {"minibatch": "minibatch gradients", "full": "full gradients", "none": "evaluations of U"}[
-            kernel.gradient
+            "full" if kernel.gradient == "minibatch" and kernel.batches is None else kernel.gradient
         ]
         lines = [
             f"{self.config['sampler']['name']} ({kernel.word.letters}) on {target}{data}, "
@@ -123,7 +123,10 @@ class Voice:
         return f"minibatches are independent; those of whole shuffled epochs are {gain} at small steps ({words})"
 
     def estimate(self) -> list[str]:
-        """How long the run will take, from the time of one gradient: for networks, whose first cycle may take long."""
+        """How long the run will take, from the time of one gradient: for networks, whose first cycle may take long.
+
+        Of one that goes on, what is left of it.
+        """
         pieces = self.pieces
         kernel, potential, size = pieces.kernel, pieces.potential, pieces.potential.data_size
         if together(potential) or kernel.gradient == "none" or not size:
@@ -138,8 +141,13 @@ class Voice:
         share = number / size / (self.config["views"] or 1)
         gradients, energies = kernel.work(share, potential)
         cycle = (gradients + energies / 3) * gradient / share  # U is a forward pass
-        total = cycle * pieces.plan.cycles * pieces.chains
-        return [f"about {_duration(total)} ({_duration(cycle)} a cycle) by the time of one gradient on {self.device}"]
+        try:
+            done = int(max(sgmcmc.load_metrics(self.path)["cycle"], default=0))
+        except StoreError:
+            done = 0
+        total, left = cycle * max(pieces.plan.cycles - done, 0) * pieces.chains, " to go" if done else ""
+        by = f"by the time of one gradient on {self.device}"
+        return [f"about {_duration(total)}{left} ({_duration(cycle)} a cycle) {by}"]
 
     @property
     def device(self) -> str:
@@ -262,49 +270,53 @@ class Voice:
     def _mixing_lines(self, metrics, result) -> list[str]:
         """Effective sample size, a second and a gradient, and R-hat: of draws where they are few enough to read.
 
-        With data it is a pass over them, be it for a gradient or for U. None where ArviZ is not installed, which a
-        machine that only computes can do without.
+        It is that of all chains that are finite, in the cycles that are looked at, and costs what as large a part of
+        the whole run did. With data that is in passes over them, be it for a gradient or for U. None where ArviZ is not
+        installed, which a machine that only computes can do without.
         """
-        draws, of = self._draws(metrics, result)
+        draws, of, chains, part = self._draws(metrics, result)
         if draws is None or find_spec("arviz_stats") is None:
             return []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             size, r_hat = diagnostics.ess(draws), diagnostics.r_hat(draws)
         worst = int(torch.as_tensor(size.value).nan_to_num(nan=math.inf).argmin())
-        value, error = float(size.value[worst]), float(size.error[worst])
+        value, error = float(size.value[worst]) * chains, float(size.error[worst]) * chains
         if not math.isfinite(value):
             return []
-        share = draws.shape[1] / self.pieces.chains if of != "the potential" else 1.0
-        rates = f"{value / share / max(result.seconds, 1e-9):.3g} a second"
+        rates = f"{value / part / max(result.seconds, 1e-9):.3g} a second"
         if self.pieces.potential.data_size:
             work, unit = result.gradients + result.energies, "a pass over the data"
         elif result.gradients:
             work, unit = result.gradients, "a gradient"
         else:
             work, unit = result.energies, "an evaluation of U"
-        rates += f", {value / share / max(work * self.pieces.chains, 1e-9):.3g} {unit}"
-        lines = [f"effective sample size of {of} {value / share:.4g} ± {error / share:.2g}: {rates}"]
+        rates += f", {value / part / max(work * self.pieces.chains, 1e-9):.3g} {unit}"
+        lines = [f"effective sample size of {of} {value:.4g} ± {error:.2g}: {rates}"]
         worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0).max())
         if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
-            chains = "chains from dispersed starts" if draws.shape[1] > 1 else "halves of the one chain"
-            lines.append(f"R-hat {worst_r_hat:.5g} over {chains}" + " (above 1.01: not mixed)" * (worst_r_hat > 1.01))
+            over = "halves of the one chain" if chains == 1 else "halves of the mean over chains"
+            over = "chains from dispersed starts" if draws.shape[1] > 1 else over
+            lines.append(f"R-hat {worst_r_hat:.5g} over {over}" + " (above 1.01: not mixed)" * (worst_r_hat > 1.01))
         return lines
 
     def _draws(self, metrics, result):
-        """``[draws, chains, dim]`` to look at: at most 64 chains and 16 coordinates, else the potential's rows."""
+        """``[draws, chains, dim]`` to look at: at most 64 chains and 16 coordinates, else the potential's rows, which
+        are means over the chains; what it is; by how much the finite chains' effective sample size is more; and which
+        part of the cycles after the burn-in is looked at."""
         plan, numbers = self.pieces.plan, self.pieces.chains * self.pieces.potential.dim
+        finite = self.pieces.chains - len(result.frozen)
         kept = (result.cycles - plan.burn_in) // plan.thin
         if plan.keep != "none" and 8 <= kept and kept * numbers <= READ_AT_MOST and numbers < 100_000:
             alive = torch.ones(self.pieces.chains, dtype=torch.bool)
             alive[result.frozen] = False
             draws = sgmcmc.load_samples(self.path)[:, alive][:, :64, :16].double()
-            return draws, "the slowest coordinate"
-        potential = metrics["potential"][metrics["cycle"] > plan.burn_in]
-        potential = torch.as_tensor(potential[len(potential) // 2 :])
-        if len(potential) < 8 or not bool(potential.isfinite().all()):
-            return None, ""
-        return potential[:, None, None], "the potential"
+            return draws, "the slowest coordinate", finite / draws.shape[1], len(draws) / kept
+        rows = torch.as_tensor(metrics["potential"][metrics["cycle"] > plan.burn_in])
+        late = rows[len(rows) // 2 :]
+        if len(late) < 8 or not bool(late.isfinite().all()):
+            return None, "", 1, 1.0
+        return late[:, None, None], "the potential in the second half", finite, len(late) / len(rows)
 
 
 def _number(value: int, noun: str) -> str:

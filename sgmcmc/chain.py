@@ -40,7 +40,10 @@ HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be writt
 
 @dataclass
 class Result:
-    """What ``run`` returns: status, rows of metrics, and draws ``[draws, chains, dim]`` where no store kept them."""
+    """What ``run`` returns: status, rows of metrics, and draws ``[draws, chains, dim]`` where no store kept them.
+
+    Numbers of trajectories, gradients and evaluations of U are those of all cycles, of the burn-in too.
+    """
 
     status: str
     rows: list[dict] = field(default_factory=list)

@@ -27,7 +27,7 @@ STREAMS = (
     "start",  # initial positions, exact draws
     "warm_start",  # SGD before the chain
     "gibbs",  # other Markov updates between trajectories
-    "diagnostic",  # minibatches of diagnostics, which must not shift the chain's
+    "diagnostic",  # what diagnostics draw, which must not shift the chain's
     "split",  # which data are kept when a data set is cut down or split
 )
 

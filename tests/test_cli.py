@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import socket
@@ -162,6 +163,22 @@ def test_the_estimate_is_what_all_gradients_and_u_take(monkeypatch, capsys, word
     assert f"about {21 * each:.3g} s ({each:.3g} s a cycle) by the time of one gradient on" in told
 
 
+def test_the_estimate_of_a_run_that_goes_on_is_of_what_is_left(capsys):
+    words = [*NETWORK, "data.train_size=40", "output=run", "progress=false"]
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main([*words, "cycles=8"]) == 0
+    total, each = re.search(r"about (\S+) s to go \((\S+) s a cycle\)", capsys.readouterr().out).groups()
+    assert float(total) == pytest.approx(3 * float(each), rel=0.02)  # one cycle of three chains
+
+
+def test_gradients_without_noise_are_no_minibatches_gradients(capsys):
+    for noise, said in ((0, "22 full gradients each"), (1, "22 minibatch gradients each")):
+        words = f"model=quartic sampler=ggmc step_size=.1 cycles=2 steps_per_cycle=10 model.noise={noise}"
+        assert main([*words.split(), f"output=run{noise}", "progress=false"]) == 0
+        assert said in capsys.readouterr().out
+
+
 def test_durations_are_in_the_largest_unit_that_they_fill():
     told = [_duration(seconds) for seconds in (0.0123, 89.9, 90, 5399, 5400, 172799, 172800)]
     assert told == ["0.0123 s", "89.9 s", "1.5 min", "90 min", "1.5 h", "48 h", "2 days"]
@@ -218,6 +235,24 @@ def test_a_summary_gives_the_least_effective_sample_size_of_all_chains_and_its_c
     assert "5 a second, 0.00625 a pass over the data" in summarised(size=9)[2]
     assert "0.0167 an evaluation of U" in summarised(result={"gradients": 0.0})[2]
     assert len(summarised(draws=39)) == 3
+
+
+def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(summarised):
+    """Of the last 15 of 60 draws ESS is 20, so 80 of all; of U's rows, means over the 80 chains, those of the second
+    half after the burn-in: 3 of 6, whose 16 are 1,280 of all chains."""
+    assert summarised(draws=15, keep=15)[2].endswith(" coordinate 20 ± 5: 20 a second, 0.04 a gradient")
+    rows = {"cycle": np.arange(2, 102, 2), "log_accept": np.zeros(50), "potential": np.arange(50.0)}
+    _, _, size = summarised(keep="none", **rows)
+    assert size == (
+        "effective sample size of the potential in the second half 1280 ± 3.2e+02: 640 a second, 1.28 a gradient"
+    )
+
+
+def test_chains_that_stand_still_have_no_part_in_a_summary_s_effective_sample_size(summarised):
+    """Of 80 chains 48 go on: 16 of 48 draws' chains, as nobody else moves."""
+    lines = summarised(result={"frozen": list(range(32))})
+    assert summarised.seen[-1] == (60, 48, 16)
+    assert "effective sample size of the slowest coordinate 16 ± 4: 4 a second, 0.008 a gradient" in lines
 
 
 def test_a_summary_says_log_mh_of_the_second_half_and_where_it_cannot_be(summarised):

@@ -356,7 +356,7 @@ RANGES = {  # what is still a value, and what no longer is
     "momentum_decay": ([0, 1, [0.5, 1]], [-1e-9, 1 + 1e-9, [0.5, 2]]),
     "sampler.decision_batch": ([2], [1]),
     "sampler.epsilon": ([0, 0.499], [-1e-9, 0.5]),
-    "sampler.sigma": ([1e-9, 1.2], [0, 1.2 + 1e-9]),
+    "sampler.sigma": ([0.2, 1.2], [0.2 - 1e-9, 1.2 + 1e-9]),
     "burn_in": ([0], [-1, 0.5]),
     "keep": ([1, "all", "none"], [0, "last"]),
     "trace": ([1, 4], [0, -1]),
@@ -614,6 +614,8 @@ FULL = {"sampler.gradient": "full", "batch_size": None}
         # steps that were given; without whole epochs, too
         ({"steps_per_cycle": 5, "epochs": 6, **NO_CYCLES}, 5, 6, 0, 18, 1 / 3),
         ({"steps_per_cycle": 4, "epochs": 8, **NO_CYCLES, **FULL}, 4, 0, 4, 2, 4),
+        ({"steps_per_cycle": 15, "epochs": 6, **NO_CYCLES, "sampler.word": "BABOBAB"}, 15, 31, 0, 3, 2),
+        ({"steps_per_cycle": 4, "epochs": 8, **NO_CYCLES, **FULL, "sampler.word": "BABOBAB"}, 4, 0, 8, 1, 8),
         ({"steps_per_cycle": 4, "batch_size": 7}, 4, 5, 0, 9, 28 / 120),
         (
             {"steps_per_cycle": 4, "sampler.word": "A", "sampler.gradient": "none", "sampler.refresh": "full"},
@@ -651,6 +653,10 @@ def test_epochs_are_so_many_gradients(regression, changes, steps, batches, full,
             "epochs_per_cycle=1: is no whole number of steps",
         ),
         ({"steps_per_cycle": 4, "epochs": 1, **NO_CYCLES}, "epochs=1: is 15 steps, not a whole number of cycles"),
+        (
+            {"steps_per_cycle": 5, "epochs": 1, **NO_CYCLES, "sampler.word": "BABOBAB"},
+            "epochs=1: is 15 gradients, 2 a step, not a whole number of cycles of steps_per_cycle=5",
+        ),
         ({"steps_per_cycle": 15, "epochs": 3, **NO_CYCLES, "burn_in": 3}, "burn_in=3: leaves no draws of 3 cycles"),
     ],
 )

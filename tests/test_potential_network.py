@@ -249,6 +249,12 @@ def test_batch_norm_is_flagged_and_its_potential_depends_on_the_split(digits):
     assert abs(potential.potential(theta).item() - whole.item()) > 1e-3
 
 
+def test_batch_norm_that_keeps_no_statistics_is_refused(digits):
+    norm = nn.BatchNorm2d(1, track_running_stats=False)
+    with pytest.raises(SettingError, match="model=Sequential: has batch normalisation with track_running_stats=False"):
+        make(digits, nn.Sequential(norm, nn.Flatten(), nn.Linear(64, 10)))
+
+
 def test_batch_norm_takes_the_statistics_of_each_batch(digits):
     """U is that of 60 = 25 + 25 + 10 images; predictions have the plain mean of the three batches' statistics."""
     potential, model = make(digits, tiny("bn"), prior="unit", evaluation_batch=25), tiny("bn").double()

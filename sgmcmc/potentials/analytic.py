@@ -175,8 +175,9 @@ class Quartic(_Independent):
     """U(theta) = Σ_i x_i⁴/4 + cubic · x_i³/3 + x_i²/2 + linear · x_i, independent coordinates.
 
     With the default cubic term it is convex but not symmetric and its tails are lighter than
-    Gaussian: what the tests of exactness need. ``cubic=0`` is the symmetric x⁴/4 + x²/2. Wells
-    appear where |cubic| > √3. Chains start from independent standard normals.
+    Gaussian: what the tests of exactness need. ``cubic=0`` is the symmetric x⁴/4 + x²/2. It is
+    not convex where |cubic| > √3, and has two wells where |cubic| > 2 (``linear=0``). Chains
+    start from independent standard normals.
     """
 
     def __init__(self, dim: int = 1, noise: float = 0.0, cubic: float = 1.0, linear: float = 0.0):

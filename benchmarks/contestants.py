@@ -129,7 +129,12 @@ def resnet_steps() -> None:
     target = networks.Gradients(ResNet(), networks.images(500, 3, 32, 32))
     kernel = make_kernel("ggmc", target, 1e-5, steps=5, batch_size=125, word="ABOBA")
     step, _ = networks.stepping(target, kernel, True)
-    serve(lambda: step() and 5)
+
+    def block() -> int:
+        step()
+        return kernel.steps
+
+    serve(block)
 
 
 def normals(chains: int = 1000, dim: int = 1, uniforms: int = 1, number: int = 21) -> None:

@@ -50,7 +50,7 @@ def density(panel: Axes, part: pd.DataFrame, colour: str) -> None:
     panel.fill_between(part.x, part.one, color=colour, alpha=0.45, lw=0, step="mid")
     panel.fill_between(part.x, part.low, part.high, color=colour, alpha=0.35, lw=0)
     panel.plot(part.x, part.exact, color="black", lw=1.2)
-    panel.set(xlim=(-6, 6), ylim=(0, 0.82), xlabel="θ")
+    panel.set(xlim=(-6, 6), ylim=(0, 0.85), xlabel="θ")
     clean(panel)
 
 

@@ -81,9 +81,7 @@ def compare(table: pd.DataFrame):
             return f"{here}, L2MC {fast.J:.3g} after its last", "not resolved: L2MC never has AMAGOLD's last J"
         ratio, most, least = (last / count for count in counts)  # NaN: beyond what L2MC has
         span = f"{'at most' if np.isnan(least) else f'{least:.2f} to'} {most:.2f}"
-        here += (
-            f", L2MC after {counts[0]:,.0f}: a factor of {ratio:.2f} ({span} by three of J's errors; near 1: below 2)"
-        )
+        here += f", L2MC after {counts[0]:,.0f}: a factor of {ratio:.2f} ({span} by three errors of J; near 1: below 2)"
         return here, "agrees" if most < 2 else f"differs: a factor of {ratio:.1f}" if least > 2 else "not resolved"
 
     yield Rows(table.drop_duplicates("sampler", keep="last"), "sampler").judge(

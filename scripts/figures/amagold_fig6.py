@@ -29,7 +29,7 @@ def draw(densities: pd.DataFrame, table: pd.DataFrame) -> Figure:
             panel.fill_between(part.x, part.low, part.high, color=colour, alpha=0.35, lw=0)
             panel.plot(part.x, part.exact, color="black", lw=1.2)
             panel.set_title(f"{NAMES[name]}, ε = {step:.2f}".replace("0.", "."), fontsize=10)
-            panel.set(xlim=(-6, 6), ylim=(0, 0.82))
+            panel.set(xlim=(-6, 6), ylim=(0, 0.85))
         row[0].set_ylabel("density")
     panels[0, 0].annotate("exact", (-3.5, 0.3), (-5.8, 0.5), fontsize=9, arrowprops={"arrowstyle": "-", "lw": 0.6})
     clean(*panels.flat)

@@ -185,12 +185,8 @@ def worth(title: str, rows: pd.DataFrame) -> tuple:
     for measure, name in MEASURES.items():
         one, other = (best(some, measure) for some in kinds.values())
         here += f"; {name} alone {one[measure] / other[measure]:.1f} times"
-    return (
-        what,
-        expected,
-        here,
-        more(ours, others, edges(others, kinds["fresh"]), len(CASES) * kinds["persistent"].delta.nunique()),
-    )
+    number = len(CASES) * kinds["persistent"].delta.nunique()
+    return what, expected, here, more(ours, others, edges(others, kinds["fresh"]), number)
 
 
 def more(ours: pd.Series, others: pd.Series, edge: str = "", number: int = 1) -> str:
@@ -264,9 +260,10 @@ def published(name: str, table: pd.DataFrame, target: tuple):
     gain = np.log(pairs.slower / pairs.slower_fresh).dropna()
     if len(gain):
         mean, low, high = np.exp([gain.mean(), gain.min(), gain.max()])
-        here = f"{mean:.2f} times in the geometric mean of {len(gain)} settings, {low:.2f} to {high:.2f} (" + "; ".join(
+        where = (
             f"{name} = {', '.join(f'{one:g}' for one in sorted(pairs[column][gain.index].unique()))}"
             for name, column in (("δ", "delta"), ("L", "steps"))
         )
-        here += ")"
+        here = f"{mean:.2f} times in the geometric mean of {len(gain)} settings, {low:.2f} to {high:.2f} "
+        here += f"({'; '.join(where)})"
         yield f"{what}: a persistent uniform with fresh momentum", "no gain", here, "not claimed"

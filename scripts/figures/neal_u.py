@@ -50,8 +50,6 @@ def compare(pictures: pd.DataFrame):
         number, total, stretches = len(lost), lost.sum(), _clusters(lost)
         each.append((total / max(stretches, 1), hypergeom.cdf(stretches, number, number - total + 1, total)))
     (standard, by_chance), (kept, chance) = each
-    here = (
-        f"{kept:.2f} (standard {standard:.2f}), one chain each; the chance of so few stretches where they come in any "
-    )
-    here += f"order {chance:.0e} (standard {by_chance:.2f}; clustered: under one in a hundred)"
+    here = f"{kept:.2f} (standard {standard:.2f}), one chain each; the chance of so few stretches where they come in "
+    here += f"any order {chance:.0e} (standard {by_chance:.2f}; clustered: under one in a hundred)"
     yield "rejections in a row", "clustered", here, "agrees" if chance < CHANCE else "not resolved"

@@ -302,8 +302,9 @@ class Voice:
 
     def _draws(self, metrics, result):
         """``[draws, chains, dim]`` to look at: at most 64 chains and 16 coordinates, else the potential's rows, which
-        are means over the chains; what it is; by how much the finite chains' effective sample size is more; and which
-        part of the cycles after the burn-in is looked at."""
+        are means over the chains, and over ``log_every`` cycles, so that there may be more than they tell; what it is;
+        by how much the finite chains' effective sample size is more; and which part of the cycles after the burn-in is
+        looked at."""
         plan, numbers = self.pieces.plan, self.pieces.chains * self.pieces.potential.dim
         finite = self.pieces.chains - len(result.frozen)
         kept = (result.cycles - plan.burn_in) // plan.thin
@@ -316,7 +317,8 @@ class Voice:
         late = rows[len(rows) // 2 :]
         if len(late) < 8 or not bool(late.isfinite().all()):
             return None, "", 1, 1.0
-        return late[:, None, None], "the potential in the second half", finite, len(late) / len(rows)
+        of = "the potential in the second half" + ", at least," * (plan.log_every > 1)
+        return late[:, None, None], of, finite, len(late) / len(rows)
 
 
 def _number(value: int, noun: str) -> str:

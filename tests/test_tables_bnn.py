@@ -174,6 +174,9 @@ def test_the_sign_of_a_bias_of_u_is_judged(gap, exactly, uncorrected):
     assert figure.bias(figure.SHUFFLED, row(), other)[3] == exactly
     assert figure.bias("GGMC, shuffled epochs, uncorrected", row(), other)[3] == uncorrected
     assert figure.bias("SGHMC", row(), other)[3] == uncorrected
+    unknown = row(potential=100.0 + gap, potential_error=np.nan, nll_error=np.nan)
+    assert figure.bias(figure.SHUFFLED, row(), unknown)[3] == "not comparable: no error is known"
+    assert figure.against("what", "the same", row(), unknown, same=True)[3] == "not comparable: no error is known"
 
 
 @pytest.mark.parametrize("column", ["r_hat_max", "r_hat_potential"])

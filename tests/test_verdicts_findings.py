@@ -134,7 +134,7 @@ def test_cycles_are_judged_by_their_learning_rates(where, values, verdicts):
     found = list(finding_cycles.compare(changed(cycles(), where, **values)))
     assert judged(found) == verdicts
     if "data" in values:
-        assert [numbers(row[2]) for row in found[4:8]] == ["10 10 15 45 0.50 0.50 0.50 0.50 2"] * 2 + [
+        assert [numbers(row[2]) for row in found[4:8]] == ["10 10 15 45 2 0.50 0.50 0.50 0.50"] * 2 + [
             "1 45 0.50 0.50 2",
             "0.01",
         ]

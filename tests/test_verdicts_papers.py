@@ -324,12 +324,15 @@ CASES = [
     ("neal_rejection", rejection, {(3,): {"rejected": 0.92}}, "HMC, 6 dim", "agrees: 3.2"),  # limit 3.29 of 10
     ("neal_rejection", rejection, {(3,): {"rejected": 0.26}}, "HMC, 6 dim", "differs: 3.4"),
     # C(17, 1) + C(17, 2) C(7, 1) of the C(24, 8) orders have two stretches or one: .0013; C(17, 8) have eight: .033.
-    ("neal_u", stretches, {}, "4.00 (standard 1.14), one chain each; the chance of so few stretches", "agrees"),
-    ("neal_u", stretches, {}, "any order 1e-03 (standard 0.97;", "agrees"),
+    ("neal_u", stretches, {}, "4.00 (standard 1.14), one chain each; were they in any order, so few", "agrees"),
+    ("neal_u", stretches, {}, "a chance of 1e-03 (standard 0.97;", "agrees"),
     ("neal_u", stretches, {9: "1000001111101110111101111"}, "2.00", "not resolved"),  # 4 stretches: .14
+    ("neal_u", stretches, {10: "1" + 2 * "000011111111"}, "standard 4.00", "not resolved"),  # clustered alike
     ("note_energy", drifts, {}, "", "agrees"),
     ("note_energy", drifts, {("ovrvo", 0.2): {"drift": -0.005}}, "OVRVO, h = 0.2", "differs"),
-    ("note_energy", drifts, {("sghmc", 0.1): {"drift": 0.002}}, "Euler, h = 0.1", "differs"),
+    ("note_energy", drifts, {("sghmc", 0.1): {"drift": 0.002}}, "Euler, h = 0.1", "not resolved"),
+    ("note_energy", drifts, {("sghmc", 0.1): {"drift": -0.1}}, "Euler, h = 0.1", "differs"),
+    ("note_energy", drifts, {("ovrvo", 0.2): {"drift": 0.9, "chains": 1}}, "OVRVO, h = 0.2", "not comparable"),
     ("note_energy", drifts, {("ovrvo", 0.2): {"curvature_drift": -2e-3}}, "curvature", "differs"),
     ("note_temperatures", temperatures, {}, "derived here", "not claimed: as derived"),
     ("note_temperatures", temperatures, {("baoab", 1.5): {"variance": 0.8}}, "BAOAB: position", "differs"),

@@ -105,12 +105,13 @@ def sooner(title: str, rows: pd.DataFrame) -> tuple[str, str, str, str]:
     error = np.hypot(ours.J_error / ours.J, same.J_error / same.J).mean()
     seconds = [part.index * part.chains * part.seconds_a_draw for part in (ours, others)]
     then = np.interp(np.log(seconds[0]), np.log(seconds[1]), np.log(others.J), left=np.nan)  # AMAGOLD's, if it has any
-    timed = np.nanmean(np.log(ours.J) - then)
-    here = (
-        f"J of {ours.index[0] * ours.chains.iloc[0]:,.0f} to {ours.index[-1] * ours.chains.iloc[-1]:,.0f} draws "
-        f"{np.exp(ratio):.2f} times AMAGOLD's (the logarithm ± {error:.1g}), {np.exp(timed):.2f} times in the same "
-        f"time, in which it makes {(same.seconds_a_draw / ours.seconds_a_draw).iloc[0]:.1f} times as many (50 chains)"
-    )
+    timed = ours[np.isfinite(then)]
+    here = f"J of {ours.index[0] * ours.chains.iloc[0]:,.0f} to {ours.index[-1] * ours.chains.iloc[-1]:,.0f} draws "
+    here += f"{np.exp(ratio):.2f} times AMAGOLD's (the logarithm ± {error:.1g})"
+    if len(timed):
+        faster = (same.seconds_a_draw / ours.seconds_a_draw).iloc[0]
+        here += f"; from {timed.index[0] * timed.chains.iloc[0]:,.0f} draws on, in the same time, in which it makes "
+        here += f"{faster:.1f} times as many (50 chains), {np.exp(np.nanmean(np.log(ours.J) - then)):.2f} times"
     return what, paper, here, decided(-ratio / error)
 
 

@@ -145,8 +145,9 @@ def colder(table: pd.DataFrame, prior) -> tuple[pd.Series, pd.Series] | None:
 
 
 def sided(one: pd.Series, other: pd.Series, column: str) -> str:
-    """``side`` of the first's number less the second's, by Welch's t of their chains."""
-    return side(apart(one, other, column), welch(one, other, column))
+    """``side`` of the first's number less the second's, by Welch's t of their chains, where they have errors."""
+    away, least = apart(one, other, column), welch(one, other, column)
+    return side(away, least) if np.isfinite(away) and np.isfinite(least) else "not comparable: no error is known"
 
 
 def exact_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -247,7 +248,7 @@ def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
     if verdict := unmixed(exact, row):
         return what, expected, here, verdict
     verdict = sided(row, exact, "potential")
-    if exactly:
+    if exactly and not verdict.startswith("not comparable"):
         verdict = "agrees" if verdict == "not resolved" else "differs"
     return what, expected, here, verdict
 
@@ -271,6 +272,8 @@ def against(what, expected, exact, row, quantity: str = "nll", same: bool = Fals
     if verdict := unmixed(exact, row):
         return what, expected, here, verdict
     verdict = sided(exact, row, quantity)
+    if verdict.startswith("not comparable"):
+        return what, expected, here, verdict
     if same:
         return what, expected, here, "agrees" if verdict == "not resolved" else "differs"
     if verdict == "not resolved":

@@ -260,10 +260,10 @@ def published(name: str, table: pd.DataFrame, target: tuple):
     gain = np.log(pairs.slower / pairs.slower_fresh).dropna()
     if len(gain):
         mean, low, high = np.exp([gain.mean(), gain.min(), gain.max()])
-        where = (
-            f"{name} = {', '.join(f'{one:g}' for one in sorted(pairs[column][gain.index].unique()))}"
-            for name, column in (("δ", "delta"), ("L", "steps"))
+        ranges = (
+            f"{letter} = {', '.join(f'{one:g}' for one in sorted(pairs[column][gain.index].unique()))}"
+            for letter, column in (("δ", "delta"), ("L", "steps"))
         )
         here = f"{mean:.2f} times in the geometric mean of {len(gain)} settings, {low:.2f} to {high:.2f} "
-        here += f"({'; '.join(where)})"
+        here += f"({'; '.join(ranges)})"
         yield f"{what}: a persistent uniform with fresh momentum", "no gain", here, "not claimed"

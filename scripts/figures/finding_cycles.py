@@ -75,7 +75,7 @@ def title(table: pd.DataFrame) -> str:
     """What the left panel shows."""
     gains = {name: value for name in MARKS if len(value := gain(table, name))}
     if gains and min(value.iloc[-1] for value in gains.values()) > MORE:
-        return "In the longest cycles ℓ may be several times as large with shuffled minibatches"
+        return "In the longest cycles ℓ may be more than twice as large with shuffled minibatches"
     known = [name for name in MARKS if len(of_sampler(table, name, "independent")) > 1]
     texts = [f"{_fold(change(table, name))} ({NAMES[name]})" for name in known]
     return f"From one step to {table.epochs.max():.0f} epochs a cycle the ℓ that accepts half {' and '.join(texts)}"
@@ -111,16 +111,13 @@ def compare(table: pd.DataFrame):
         if more.empty:
             yield f"{NAMES[sampler]}, shuffled and independent minibatches", "", "", MISSING
             continue
-        here = (
-            ", ".join(f"{value:.2g}" for value in more) + f" times at {', '.join(map(str, more.index))} steps, where "
-        )
-        for law in STYLES:
-            rates = of_sampler(table, sampler, law).set_index("steps").accept_prob[more.index]
-            here += f"{law} ones are accepted {', '.join(f'{rate:.2f}' for rate in rates)}; "
-        here = here.removesuffix("; ")
+        here = f"{', '.join(f'{value:.2g}' for value in more)} times at {', '.join(map(str, more.index))} steps (more: "
+        rates = {law: of_sampler(table, sampler, law).set_index("steps").accept_prob[more.index] for law in STYLES}
+        each = (f"{law} {', '.join(f'{rate:.2f}' for rate in some)}" for law, some in rates.items())
+        here += f"above {MORE} times); accepted: {', '.join(each)}"
         what, small = f"{NAMES[sampler]}: ℓ with shuffled epochs over ℓ with independent minibatches", more.min() < MORE
         verdict = f"not resolved: one chain each, and less than {MORE} times" if small else "agrees"
-        yield what, "more: an epoch's errors cancel", f"{here} (more: above {MORE} times)", verdict
+        yield what, "more: an epoch's errors cancel", here, verdict
     shuffled = {sampler: of_sampler(table, sampler, "shuffled") for sampler in MARKS}
     if any(rows.empty for rows in shuffled.values()):
         yield "shuffled minibatches: the GGMC paper's claims", "", "", MISSING

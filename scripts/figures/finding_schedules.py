@@ -121,7 +121,8 @@ def ratios(parts: dict, column: str) -> dict:
         return {}
     found = {key: best(part) for key, part in known.items()}
     for key, (row, said) in found.items():  # as at the largest step
-        if len(known[key]) > 1 and row.step_size == known[key].step_size.min():
+        sizes = known[key].step_size[known[key].ess_error.notna()]
+        if len(sizes) > 1 and row.step_size == sizes.min():
             found[key] = row, f"{said} ({EDGE})"
     constant = found[EXACT[0]][0]
     small = constant.ess_error / constant.ess
@@ -149,6 +150,8 @@ def bests(what: str, parts: dict, column: str) -> tuple:
             f"a gain above {np.ceil(gain):.0f} % excluded" if gain > 0 else f"a loss of {-np.ceil(gain):.0f} % or more"
         )
         verdict = "gains" if low > 1 else "best at the edge" if EDGE in said else excluded
+        if low > 1 and EDGE in here[0]:
+            verdict = "gains, but the constant's best is at the edge"
         verdicts.append(f"{short} {verdict}")
     here = ", ".join(f"{LOOK[key][3]} {text}" for key, text in zip(EXACT, here, strict=True))
     return what, "not known", here, "not claimed: " + ", ".join(verdicts)

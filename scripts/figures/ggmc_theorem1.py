@@ -79,7 +79,7 @@ def compare(table: pd.DataFrame, step: pd.DataFrame):
         here += f"{part['median'].iloc[0]:.1e} … {part['median'].iloc[-1]:.1e} for "
         here += f"h = {part.step_size.iloc[0]:g} … {part.step_size.iloc[-1]:g}"
         theirs = word == "EA"  # AE is AMAGOLD's order
-        verdict = ("agrees" if theirs else "not claimed: so it is") if never else "differs"
+        verdict = ("agrees" if theirs else "not claimed: so it is") if never else "differs from what is derived"
         what = f"{text}: backward density 0 with probability 1"
         yield what, "yes" if theirs else "not in the paper", here, verdict
         off = part.off_formula.max()

@@ -51,4 +51,5 @@ def compare(paths: pd.DataFrame, iid: pd.DataFrame):
     as_far = np.square(np.add.reduceat(signs * each, starts, axis=1)).sum(1) >= far.pow(2).sum()
     here = f"{ratio:.2f} times that of a random walk of the same moves ({len(far)} trajectories; of {walks:,} such "
     here += f"walks, each move with a random sign, {as_far.sum():,} get as far; keeps going: under one in a hundred)"
-    yield "distance along the ridge", said, here, "agrees" if as_far.mean() < CHANCE else "differs"
+    verdict = "agrees" if as_far.mean() < CHANCE else "differs" if ratio < 1 else "not resolved"
+    yield "distance along the ridge", said, here, verdict

@@ -47,9 +47,11 @@ def compare(pictures: pd.DataFrame):
         if lost.empty:
             yield "rejections in a row", "clustered", "", "not comparable: a chain is missing"
             return
-        number, total, stretches = len(lost), lost.sum(), _clusters(lost)
-        each.append((total / max(stretches, 1), hypergeom.cdf(stretches, number, number - total + 1, total)))
+        size, total, stretches = len(lost), lost.sum(), _clusters(lost)
+        chance = hypergeom.cdf(stretches, size, size - total + 1, total) if total else 1.0
+        each.append((total / max(stretches, 1), chance))
     (standard, by_chance), (kept, chance) = each
-    here = f"{kept:.2f} (standard {standard:.2f}), one chain each; the chance of so few stretches where they come in "
-    here += f"any order {chance:.0e} (standard {by_chance:.2f}; clustered: under one in a hundred)"
-    yield "rejections in a row", "clustered", here, "agrees" if chance < CHANCE else "not resolved"
+    here = f"{kept:.2f} (standard {standard:.2f}), one chain each; were they in any order, so few stretches would have "
+    here += f"a chance of {chance:.0e} (standard {by_chance:.2f}; clustered: under one in a hundred)"
+    clustered = chance < CHANCE and kept > standard
+    yield "rejections in a row", "clustered", here, "agrees" if clustered else "not resolved"

@@ -341,9 +341,9 @@ def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:
     if planned is not None:
         return planned
     gradients = config["epochs"] * batches_an_epoch(config, potential, kernel.gradient)
-    cycles, left = divmod(gradients, kernel.steps * gradients_a_step(kernel.word))
+    each = gradients_a_step(kernel.word)
+    cycles, left = divmod(gradients, kernel.steps * each)
     if left:
-        each = gradients_a_step(kernel.word)
         length = f"{gradients} steps" if each == 1 else f"{gradients} gradients, {each} a step"
         mend = f"is {length}, not a whole number of cycles of steps_per_cycle={kernel.steps}"
         raise SettingError("epochs", config["epochs"], mend)

@@ -75,9 +75,9 @@ class Voice:
         target = self.config["model"].get("_target_") or self.config["model"]["name"]
         data = f" on {potential.data_size} data" if potential.data_size else ""
         gradients = round(kernel.work(1.0, potential)[0]) * plan.cycles
-        kind = {"minibatch": "minibatch gradients", "full": "full gradients", "none": "evaluations of U"}[
-            "full" if kernel.gradient == "minibatch" and kernel.batches is None else kernel.gradient
-        ]
+        exact = kernel.gradient == "minibatch" and kernel.batches is None  # without noise, or between exact ends
+        kinds = {"minibatch": "minibatch gradients", "full": "full gradients", "none": "evaluations of U"}
+        kind = kinds["full" if exact else kernel.gradient]
         lines = [
             f"{self.config['sampler']['name']} ({kernel.word.letters}) on {target}{data}, "
             f"{_number(potential.dim, 'coordinate')}: {_number(self.pieces.chains, 'chain')} of "

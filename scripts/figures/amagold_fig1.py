@@ -50,8 +50,7 @@ def density(panel: Axes, part: pd.DataFrame, colour: str) -> None:
     panel.fill_between(part.x, part.one, color=colour, alpha=0.45, lw=0, step="mid")
     panel.fill_between(part.x, part.low, part.high, color=colour, alpha=0.35, lw=0)
     panel.plot(part.x, part.exact, color="black", lw=1.2)
-    panel.set(xlim=(-6, 6), ylim=(0, 0.85), xlabel="θ")
-    clean(panel)
+    panel.set(xlim=(-6, 6), ylim=(0, 0.85))
 
 
 def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
@@ -68,7 +67,8 @@ def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
     for panel, (part, sampler, title) in zip(panels.flat, parts, strict=False):
         density(panel, part, COLOURS[sampler])
         panel.set_title(title, fontsize=10)
-        panel.set_ylabel("density")
+        panel.set(xlabel="θ", ylabel="density")
+        clean(panel)
     panels[0, 0].text(-2.1, 0.45, "exact", fontsize=9)
     panels[0, 0].text(2.6, 0.17, "one chain, band of 32", fontsize=9, color=COLOURS["sghmc"], ha="center")
     divergence(panels[1, 1], table[table.tuned_to.isna()])

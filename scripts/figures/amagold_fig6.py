@@ -1,7 +1,7 @@
 """AMAGOLD, Figure 6: densities of the double well at step sizes .01, .05 and .15, SGHMC beside AMAGOLD."""
 
 import pandas as pd
-from figures.amagold_fig1 import POOR
+from figures.amagold_fig1 import POOR, density
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, NAMES, clean
@@ -24,12 +24,8 @@ def draw(densities: pd.DataFrame, table: pd.DataFrame) -> Figure:
     plain = densities[densities.tuned_to.isna()]
     for row, step in zip(panels, STEPS, strict=True):
         for panel, name in zip(row, ("sghmc", "amagold"), strict=True):
-            part, colour = plain[(plain.sampler == name) & (plain.step_size == step)], COLOURS[name]
-            panel.fill_between(part.x, part.one, color=colour, alpha=0.45, lw=0, step="mid")
-            panel.fill_between(part.x, part.low, part.high, color=colour, alpha=0.35, lw=0)
-            panel.plot(part.x, part.exact, color="black", lw=1.2)
+            density(panel, plain[(plain.sampler == name) & (plain.step_size == step)], COLOURS[name])
             panel.set_title(f"{NAMES[name]}, ε = {step:.2f}".replace("0.", "."), fontsize=10)
-            panel.set(xlim=(-6, 6), ylim=(0, 0.85))
         row[0].set_ylabel("density")
     panels[0, 0].annotate("exact", (-3.5, 0.3), (-5.8, 0.5), fontsize=9, arrowprops={"arrowstyle": "-", "lw": 0.6})
     clean(*panels.flat)

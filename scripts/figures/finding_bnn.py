@@ -150,6 +150,12 @@ def sided(one: pd.Series, other: pd.Series, column: str) -> str:
     return side(away, least) if np.isfinite(away) and np.isfinite(least) else "not comparable: no error is known"
 
 
+def alike(one: pd.Series, other: pd.Series, column: str) -> str:
+    """The verdict on numbers that are to be the same: they are where no difference is resolved."""
+    found = sided(one, other, column)
+    return {"agrees": "differs", "not resolved": "agrees"}.get(found, found)
+
+
 def exact_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The finished rows of HMC."""
     return table[(table.sampler == "hmc") & table.nll.notna()]
@@ -247,10 +253,7 @@ def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
     here = f"{gap:.1f} ± {error:.2g}, R-hat {row.r_hat_max:.3g}; test NLL {row.nll:.4f} ± {row.nll_error:.1g}"
     if verdict := unmixed(exact, row):
         return what, expected, here, verdict
-    verdict = sided(row, exact, "potential")
-    if exactly and not verdict.startswith("not comparable"):
-        verdict = "agrees" if verdict == "not resolved" else "differs"
-    return what, expected, here, verdict
+    return what, expected, here, (alike if exactly else sided)(row, exact, "potential")
 
 
 def efficiency(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
@@ -271,12 +274,10 @@ def against(what, expected, exact, row, quantity: str = "nll", same: bool = Fals
     here += f" ± {exact[f'{quantity}_error']:.1g}"
     if verdict := unmixed(exact, row):
         return what, expected, here, verdict
-    verdict = sided(exact, row, quantity)
-    if verdict.startswith("not comparable"):
-        return what, expected, here, verdict
     if same:
-        return what, expected, here, "agrees" if verdict == "not resolved" else "differs"
-    if verdict == "not resolved":
+        return what, expected, here, alike(exact, row, quantity)
+    verdict = sided(exact, row, quantity)
+    if verdict not in ("agrees", "differs"):
         return what, expected, here, verdict
     found = "less" if verdict == "agrees" else "more"
     return (

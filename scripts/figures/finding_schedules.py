@@ -119,11 +119,7 @@ def ratios(parts: dict, column: str) -> dict:
     known = {key: parts[key].assign(ess=parts[key][column], ess_error=parts[key][f"{column}_error"]) for key in EXACT}
     if any(part.ess_error.isna().all() for part in known.values()):
         return {}
-    found = {key: best(part) for key, part in known.items()}
-    for key, (row, said) in found.items():  # as at the largest step
-        sizes = known[key].step_size[known[key].ess_error.notna()]
-        if len(sizes) > 1 and row.step_size == sizes.min():
-            found[key] = row, f"{said} ({EDGE})"
+    found = {key: best(part, both=True) for key, part in known.items()}
     constant = found[EXACT[0]][0]
     small = constant.ess_error / constant.ess
     return {

@@ -348,10 +348,13 @@ def exact_and_noisy(toys: pd.DataFrame):
         yield f"the same, h = {size:g}: what noise N(0, 1) adds", claim, here + far, verdict
 
 
-def best(rows: pd.DataFrame):
-    """The row of the largest ESS, and the ESS in words, which say so where it is at the largest step of the grid."""
-    row = rows.loc[known(rows).ess.idxmax()]
-    edge = f" ({EDGE})" if row.step_size == rows.step_size.max() else ""
+def best(rows: pd.DataFrame, both: bool = False):
+    """The row of the largest ESS, and the ESS in words, which say so where it is at the largest step of the grid, or,
+    with ``both``, at the smallest of several whose ESS is known."""
+    some = known(rows)
+    row = rows.loc[some.ess.idxmax()]
+    smallest = both and len(some) > 1 and row.step_size == some.step_size.min()
+    edge = f" ({EDGE})" if smallest or row.step_size == rows.step_size.max() else ""
     return row, f"{row.ess:.3g} ± {row.ess_error:.1g}{edge}"
 
 

@@ -134,8 +134,8 @@ def little_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
-def judged(words: list[str], folder: Path, before=None, own: str = "here") -> Ended:
-    """Run a command line of whatever quality: done, diverged, or one sentence and nothing written (but in ``own``)."""
+def judged(words: list[str], folder: Path, before=None, allowed: str = "") -> Ended:
+    """Run a command line of whatever quality: done, diverged, or one sentence and nothing written but ``allowed``."""
     (folder / "here").mkdir()
     shown = " ".join(words)
 
@@ -146,7 +146,7 @@ def judged(words: list[str], folder: Path, before=None, own: str = "here") -> En
 
     child = Child(words, folder / "here", prepare)
     ended = child.wait(180)
-    left = [path for path in folder.rglob("*") if path.name != "here" and own not in path.relative_to(folder).parts[1:]]
+    left = [path for path in folder.rglob("*") if path.name != "here" and allowed not in path.relative_to(folder).parts]
     if ended.code not in (0, 2, 3):
         raise Lost(f"{shown}: {ended}")
     noise = [line for line in ended.err.splitlines() if " is not used by " not in line]
@@ -241,7 +241,7 @@ def configuration_files(count, choose, quick) -> None:
                 words = ["experiment=digits", "scale=smoke", "data.train_size=20", "batch_size=10", "epochs=2"]
                 words += ["model.width=4", "output=run"]
             # Where Hydra is no longer told to write nothing of its own, its folder is there.
-            own = "outputs" if name == "config.yaml" else "here"
+            allowed = "outputs" if name == "config.yaml" else ""
             with count.once(row):
-                judged(words, count.new(), use, own)
+                judged(words, count.new(), use, allowed)
             shutil.rmtree(conf.parent)

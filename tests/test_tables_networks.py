@@ -143,8 +143,9 @@ def test_a_row_of_corrected_chains_is_of_all_seeds_that_finished():
         size = ess(draws.T[:, :, None])
         expected[f"r_hat_{name}"] = split_r_hat(draws)
         expected |= {f"ess_{name}": size.value.item(), f"ess_{name}_error": size.error.item()}
-    singles = [[one["test_nll"].mean()] for one in chains.values()]
-    expected |= {"single_nll": sum(sum(singles, [])) / 3, "single_nll_error": of_parts(singles)}
+    for name, column in (("potential", "potential_per_datum"), ("single_nll", "test_nll")):
+        singles = [[one[column].mean()] for one in chains.values()]
+        expected |= {name: sum(sum(singles, [])) / 3, f"{name}_error": of_parts(singles)}
     for key in ("accuracy", "nll", "ece", "brier"):
         last = [[one[f"test_ensemble_{key}"][-1]] for one in chains.values()]
         expected |= {key: sum(sum(last, [])) / 3, f"{key}_error": of_parts(last)}

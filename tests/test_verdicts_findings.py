@@ -247,6 +247,34 @@ def test_corrected_chains_have_mixed_in_u_and_in_what_they_predict(energy, nll, 
     assert found[0][2].endswith("not known" if "d" in verdicts else "ESS 9 and 9")
 
 
+@pytest.mark.parametrize(
+    "values, verdicts",
+    [
+        ({}, "a-a-a-"),
+        ({"potential": 4.1}, "a-a-r-"),
+        ({"potential": 3.0, "nll": 0.4}, "a-a-d-"),
+        ({"nll": 1.0}, "a-a-ar"),
+        ({"r_hat_nll": 1.06}, "a-d-xx"),
+    ],
+)
+def test_what_is_not_corrected_heats_u_beyond_its_error(values, verdicts):
+    """Four chains each, an error of .1: by Student's t with six degrees of freedom 3.7 errors of the difference."""
+    row = {
+        "status": "done",
+        "chains": 4,
+        "r_hat_potential": 1.0,
+        "r_hat_nll": 1.0,
+        "ess_potential": 9.0,
+        "ess_nll": 9.0,
+    }
+    row |= {name: 1.0 for name in ("accuracy", "ece", "nll")} | {"potential": 4.0}
+    row |= {f"{name}_error": 0.1 for name in ("accuracy", "nll", "ece", "potential")}
+    other = row | {"acceptance": "monitor", "potential": 5.0, "nll": 2.0} | values
+    found = list(finding_corrected.compare(pd.DataFrame([row | {"acceptance": "metropolis"}, other])))
+    assert judged(found) == verdicts
+    assert found[4][2] == f"{other['potential'] - 4:+.2g} ± 0.14"
+
+
 def decisions() -> pd.DataFrame:
     """Of one case of GGMC a fresh uniform, and two persistent ones, at two step sizes: rejections cluster by 2 at the
     smaller δ."""

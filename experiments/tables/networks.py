@@ -81,7 +81,8 @@ def mixing(rows: list[dict]) -> list[dict]:
     """A row for the corrected chains and one for the uncorrected.
 
     R-hat over the seeds and ESS of all of them, of U (``potential``) and of the test set's NLL at a draw (``nll``);
-    means over the seeds of their ensembles' quality, with errors over the seeds.
+    means over the seeds of U a datum and of that NLL (``single_nll``), and of their ensembles' quality, with errors
+    over the seeds.
     """
     table = []
     for acceptance in dict.fromkeys(row["acceptance"] for row in rows):
@@ -101,8 +102,9 @@ def mixing(rows: list[dict]) -> list[dict]:
             row[f"r_hat_{name}"] = float(np.squeeze(r_hat(draws)))
             row[f"ess_{name}"] = float(np.squeeze(size.value))
             row[f"ess_{name}_error"] = float(np.squeeze(size.error))
-        singles = [np.mean([one["test_nll"] for one in chain]) for chain in chains]
-        row |= {"single_nll": float(np.mean(singles)), "single_nll_error": standard_error(singles)}
+        for name, column in (("potential", "potential_per_datum"), ("single_nll", "test_nll")):
+            means = [np.mean([one[column] for one in chain]) for chain in chains]
+            row |= {name: float(np.mean(means)), f"{name}_error": standard_error(means)}
         for key in QUALITY:
             values = [chain[-1][f"test_ensemble_{key}"] for chain in chains]
             row |= {key: float(np.mean(values)), f"{key}_error": standard_error(values)}

@@ -14,7 +14,7 @@ of 200 steps, the step size tuned to an acceptance of .75 in the first 150, whic
 from 600 to 700 and to 800, until R-hat was below 1.05. The network has group normalisation: the papers' filter response
 normalisation divides by the root mean square of the 2 × 2 pixels that are left of a digit in the last stack, which can
 be nearly 0, and HMC's step size is then tuned to less than a half (`python run.py experiment=finding_bnn_resnet point=0
-model.norm=frn`). Beside HMC, SGHMC (learning rate .01, friction 1.4, minibatches of 100, 12,000 of them), and ensembles
+model.norm=frn`). Beside HMC, SGHMC (learning rate .01, friction 1.4, minibatches of 100, 80,000 of them), and ensembles
 of 20 runs of SGD with momentum .9 at that learning rate, 10,000 gradients an ensemble. Where R-hat (worst of 200
 predictions, or U) is not below 1.05 the chains are compared with nothing. Quick scale, 100 images, 10 trajectories of 4
 steps, eight chains and ensembles of two, shows that it runs and nothing else. Not shown: other temperatures, which are

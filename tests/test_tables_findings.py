@@ -734,10 +734,11 @@ def test_a_bound_is_judged_where_runs_finished():
 
 
 def test_passes_of_a_trajectory_are_its_minibatches_and_u():
-    """28 of 27 an epoch, and U where it is corrected; full gradients bring U along."""
-    of = ((0, "independent", 1, 28 / 27 + 1), (5, "shuffled", 4, 109 / 27), (6, None, None, 4))
-    for point, law, epochs, passes in of:
-        config = compose(["experiment=finding_minibatches", f"point={point}"])
+    """28 of 27 an epoch, of BABOBAB 55, and U where it is corrected; full gradients bring U along."""
+    word = "OBABO"
+    of = ((0, word, "independent", 1, 28 / 27 + 1), (5, word, "shuffled", 4, 109 / 27), (6, word, None, None, 4))
+    for point, word, law, epochs, passes in (*of, (0, "BABOBAB", "independent", 2, 55 / 27 + 1)):
+        config = compose(["experiment=finding_minibatches", f"point={point}", f"sampler.word={word}"])
         row = findings._minibatches(Run(0, config, "done", None))
         assert (row["minibatches"], row["epochs"]) == (law, epochs) and row["passes"] == pytest.approx(passes)
 

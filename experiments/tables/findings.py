@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.build import build
+from experiments.build import build, gradients_a_step
 from experiments.tables.common import Maker, Run, data_size, gradients_of, moved, of_each, passes, standard_error
 from experiments.tables.statistics import (
     PARTS,
@@ -33,6 +33,7 @@ from experiments.tables.statistics import (
 from sgmcmc.diagnostics import rejection_clustering
 from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.schedules import Schedule
+from sgmcmc.words import Word
 
 BLOCK = 20  # decisions whose rejections are counted together
 TOYS = {"double_well": (DoubleWell(), WELL), **PLANES}
@@ -200,11 +201,13 @@ def _schedule(run: Run) -> dict:
 def _minibatches(run: Run) -> dict:
     """What tells laws of minibatches, and words, apart; ``epochs`` a trajectory, and the ``passes`` that it takes."""
     config, full = run.config, run.config["sampler"]["gradient"] == "full"
+    word = Word(config["sampler"]["word"])
+    minibatches = config["steps_per_cycle"] * gradients_a_step(word)
     return {
         "target": target_of(run),
-        "word": config["sampler"]["word"],
+        "word": word.letters,
         "minibatches": config["sampler"]["minibatches"],
-        "epochs": None if full else config["steps_per_cycle"] * config["batch_size"] / data_size(config),
+        "epochs": None if full else minibatches * config["batch_size"] / data_size(config),
         "acceptance": config["sampler"]["acceptance"],
         "passes": passes(config),
     }

@@ -15,7 +15,7 @@ the cycles); bars are standard errors over the four. R-hat and ESS are of U and 
 likelihood at a draw, over the four chains; where R-hat is not below 1.05 they have not mixed: there is no ESS then, and
 a difference of the ensembles is one of where the chains have got to, not of what is corrected. Paper scale: ResNet-20
 on CIFAR-10, ℓ = 1e-6, 300 cycles of 10 epochs from He's start; configured, and not run here. Quick scale: a perceptron
-with 1,510 weights on 500 of the handwritten digits, tested on the other 1,297, ℓ = .002, 1,000 cycles of 20 epochs, 200
+with 1,510 weights on 500 of the handwritten digits, tested on the other 1,297, ℓ = .002, 2,000 cycles of 20 epochs, 200
 of them burn-in, from SGD.
 """
 LOOK = {"metropolis": (GREEN, "corrected"), "monitor": (RED, "not corrected")}

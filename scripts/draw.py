@@ -11,7 +11,8 @@ neal, note); all others are findings. It has
 
 Tables are read from results/<scale>/tables/, figures are written to results/<scale>/figures/ as PNG and PDF, and
 results/README.md shows each at the largest scale that is there. What is missing is listed with the command that makes
-it.
+it. Of tables of a part of the runs a figure shows what is there, says under "verdict" what is not, and is titled by its
+source, without a claim.
 """
 
 from __future__ import annotations
@@ -109,7 +110,26 @@ def scripts() -> list[Path]:
 def read(names, folder: Path) -> list[pd.DataFrame] | None:
     """The tables of a figure; None where one is not there."""
     paths = [folder / f"{name}.csv" for name in names]
-    return [pd.read_csv(path) for path in paths] if all(path.exists() for path in paths) else None
+    return [table(path) for path in paths] if all(path.exists() for path in paths) else None
+
+
+def table(path: Path) -> pd.DataFrame:
+    """A summary table; that of runs none of which has a row in it is a blank file."""
+    try:
+        return pd.read_csv(path)
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame()
+
+
+def unfinished(names, tables: list[pd.DataFrame]) -> str:
+    """Which of a figure's tables has no number of any run, and why: there is nothing to draw then. Else nothing."""
+    for name, rows in zip(names, tables, strict=True):
+        if rows.empty:
+            return f"no run has a row in {name}"
+        # Of runs that all diverged or failed there are numbers where they left some, which took their seconds.
+        if "status" in rows and "seconds" not in rows and not (rows.status == "done").any():
+            return f"no run of {name} has finished: {rows.why.iloc[0]}"
+    return ""
 
 
 def save(figure, out: Path) -> None:
@@ -159,7 +179,7 @@ def say(line: str) -> None:
 def figure(script: Path) -> dict:
     """Draw one at every scale that is there: what was said, its section of the page, its line, what is missing, and
     what could not be drawn, which is no reason to go without the other figures."""
-    results, said, missing, broken, shown = ROOT / "results", [], [], [], None
+    results, said, missing, broken, shown, why = ROOT / "results", [], [], [], None, ""
     try:
         module = load(script)
     except Exception as error:
@@ -170,10 +190,14 @@ def figure(script: Path) -> dict:
         if tables is None:
             missing.append((module.TABLES, scale))
             continue
+        if gap := unfinished(module.TABLES, tables):
+            said.append(f"did not draw {script.stem} at {scale} scale: {gap}")
+            why = why or f"Not drawn: {gap}"
+            continue
         out = results / scale / "figures" / script.stem
         try:
             drawn = module.draw(*tables)
-            heading = headline(drawn)
+            heading = headline(drawn, module.SOURCE if in_part(compared(module, tables)) else "")
             save(drawn, out)
             found = section(script.stem, module, (scale, tables), results), heading
         except Exception as error:
@@ -187,28 +211,43 @@ def figure(script: Path) -> dict:
         broken.append(f"could not draw {script.stem}: no experiment makes the table {unknown[0]}")
     if unknown:  # there is no command that makes it
         missing = []
-    scale, ((text, verdicts), heading) = shown or ("not run", (section(script.stem, module, None, results), ""))
+    scale, ((text, verdicts), heading) = shown or ("not run", (section(script.stem, module, None, results, why), ""))
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
     line = f"| [{module.SOURCE}](#{anchor}) | {cell(heading)} | {scale} | {verdicts} |"
     return {"said": said, "missing": missing, "broken": broken, "section": text, "summary": line}
 
 
-def headline(drawn: Figure) -> str:
-    """What a figure says over all of its panels, or over the only one that has a title."""
-    titles = [panel.get_title() for panel in drawn.axes if panel.get_title()]
-    said = drawn.get_suptitle() or (titles[0] if len(titles) == 1 else "")
+def compared(module, tables) -> list[tuple]:
+    """The rows of a figure's comparison."""
+    return list(module.compare(*tables)) if hasattr(module, "compare") else []
+
+
+def in_part(rows: list[tuple]) -> bool:
+    """Whether a comparison tells of runs that are not there, or diverged."""
+    return any(gap in str(verdict) for *_, verdict in rows for gap in ("no run", "is missing", "diverged"))
+
+
+def headline(drawn: Figure, instead: str = "") -> str:
+    """What a figure says over all of its panels, or over the only one that has a title; or what it is to say there
+    ``instead``: a picture of a part of the runs claims nothing of the others."""
+    titled = [panel for panel in drawn.axes if panel.get_title()]
+    if instead and drawn.get_suptitle():
+        drawn.suptitle(instead)
+    elif instead and len(titled) == 1:
+        titled[0].set_title(instead)
+    said = drawn.get_suptitle() or (titled[0].get_title() if len(titled) == 1 else "")
     return " ".join(said.split())
 
 
-def section(name: str, module, shown, results: Path) -> tuple[str, str]:
-    """A figure's part of the page, and its verdicts in a few words."""
+def section(name: str, module, shown, results: Path, why: str = "") -> tuple[str, str]:
+    """A figure's part of the page, and its verdicts in a few words; ``why`` there is no figure, where it is known."""
     lines = [f"### {module.SOURCE}\n"]
     if shown is None:
-        lines += [module.CAPTION.strip() + "\n", "*Not run yet.*\n"]
+        lines += [module.CAPTION.strip() + "\n", f"*{why or 'Not run yet'}.*\n"]
         return "\n".join(lines), ""
     scale, tables = shown
     lines += [f"![{module.SOURCE}]({scale}/figures/{name}.png)\n", module.CAPTION.strip() + "\n"]
-    rows = list(module.compare(*tables)) if hasattr(module, "compare") else []
+    rows = compared(module, tables)
     if rows:
         said = "expected" if name.startswith("finding") else "paper"
         lines += [f"| | {said} | here | verdict |", "|---|---|---|---|"]

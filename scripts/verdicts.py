@@ -39,7 +39,7 @@ class Rows:
     def judge(self, what: str, paper: str, keys: list[tuple], verdict: Callable) -> tuple[str, str, str, str]:
         """A row of the comparison. ``verdict`` of the rows of ``keys`` is what is measured, and the verdict on it;
         where one of them is missing, or chains of it diverged, that is the verdict."""
-        lost = next(filter(None, map(self.lost, keys)), None)
+        lost = next(filter(None, map(self.lost, keys)), None if keys else "not comparable: no run")
         return (what, paper, *(("", lost) if lost else verdict(*(self.at[key] for key in keys))))
 
     def lost(self, key: tuple) -> str | None:

@@ -72,7 +72,7 @@ def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
     panels[0, 0].text(-2.1, 0.45, "exact", fontsize=9)
     panels[0, 0].text(2.6, 0.17, "one chain, band of 32", fontsize=9, color=COLOURS["sghmc"], ha="center")
     divergence(panels[1, 1], table[table.tuned_to.isna()])
-    for word, size in (("EA", 7), ("AE", 4)):
+    for word, size in (("EA", 7), ("AE", 4)) if densities.exact.notna().any() else ():
         p, q = tempered(densities.drop_duplicates("x").exact, word)
         j = float(((q - p) * np.log(q / p)).sum())
         panels[1, 1].plot(0, j, ">", color=COLOURS["sghmc"], mfc="none", ms=size)
@@ -98,7 +98,7 @@ def divergence(panel: Axes, table: pd.DataFrame) -> None:
             name, (end.step_size, end.J), (6, shift), textcoords="offset points", color=colour, va="center", fontsize=8
         )
     least = table.floor.min()
-    for floor in (least, table.floor_one.min()):
+    for floor in (least, table.floor_one.min()) if least > 0 else ():
         panel.axhline(floor, color=GREY, ls=":", lw=1)
         panel.annotate(
             "independent",
@@ -110,7 +110,9 @@ def divergence(panel: Axes, table: pd.DataFrame) -> None:
             va="top",
             fontsize=7,
         )
-    panel.set(yscale="log", xlabel="step size ε", ylabel="J", xlim=(-0.015, 0.35), ylim=(least / 3, None))
+    panel.set(yscale="log", xlabel="step size ε", ylabel="J", xlim=(-0.015, 0.35))
+    if least > 0:
+        panel.set_ylim(least / 3, None)
     panel.set_xticks([0, 0.05, 0.1, 0.15, 0.2, 0.25])
     panel.set_title("(d) all chains (solid), one chain (dashed)", fontsize=10)
     clean(panel)

@@ -42,13 +42,9 @@ def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
     )
     for (left, right), (model, title), letters in zip(panels, PARTS, ("ab", "cd"), strict=True):
         square = densities[densities.model == model].pivot(index="z2", columns="z1", values="density")
-        left.imshow(
-            square,
-            origin="lower",
-            cmap="Blues",
-            aspect="auto",
-            extent=(square.columns[0], square.columns[-1], square.index[0], square.index[-1]),
-        )
+        if square.size > 1:
+            extent = (square.columns[0], square.columns[-1], square.index[0], square.index[-1])
+            left.imshow(square, origin="lower", cmap="Blues", aspect="auto", extent=extent)
         left.set(xlabel="z₁", ylabel="z₂")
         left.set_title(f"({letters[0]}) {title}", fontsize=10)
         divergence(right, table[table.model == model])
@@ -56,7 +52,7 @@ def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
         right.set_title(f"({letters[1]}) symmetric KL divergence, {title}", fontsize=10)
     panels[0, 1].legend(frameon=False, fontsize=8, ncols=2)
     sghmc = table[(table.sampler == "sghmc") & table.bias.notna()]
-    where = "at every step size" if (sghmc.bias > LIMIT * sghmc.bias_error).all() else "where dashed"
+    where = "at every step size" if len(sghmc) and (sghmc.bias > LIMIT * sghmc.bias_error).all() else "where dashed"
     figure.suptitle(f"SGHMC is biased {where}; the corrected samplers stay exact", fontsize=11)
     return figure
 
@@ -79,11 +75,13 @@ def divergence(panel, table: pd.DataFrame) -> None:
         biased = part[part.bias > LIMIT * part.bias_error]
         panel.plot(biased.step_size, biased.bias, color=colour, ls="--", lw=0.9, marker="_", ms=6)
     floor = table.floor.min()
-    panel.axhline(floor, color=GREY, ls=":", lw=1)
-    panel.annotate(
-        "independent draws", (0.0, floor), (2, -2), textcoords="offset points", fontsize=8, color=GREY, va="top"
-    )
-    panel.set(yscale="log", xlabel="step size ε", ylabel="J", xlim=(-0.01, 0.265), ylim=(floor / 3, None))
+    panel.set(yscale="log", xlabel="step size ε", ylabel="J", xlim=(-0.01, 0.265))
+    if floor > 0:
+        panel.axhline(floor, color=GREY, ls=":", lw=1)
+        panel.annotate(
+            "independent draws", (0.0, floor), (2, -2), textcoords="offset points", fontsize=8, color=GREY, va="top"
+        )
+        panel.set_ylim(floor / 3, None)
     clean(panel)
 
 
@@ -145,6 +143,8 @@ def increases(*rows):
     here = ", ".join(f"{row.bias:.3g} ± {row.bias_error:.1g}" for row in rows)
     here += f" at {', '.join(f'{row.step_size:g}' for row in rows)}"
     pairs = list(combinations(rows, 2))
+    if not pairs:
+        return here, "not comparable: no run at another step size"
     falls = [apart(one, other, "bias") for one, other in pairs]
     one, other = pairs[int(np.argmax(falls))]
     if max(falls) > limit(len(pairs), min(row.chains for row in rows)):

@@ -39,19 +39,20 @@ def draw(table: pd.DataFrame) -> Figure:
             va="center",
             fontsize=9,
         )
-    part = table[table.sampler == table.sampler.iloc[-1]]
-    end = part.iloc[-1]
-    panel.plot(part.draws_a_chain * part.chains, part.floor, color=GREY, ls=":", lw=1)
-    panel.annotate(
-        "independent draws",
-        (end.draws_a_chain * end.chains, end.floor),
-        (0, -8),
-        textcoords="offset points",
-        color=GREY,
-        fontsize=8,
-        ha="center",
-        va="top",
-    )
+    if len(table):
+        part = table[table.sampler == table.sampler.iloc[-1]]
+        end = part.iloc[-1]
+        panel.plot(part.draws_a_chain * part.chains, part.floor, color=GREY, ls=":", lw=1)
+        panel.annotate(
+            "independent draws",
+            (end.draws_a_chain * end.chains, end.floor),
+            (0, -8),
+            textcoords="offset points",
+            color=GREY,
+            fontsize=8,
+            ha="center",
+            va="top",
+        )
     panel.text(
         0.05,
         0.08,
@@ -61,8 +62,9 @@ def draw(table: pd.DataFrame) -> Figure:
         transform=panel.transAxes,
     )
     panel.set(xscale="log", yscale="log", xlabel="iterations n (draws)", ylabel="J of the first n draws")
-    panel.set_xlim(right=end.draws_a_chain * end.chains * 12)
-    panel.set_ylim(bottom=end.floor / 2.5)
+    if len(table):
+        panel.set_xlim(right=end.draws_a_chain * end.chains * 12)
+        panel.set_ylim(bottom=end.floor / 2.5)
     clean(panel)
     panel.set_title(title(table), fontsize=10)
     return figure

@@ -76,7 +76,9 @@ def over_steps(panel, table: pd.DataFrame) -> None:
     if reference > low:
         panel.axhline(reference, color=GREY, ls=":", lw=1)
         panel.text(1e-6, reference, "error of the reference", fontsize=8, color=GREY, va="bottom")
-    panel.set(xscale="log", yscale="log", ylim=(low if low > 0 else None, None))
+    panel.set(xscale="log", yscale="log")
+    if low > 0:
+        panel.set_ylim(low, None)
 
 
 def along(panel, table: pd.DataFrame, cost: str) -> None:

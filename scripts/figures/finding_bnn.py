@@ -72,7 +72,7 @@ def method(table: pd.DataFrame, name: str) -> pd.Series | None:
     sampler, minibatches, acceptance = next(key for *key, _, one in METHODS if one == name)
     part = table[(table.sampler == sampler) & (table.minibatches == minibatches) & (table.acceptance == acceptance)]
     part = part[part.temperature.isin([0, 1]) & part.nll.notna()]
-    part = part[part.prior == table.prior[0]]
+    part = part[part.prior.isin(table.prior[:1])]
     return None if part.empty else part.iloc[0]
 
 
@@ -198,6 +198,8 @@ def compare(table: pd.DataFrame):
 
 def mixing(what: str, exact: pd.DataFrame) -> tuple:
     """Whether R-hat of predictions and of U says that the chains of these rows agree."""
+    if exact.empty:
+        return what, f"R-hat below {MIXED}", "", "not comparable: no run of HMC"
     here = f"R-hat {exact.r_hat_max.max():.3f} of the worst prediction, {exact.r_hat_median.max():.3f} in the median, "
     here += f"{exact.r_hat_potential.max():.3f} of U; least ESS {least_ess(exact)}"
     return what, f"R-hat below {MIXED}", here, "agrees" if mixed(exact) else "differs: longer chains are needed"

@@ -123,6 +123,8 @@ def title(table: pd.DataFrame) -> str:
     """In how many of the noisy cases the persistent uniform is the faster."""
     verdicts = [worth(name, of_case(table, case))[3] for case, name in CASES.items() if case[1] != 0]
     kinds = [verdict.split(":")[0] for verdict in verdicts if not verdict.startswith("not comparable")]
+    if not kinds:
+        return "Neal's persistent uniform under noisy gradients"
     faster, slower = kinds.count("agrees"), kinds.count("differs")
     said = f"Neal's persistent uniform under noisy gradients: faster in {faster} of {len(kinds)} cases"
     said += f", slower in {slower}" if slower else ""

@@ -76,7 +76,10 @@ def title(table: pd.DataFrame) -> str:
     gains = {name: value for name in MARKS if len(value := gain(table, name))}
     if gains and min(value.iloc[-1] for value in gains.values()) > MORE:
         return "In the longest cycles ℓ may be more than twice as large with shuffled minibatches"
-    known = [name for name in MARKS if len(of_sampler(table, name, "independent")) > 1]
+    lengths = {name: list(of_sampler(table, name, "independent").steps) for name in MARKS}
+    known = [name for name, steps in lengths.items() if 1 in steps[:-1]]
+    if not known:
+        return "How large ℓ may be for half of the proposals to be accepted, by the length of a cycle"
     texts = [f"{_fold(change(table, name))} ({NAMES[name]})" for name in known]
     return f"From one step to {table.epochs.max():.0f} epochs a cycle the ℓ that accepts half {' and '.join(texts)}"
 
@@ -89,6 +92,9 @@ def _fold(value: float) -> str:
 def compare(table: pd.DataFrame):
     """Whether the tuning did what it was to do, and what theory and the paper have to say."""
     table = table[table.status == "done"]
+    if table.empty:
+        yield "all", "", "", "not comparable: no run"
+        return
     worst = table.loc[(table.accept_prob - 0.5).abs().idxmax()]
     here = f"{table.accept_prob.min():.2f} to {table.accept_prob.max():.2f} (agrees: within {NEAR_HALF})"
     near = abs(worst.accept_prob - 0.5) < NEAR_HALF

@@ -40,7 +40,7 @@ def joined(base: pd.DataFrame, changed: pd.DataFrame) -> pd.DataFrame:
 def draw(base: pd.DataFrame, changed: pd.DataFrame) -> Figure:
     """A row a learning rate; the panels of Figure 1."""
     table = joined(base, changed)
-    rates = sorted(table.lr.unique(), reverse=True)
+    rates = sorted(changed.lr.unique(), reverse=True)
     figure, panels = pyplot.subplots(
         len(rates), 3, figsize=(9, 0.6 + 2.1 * len(rates)), sharex=True, squeeze=False, layout="constrained"
     )
@@ -74,7 +74,8 @@ def title(table: pd.DataFrame) -> str:
 
 def costs(table: pd.DataFrame, key: tuple[str, str]) -> dict[float, tuple[float, float]]:
     """−log MH of the cycle with a change and without, of each learning rate that has both."""
-    ends = table[table.exact_point == 1].groupby(["lr", "minibatches", "mass"]).last()
+    ends = table[(table.exact_point == 1) & (table.log_accept != 0)]  # it is 0 where a cycle begins
+    ends = ends.groupby(["lr", "minibatches", "mass"]).last()
     known = [rate for rate in sorted(table.lr.unique()) if {(rate, *key), (rate, *FIRST)} <= set(ends.index)]
     return {rate: (-ends.log_accept[(rate, *key)], -ends.log_accept[(rate, *FIRST)]) for rate in known}
 
@@ -82,7 +83,7 @@ def costs(table: pd.DataFrame, key: tuple[str, str]) -> dict[float, tuple[float,
 def compare(base: pd.DataFrame, changed: pd.DataFrame):
     """log MH of a cycle as it is in Figure 1 over that of each change."""
     table = joined(base, changed)
-    rates, steps = sorted(table.lr.unique()), int(table.step.max())
+    rates, steps = sorted(table.lr.unique()), table.step.max()
     for key, expected in (
         (("shuffled", "estimated"), "less: the mass is 1 or more"),
         (("independent", "1"), "more, where the weights move little in an epoch"),
@@ -95,7 +96,7 @@ def compare(base: pd.DataFrame, changed: pd.DataFrame):
         times = [one / other for one, other in pairs]
         here = ", ".join(f"{one:.3g} and {other:.3g} ({one / other:.2f} times)" for one, other in pairs)
         if steps < FULL:
-            yield what, expected, here, f"not comparable: a cycle of {steps} steps, whose log MH is chance"
+            yield what, expected, here, f"not comparable: a cycle of {steps:.0f} steps, whose log MH is chance"
         elif key[1] == "1":
             yield what, expected, here, "not claimed"
         else:

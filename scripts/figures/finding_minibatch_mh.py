@@ -112,6 +112,8 @@ def draw(table: pd.DataFrame) -> Figure:
 def title(table: pd.DataFrame) -> str:
     """On which targets a decision on a part is faster than exact ones, at the step size that is judged."""
     verdicts = {name: next(worth(name, {key: of_rule(table, at, key) for key in LOOK}))[3] for at, name in PANELS}
+    if all(verdict.startswith("not comparable") for verdict in verdicts.values()):
+        return "Decisions on a part of the data, beside exact ones"
     faster = [name for name, verdict in verdicts.items() if verdict.startswith("agrees")]
     where = "; ".join(faster) if faster else "none of the targets"
     return f"Decisions on a part of the data: faster than exact ones, beyond errors, on {where}"
@@ -128,7 +130,8 @@ def compare(table: pd.DataFrame):
     """Exact rules without bias; the part against the formula; speed and bias of decisions on a part, at one step."""
     yield no_bias(table)
     part = table[(table.acceptance == "barker_minibatch") & (table.status == "done") & table.share.notna()]
-    if len(part) and "rounded" in part:
+    part = part[part.rounded.notna()] if "rounded" in part else part[:0]
+    if len(part):
         ratio, error = part.share / part.rounded, part.share_error / part.rounded
         bare = part.share / part.needed
         here = f"{ratio.min():.2f} to {ratio.max():.2f} times, errors of {error.median():.2f} in the median; "

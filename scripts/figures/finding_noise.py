@@ -55,9 +55,9 @@ class Case(NamedTuple):
 
 
 def rates(table: pd.DataFrame, target: str) -> dict[float, pd.DataFrame]:
-    """The rows of each learning rate of a target, in the order of the lags."""
-    part = table[(table.status == "done") & (table.target == target)]
-    return {rate: rows.sort_values("lag") for rate, rows in part.groupby("lr")}
+    """The rows of each learning rate of a target, in the order of the lags, of which there must be several."""
+    part = table[(table.status == "done") & (table.target == target) & table.carried.notna()]
+    return {rate: rows.sort_values("lag") for rate, rows in part.groupby("lr") if len(rows) > 1}
 
 
 def memory(rows: pd.DataFrame) -> np.ndarray:
@@ -96,6 +96,8 @@ def cases(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed:
     """The regression's, from its chains; the network's, one chain each, where the cycles have their full length."""
     costs = costs[(costs.status == "done") & (costs.target == "logistic")].set_index(["lr", "minibatches"])
     for rate, rows in rates(table, "logistic").items():
+        if not {(rate, "independent"), (rate, "shuffled")} <= set(costs.index):
+            continue
         one, other = costs.loc[(rate, "independent")], costs.loc[(rate, "shuffled")]
         error = np.hypot(other.cost_error, other.cost / one.cost * one.cost_error) / one.cost
         expected = cost_of(rows, one.epochs), ratio_of(rows)
@@ -125,7 +127,8 @@ def draw(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: 
         panel.axhline(0, color=GREY, lw=0.6)
         panel.set(xscale="log", xlabel="epochs since", ylim=(-0.6, 1.05))
         panel.set_title(name, fontsize=10)
-        panel.legend(frameon=False, fontsize=7)
+        if rates(table, target):
+            panel.legend(frameon=False, fontsize=7)
     panels[0].set_ylabel("what is remembered")
     found, panel = list(cases(table, costs, base, changed)), panels[2]
     for target, (colour, marker) in LOOK.items():
@@ -159,6 +162,8 @@ def title(table: pd.DataFrame) -> str:
 def compare(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: pd.DataFrame):
     """Predicted and measured, of each target and rate."""
     found = list(cases(table, costs, base, changed))
+    if not found:
+        yield "−log MH, predicted and measured", "", "", "not comparable: no run of both"
     for one in found:
         what = f"{TARGETS[one.target]}, ℓ = {one.rate:g}: −log MH of independent minibatches"
         away = abs(one.cost[0] - one.expected)

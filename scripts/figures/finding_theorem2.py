@@ -34,7 +34,7 @@ MEASURED = (("least", "what is left of E(f, f), at the least over smooth f"), ("
 
 def draw(table: pd.DataFrame) -> Figure:
     """What is left over a, a panel a target, a colour a length of trajectory."""
-    targets = [target for target in TITLES if target in set(table.target)]
+    targets = [target for target in TITLES if target in set(table.target)] or list(TITLES)
     figure, panels = pyplot.subplots(
         1, len(targets), figsize=(4.2 * len(targets), 3.8), sharey=True, layout="constrained", squeeze=False
     )
@@ -71,8 +71,9 @@ def title(table: pd.DataFrame) -> str:
 def compare(table: pd.DataFrame):
     """The bound at every setting, and how far from it smooth functions stay."""
     valid = table[table.valid.eq(True)]
+    valid = valid[valid.ratio.notna() & valid.ratio_error.notna()] if "ratio" in valid else valid[:0]
     for column, what in MEASURED:
-        if valid.empty or column not in valid:
+        if valid.empty or column not in valid or valid[f"{column}_error"].isna().any():
             yield what, "at least the bound (proved)", "", "not comparable: no run"
             continue
         errors, most = valid[f"{column}_error"], limit(len(valid), 10)  # of ten parts of the draws

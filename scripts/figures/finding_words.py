@@ -258,6 +258,8 @@ def diverged(table: pd.DataFrame, name) -> tuple:
     """How many settings lost chains, which are in no other number, and the first that did; ``name`` is that of a row's
     run."""
     what, claim = "chains that diverged (left out everywhere)", "of corrected ones none"
+    if not (table.acceptance == "metropolis").any():
+        return what, claim, "", "not comparable: no run that is corrected"
     table = with_columns(table, "frozen", "chains", "time")
     lost = table[(table.frozen > 0) | (table.status == "diverged")].sort_values("time")
     here = []
@@ -295,13 +297,18 @@ SPREAD = 0.1  # acceptance, within which words count as accepted alike
 
 def of_acceptance(title: str, part: pd.DataFrame) -> tuple:
     """The largest difference of the words' acceptance at one step size, at friction 1 or none."""
+    claim = f"the same for all words, within {SPREAD:g}: noise dominates log MH"
     part = part.assign(step=part.groupby(["word", "refresh"]).cumcount())
+    part = part[part.accepted.notna()]
+    several = part.groupby("step").word.transform("nunique") > 1
+    if not several.any():
+        return f"{title}: acceptance", claim, "", "not comparable: no run of another word"
+    here = f"{part.accepted.max():.2f} to {part.accepted.min():.2f}; words at one step size within "
+    part = part[several]
     low, high = (part.loc[part.groupby("step").accepted.agg(way)].set_index("step") for way in ("idxmin", "idxmax"))
     spread, errors = high.accepted - low.accepted, np.hypot(high.accepted_error, low.accepted_error)
     at = spread.idxmax()
-    here = f"{part.accepted.max():.2f} to {part.accepted.min():.2f}; words at one step size within {spread[at]:.3f} "
-    here += f"± {errors[at]:.3f} ({high.word[at]} and {low.word[at]})"
-    claim = f"the same for all words, within {SPREAD:g}: noise dominates log MH"
+    here += f"{spread[at]:.3f} ± {errors[at]:.3f} ({high.word[at]} and {low.word[at]})"
     return f"{title}: acceptance", claim, here, "agrees" if spread[at] < SPREAD else "differs"
 
 

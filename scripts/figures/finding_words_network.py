@@ -42,7 +42,8 @@ def draw(table: pd.DataFrame) -> Figure:
     for panel, label in zip(panels, ("mean of min(1, MH)", "mean of log MH"), strict=True):
         panel.set(xscale="log", xlabel="mean step a gradient", ylabel=label)
     panels[0].set_ylim(0, 1)
-    panels[0].legend(frameon=False, fontsize=8)
+    if len(table):
+        panels[0].legend(frameon=False, fontsize=8)
     clean(*panels)
     figure.suptitle(title(table), fontsize=11)
     return figure
@@ -54,7 +55,10 @@ def compare(table: pd.DataFrame):
     pairs = list(zip(*(levels(table, refresh) for refresh in REFRESH), strict=False))
     for kept, fresh in pairs:
         one, other = (part[part.word == "OBABO"] for part in (kept, fresh))
-        what = f"OBABO at about {kept.time.median():.1g} a gradient: acceptance with fresh momentum less that with kept"
+        if kept.empty and fresh.empty:
+            continue
+        time = (fresh if kept.empty else kept).time.median()
+        what = f"OBABO at about {time:.1g} a gradient: acceptance with fresh momentum less that with kept"
         if one.empty or other.empty:
             yield what, "not known", "", "not comparable: a run is missing"
             continue

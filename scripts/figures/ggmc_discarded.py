@@ -19,7 +19,7 @@ handwritten digits and a quarter of the width, 6 cycles of an epoch from 5 epoch
 def draw(table: pd.DataFrame) -> Figure:
     """Four panels over the number of minibatch steps."""
     figure, panels = pyplot.subplots(1, 4, figsize=(10.5, 3), layout="constrained")
-    rows = table.dropna(subset=["step"]) if "step" in table else table.iloc[:0]
+    rows = cycles(table)
     for panel, (column, name) in zip(panels, COLUMNS, strict=True):
         for sampler, text in ROWS:
             part = rows[rows.sampler == sampler]
@@ -38,11 +38,18 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def cycles(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of cycles, of which a run that did not finish may have none."""
+    return table.dropna(subset=["step"]) if "step" in table else table.iloc[:0]
+
+
 def outcome(table: pd.DataFrame, sampler: str, text: str) -> str:
     """In a few words."""
     mine = table[table.sampler == sampler]
     if (mine.status == "diverged").any():
         return f"{text} diverges"
+    if cycles(mine).empty:
+        return f"no run of {text}"
     return f"{text} would accept {mine.accept_prob.mean():.2g} of its cycles"
 
 
@@ -53,6 +60,10 @@ def compare(table: pd.DataFrame):
         mine = table[table.sampler == sampler]
         if (mine.status == "diverged").any():
             yield f"{text} at ℓ = .1", said, mine.why.dropna().iloc[0], "agrees: it diverges"
+            continue
+        mine = cycles(mine)
+        if mine.empty:
+            yield f"{text} at ℓ = .1", said, "", f"not comparable: no run of {text}"
             continue
         end = mine.iloc[-1]
         here = f"mean log MH {mine.log_accept.mean():.3g}; at the end kinetic temperature {end.kinetic_temperature:.3f}"

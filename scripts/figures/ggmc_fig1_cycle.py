@@ -48,10 +48,8 @@ def compare(table: pd.DataFrame):
         first, second = (
             part.potential_per_datum.mean() for part in (half.head(len(half) // 2), half.tail(len(half) // 2))
         )
-        yield (
-            "GGMC, ℓ = .01: log MH lost in the cycle's second half",
-            "-",
-            f"{half.log_accept.iloc[-1] - half.log_accept.iloc[0]:.3g}, while U/N is {first:.2f}, then {second:.2f}",
-            "not claimed",
-        )
+        if len(half) > 1:
+            lost = half.log_accept.iloc[-1] - half.log_accept.iloc[0]
+            here = f"{lost:.3g}, while U/N is {first:.2f}, then {second:.2f}"
+            yield "GGMC, ℓ = .01: log MH lost in the cycle's second half", "-", here, "not claimed"
     yield from ggmc_fig1.compare(table)

@@ -30,9 +30,9 @@ def draw(table: pd.DataFrame, step: pd.DataFrame) -> Figure:
         part = step[step.word == word]
         reached = part[part.what == "reached"].sort_values("theta")
         plane.plot(reached.theta, reached.momentum, ".", color=colour, ms=3, alpha=0.6, label=f"reached by {text}")
-        mirror = part[part.what == "mirror"].iloc[0]
+        mirror = part[part.what == "mirror"][:1]
         plane.plot(mirror.theta, mirror.momentum, "D", color=colour, mec="k", ms=6, zorder=5)
-        if word == "EA":
+        if word == "EA" and {"aim", "nearest"} <= set(part.what):
             aim, near = part[part.what == "aim"].iloc[0], part[part.what == "nearest"].iloc[0]
             plane.plot([aim.theta, near.theta], [aim.momentum, near.momentum], color=colour, lw=1.5, ls=":")
             plane.plot(aim.theta, aim.momentum, "k*", ms=13, zorder=5)
@@ -48,6 +48,8 @@ def draw(table: pd.DataFrame, step: pd.DataFrame) -> Figure:
         )
         distance.plot(part.step_size, middle, marker, color=colour, ms=9 if word == "AE" else 5, mfc="none")
         spot = {"EA": (-2, -22), "AE": (-58, 8), "OBABO": (-92, 12)}[word]
+        if len(part) < 2:
+            continue
         text = text + (": rounding of float64" if word == "OBABO" else "")
         distance.annotate(
             text, (part.step_size.iloc[-2], middle.iloc[-2]), spot, textcoords="offset points", color=colour
@@ -68,7 +70,10 @@ def draw(table: pd.DataFrame, step: pd.DataFrame) -> Figure:
 def compare(table: pd.DataFrame, step: pd.DataFrame):
     """The theorem's claim for each word, and the closed forms."""
     for word, (_, _, text) in LOOK.items():
-        part = table[table.word == word]
+        part = table[(table.word == word) & table.off_formula.notna()]
+        if part.empty:
+            yield text, "", "", f"not comparable: no run of {text}"
+            continue
         if word == "OBABO":
             most = part.off_formula.max()
             here = f"at most {most:.0e} away in {part.draws.sum():,} steps (realizable: 1e-12, rounding)"

@@ -43,7 +43,8 @@ def draw(table: pd.DataFrame) -> Figure:
     for panel in panels[1]:
         panel.set_xlabel("step size ε")
     for panel in panels.flat:
-        panel.legend(framealpha=0.9, edgecolor="none", fontsize=7, loc="upper right")
+        if panel.get_legend_handles_labels()[0]:
+            panel.legend(framealpha=0.9, edgecolor="none", fontsize=7, loc="upper right")
     clean(*panels.flat)
     figure.suptitle(title(done), fontsize=11)
     return figure
@@ -89,6 +90,8 @@ def lines(panel, part: pd.DataFrame, column: str) -> None:
             )
     values = part[column].dropna().sort_values()
     ordinary = values[values < 5 * values.quantile(0.95)]
+    if ordinary.empty:
+        return
     panel.set_ylim(0, 1.6 * ordinary.max())
     for _, row in part[part[column] > ordinary.max()].iterrows():
         text = f"↑ {row[column]:,.0f} ({_setting(row)}, ε = {row.step_size:g})"

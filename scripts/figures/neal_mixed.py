@@ -33,7 +33,8 @@ def draw(table: pd.DataFrame) -> Figure:
             panel.plot(line.step_size, line[f"ess_{name}"], "--", color=COLOURS[MINE], label=often)
         panel.set_title(title, fontsize=9)
         panel.set_xlabel("step size ε")
-        panel.legend(frameon=False, fontsize=7)
+        if panel.get_legend_handles_labels()[0]:
+            panel.legend(frameon=False, fontsize=7)
         panel.set_ylim(top=1.35 * panel.get_ylim()[1])
     panels[0].set_ylabel("ESS / 1,000 leapfrog steps")
     clean(*panels)

@@ -27,8 +27,10 @@ def draw(paths: pd.DataFrame, iid: pd.DataFrame) -> Figure:
         end = path.iloc[-1]
         name = panel.annotate(str(number), (end.x1, end.x2), (5, -3), textcoords="offset points", color=colour)
         name.set(weight="bold", path_effects=[patheffects.withStroke(linewidth=3, foreground="white")], zorder=5)
+    panel.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
     low, high = paths[["x1", "x2"]].min().min() - 0.2, paths[["x1", "x2"]].max().max() + 0.3
-    panel.set(xlim=(low, high), ylim=(low, high), aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
+    if low < high:
+        panel.set(xlim=(low, high), ylim=(low, high))
     clean(panel)
     panel.set_title("A trajectory keeps its direction until it turns at an end", fontsize=10)
     return figure
@@ -41,7 +43,7 @@ def compare(paths: pd.DataFrame, iid: pd.DataFrame):
     moves = along.groupby(paths.trajectory).diff()
     said = "keeps going in the same direction (except turning at an end)"
     if moves.notna().sum() == 0:
-        yield "distance along the ridge", said, "", "not comparable: no trajectories"
+        yield "distance along the ridge", said, "", "not comparable: no run of HMC"
         return
     far = moves.groupby(paths.trajectory).sum()
     ratio = (far.pow(2).sum() / moves.pow(2).sum()) ** 0.5

@@ -128,7 +128,7 @@ def unfinished(names, tables: list[pd.DataFrame]) -> str:
             return f"no run has a row in {name}"
         # Of runs that all diverged or failed there are numbers where they left some, which took their seconds.
         if "status" in rows and "seconds" not in rows and not (rows.status == "done").any():
-            return f"no run of {name} has finished: {rows.why.iloc[0]}"
+            return f"no run of {name} has finished" + (f": {rows.why.iloc[0]}" if "why" in rows else "")
     return ""
 
 

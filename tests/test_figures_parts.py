@@ -109,6 +109,7 @@ def test_a_table_without_numbers_is_not_drawn(tmp_path, monkeypatch):
     script.write_text('SOURCE, CAPTION = "Some", "Of some."\ndef draw(table):\n    return table.nothing\n')
     for text, why in (
         ("sampler,status,why\nhmc,diverged,at once\n", "no run of neal_rejection has finished: at once"),
+        ("sampler,status,chains\nhmc,failed,0\n", "no run of neal_rejection has finished"),
         ("\n", "no run has a row in neal_rejection"),
     ):
         table.write_text(text)

@@ -80,7 +80,7 @@ def rows(device: torch.device, number: int, steps: int) -> Iterator[tuple[str, s
             how = f"compiled in {seconds:.0f} s" if compiled else "eager"
             how += ", replayed" if graph else ""
             yield f"a step, ResNet-20, {norm}, batch {BATCH}, {how}", f"{1e3 * each:.3g} ms"
-    target = NetworkPotential(ResNet(), images(number), device=device)
+    target = NetworkPotential(ResNet(), images(number), "cin", device=device)
     theta = target.initial(1, Random(0, device)).to(device)
     for how in ("eager", "compiled"):
         if how == "compiled":

@@ -198,7 +198,7 @@ def potential(rounds: int = 3, number: int = 500) -> list[dict]:
 
     calls, rows = {"bare": bare}, []
     for compiled in (False, True):
-        target = NetworkPotential(ResNet(), data)
+        target = NetworkPotential(ResNet(), data, "cin")
         if compiled:
             target.compile_layers(125)
         theta = target.initial(1, Random(0))

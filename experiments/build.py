@@ -98,8 +98,8 @@ def build_potential(config: dict, data: Data, device: torch.device, dtype: torch
         if name == "logistic":
             return regression.LogisticRegression(data.train.to(device), test=data.test, **settings)
         prior = settings.pop("prior") if "prior" in settings else settings.pop("prior_variance")
-        flat_norms = settings.pop("flat_norms", False)
-        return _network(config, build_network(name, data.train, **settings), data, device, dtype, prior, flat_norms)
+        prior = {"prior": prior, "flat_norms": settings.pop("flat_norms", False)}
+        return _network(config, build_network(name, data.train, **settings), data, device, dtype, **prior)
     except SettingError as error:
         # A target names its own arguments; the command line calls them model.….
         if error.setting == "model.prior" and name == "mlp":
@@ -109,12 +109,12 @@ def build_potential(config: dict, data: Data, device: torch.device, dtype: torch
         raise error from None
 
 
-def _network(config, module, data, device, dtype, prior="fan_in", flat_norms=False) -> NetworkPotential:
+def _network(config, module, data, device, dtype, **prior) -> NetworkPotential:
+    """``prior`` may have ``prior`` and ``flat_norms``."""
     return NetworkPotential(
         module,
         data.train,
-        prior=prior,
-        flat_norms=flat_norms,
+        **prior,
         augmentation=config["augmentation"] or "none",
         views=config["views"] or 1,
         seed=config["seed"],
@@ -210,11 +210,6 @@ def batches_an_epoch(config: dict, potential: Potential, gradient: str) -> int:
     return size // batch
 
 
-def gradients_a_step(word: Word) -> int:
-    """Those that one more step of a trajectory takes: of BABOBAB two; at least 1."""
-    return max(word.gradient_points(2) - word.gradient_points(1), 1)
-
-
 def steps_a_cycle(config: dict, potential: Potential, word: Word, gradient: str) -> int:
     """L: ``steps_per_cycle``, or so many steps that the minibatches of a cycle are ``epochs_per_cycle`` epochs.
 
@@ -224,7 +219,7 @@ def steps_a_cycle(config: dict, potential: Potential, word: Word, gradient: str)
     if config["steps_per_cycle"] is not None:
         return config["steps_per_cycle"]
     minibatches = config["epochs_per_cycle"] * batches_an_epoch(config, potential, gradient)
-    first, more = word.gradient_points(1), gradients_a_step(word)
+    first, more = word.gradient_points(1), word.gradients_a_step
     exact_ends = gradient == "minibatch" and config["sampler"]["ends"] == "exact"
     # first + (L - 1) more gradients in L steps, two of them exact; or `more` of them a step.
     steps, left = divmod(minibatches + 2 - first + more if exact_ends else minibatches, more)
@@ -290,9 +285,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
     """How long, what is kept, what is measured."""
     size, epochs = potential.data_size, config["epochs_per_cycle"]
     if epochs is None:
-        batch = (config["batch_size"] or size) if kernel.gradient == "minibatch" else size
-        gradients = kernel.steps * gradients_a_step(kernel.word) if kernel.gradient != "none" else 0
-        epochs = gradients * batch / size if size else 0.0
+        epochs = kernel.epochs(size)
     cycles = count_cycles(config, potential, kernel)
     if planned_cycles(config) is None:  # what the settings alone tell is checked, of the whole run, where they are read
         check_length(config, cycles)
@@ -341,7 +334,7 @@ def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:
     if planned is not None:
         return planned
     gradients = config["epochs"] * batches_an_epoch(config, potential, kernel.gradient)
-    each = gradients_a_step(kernel.word)
+    each = kernel.word.gradients_a_step
     cycles, left = divmod(gradients, kernel.steps * each)
     if left:
         length = f"{gradients} steps" if each == 1 else f"{gradients} gradients, {each} a step"

@@ -33,7 +33,7 @@ from sgmcmc.words import Word
 def words_for(words: list[str]) -> list[str]:
     """The words with what they leave unsaid about a model of one's own: ``model._target_=package.Class``
     chooses ``model=custom``, whose keyword arguments are free (``model.width=3``)."""
-    words = [word for word in words if word.lstrip("+").lower() != "experiment=null"]
+    words = [_quoted(word) for word in words if word.lstrip("+").lower() != "experiment=null"]
     for word in words:
         key, _, value = word.lstrip("+").partition("=")
         if key in schema.GROUPS and not _may_be_a_name(value):
@@ -44,6 +44,15 @@ def words_for(words: list[str]) -> list[str]:
     if not any(word.startswith("model=") for word in words):
         free.insert(next(at for at, word in enumerate(free) if "model._target_=" in word), "model=custom")
     return free
+
+
+def _quoted(word: str) -> str:
+    """The word with a value that has letters beyond ASCII in quotes, without which Hydra's grammar has no place for
+    them."""
+    key, _, value = word.partition("=")
+    if value.isascii() or any(mark in value for mark in "'\"[]{}()$,"):
+        return word
+    return f"{key}='{value}'"
 
 
 def _may_be_a_name(value: str) -> bool:

@@ -32,7 +32,8 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
     names = list(EXPERIMENTS) if chosen is None else chosen.split(",")
     for name in names:
         if name not in EXPERIMENTS and name in options("experiment"):
-            _refuse(f"experiment={name}: makes no table: python run.py experiment={name} runs it")
+            run = f"python run.py experiment={name} (with -m a grid) runs it"
+            _refuse(f"experiment={name}: no table is named for it in experiments/tables; {run}")
         if name not in EXPERIMENTS:
             _refuse(f"experiment={name}: {nearest(name, EXPERIMENTS, 'known are ' + ', '.join(EXPERIMENTS))}")
     more = [f"{key}={value}" for key, value in said.items()]

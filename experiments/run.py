@@ -16,7 +16,7 @@ import sgmcmc
 from experiments import picture
 from experiments.build import build
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, planned_cycles, scientific, show
-from experiments.voice import Voice
+from experiments.voice import Voice, say
 from sgmcmc import chain as engine
 from sgmcmc.disk import told
 from sgmcmc.errors import DataError, SettingError, StoreError
@@ -54,16 +54,16 @@ def run(config: dict, until: float = math.inf) -> int:
         warn=lambda text: print(text, file=sys.stderr),
     )
     with store:
-        say = Voice(config, pieces, path)
+        voice = Voice(config, pieces, path)
 
         def tell(text: str) -> None:
-            say.tell(text)
+            voice.tell(text)
             store.log(text)
 
         def report(chain, row) -> None:
-            if say.first is None:
+            if voice.first is None:
                 store.status(compiled=chain.compiled, graph=chain.captured)
-            say.report(chain, row)
+            voice.report(chain, row)
 
         try:
             result = sgmcmc.run(
@@ -72,7 +72,7 @@ def run(config: dict, until: float = math.inf) -> int:
                 pieces.plan,
                 pieces.random,
                 pieces.chains,
-                say.starting(pieces.initial),
+                voice.starting(pieces.initial),
                 pieces.predictions,
                 store,
                 report,
@@ -88,18 +88,18 @@ def run(config: dict, until: float = math.inf) -> int:
                         store.status(state=engine.FAILED, why=f"{type(error).__name__}: {error}")
                 raise
             fewer = "fewer, or " if pieces.chains > 1 else ""
-            mend = f"needs more memory than {say.device} has; take {fewer}a smaller batch_size"
+            mend = f"needs more memory than {voice.device} has; take {fewer}a smaller batch_size"
             raise SettingError("chains", config["chains"], mend) from error
-        say.end()
-        lines = say.summary(result)
+        voice.end()
+        lines = voice.summary(result)
         for line in lines:
-            say.tell(line)
+            voice.tell(line)
             store.log(line)
         _keep_moments(store, result.moments)
         if (path / "metrics.csv").exists():
             with told(path / picture.NAME):
-                drawn = picture.draw(path, f"{config['name']}: {lines[0]}", say.acceptance)
-            say.tell(f"{path}: metrics.csv, samples, {drawn.name}")
+                drawn = picture.draw(path, f"{config['name']}: {lines[0]}", voice.acceptance)
+            voice.tell(f"{path}: metrics.csv, samples, {drawn.name}")
         # Last, so that a run which says that it is done has all that a run leaves.
         facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
         facts["graph"] = result.captured  # that a capture failed may turn out late
@@ -131,16 +131,16 @@ def _finished(config: dict, path: Path) -> int | None:
     if wanted is None:
         return None
     if status.get("state") == engine.DIVERGED:
-        print(f"diverged after {status.get('cycles')} cycles; the run lies in {path}")
+        say(f"diverged after {status.get('cycles')} cycles; the run lies in {path}")
         return DIVERGED
     if status.get("state") != engine.DONE or status.get("cycles", 0) < wanted or damage(path):
         return None  # what is damaged is told when the run is taken up
     more = f", more than the {wanted} asked for" if status["cycles"] > wanted else ""
-    print(f"done: {status['cycles']} cycles{more}; the run lies in {path}")
+    say(f"done: {status['cycles']} cycles{more}; the run lies in {path}")
     if config["trace"] and not (path / "trace.csv").exists():
-        print("it was run without a trace; more cycles are traced, or another folder (output=…) from the start")
+        say("it was run without a trace; more cycles are traced, or another folder (output=…) from the start")
     for line in status.get("summary", ()):
-        print(line)
+        say(line)
     return DONE
 
 

@@ -71,8 +71,9 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
     for end in ends:
         if not (Path(end["folder"]) / "metrics.csv").exists() and end["status"] != "failed":
             raise FileNotFoundError(
-                f"{end['folder']} was deleted after its chain had finished: `jug invalidate jugfile.py "
-                f"experiment={experiment} scale={scale} --name experiments.tasks.segment` makes it run again"
+                f"{end['folder']} is not below {Path.cwd()}: start jug in the folder where its chain was run; if it "
+                f"was deleted, `jug invalidate jugfile.py experiment={experiment} scale={scale} "
+                "--name experiments.tasks.segment` makes it run again"
             )
     rows, made = tables.make(name, configs, ends)
     made = {"experiment": experiment, "scale": scale, **made, "code": tables.CODE[name]}

@@ -11,9 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 import sgmcmc
 from experiments.build import Pieces
+from experiments.dotted import get
 from experiments.resolved import is_own
 from sgmcmc import chain as engine
 from sgmcmc import compiled, diagnostics, part
@@ -58,6 +60,18 @@ def worth_of_acceptance(kernel: Kernel) -> tuple[str, str, str]:
     return f"exactly corrected ({kernel.acceptance.replace('_', ' ')})", "acceptance", ""
 
 
+def say(line: str, bar=None) -> None:
+    """Print a line, above a progress bar where there is one."""
+    try:
+        if bar is not None:
+            bar.write(line, file=sys.stdout)
+        else:
+            print(line, flush=True)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; the chain goes on, silently.
+        sys.stdout = open(os.devnull, "w")
+
+
 class Voice:
     """What a run says: its plan, a row now and then, a bar on a terminal, its summary."""
 
@@ -67,7 +81,7 @@ class Voice:
         self.bar, self.shown, self.header = None, 0.0, False
         self.first: tuple[int, float] | None = None
         for line in self.plan() + self.estimate():
-            print(line, flush=True)
+            say(line)
 
     def plan(self) -> list[str]:
         """What is going to be run, what it costs, and what its acceptance probability is worth."""
@@ -87,10 +101,15 @@ class Voice:
         ]
         if hint := self.in_epochs():
             lines.append(hint)
+        if self.config["sampler"]["gradient"] is None and kernel.gradient == "full":  # as only the kernel knows
+            said = {key: get(self.config, key) for key in ("batch_size", "sampler.minibatches", "sampler.ends")}
+            ways = (None, "independent", "minibatch")
+            if given := [f"{key}={value}" for key, value in said.items() if value not in ways]:
+                lines.append(f"gradients are of all data, without {', '.join(given)} (sampler.gradient=minibatch)")
         if is_own(self.config) and isinstance(potential, NetworkPotential):
-            prior = self.config["model"].get("prior", "fan_in")
             inputs = "as they are in the files" if potential.train.mean is None else "normalised"
-            lines.append(f"its outputs are logits, its prior is normal (model.prior={prior}), inputs are {inputs}")
+            prior = f"its prior is normal (model.prior={potential.prior_said})"
+            lines.append(f"its outputs are logits, {prior}, inputs are {inputs}")
         if plan.estimate_mass and not plan.burn_in:
             lines.append("the mass is estimated once, at the start: there is no burn-in")
         if plan.trajectory:
@@ -161,7 +180,7 @@ class Voice:
 
         def announced():
             if self.config["init"] == "sgd":
-                print(f"warm start: {self.config['warm_start']['epochs']} epochs of SGD", flush=True)
+                say(f"warm start: {self.config['warm_start']['epochs']} epochs of SGD")
             return initial()
 
         return announced
@@ -203,14 +222,7 @@ class Voice:
         self.tell(" ".join(f"{cell if len(cell) < 12 else f'{number:.4g}':>11}" for cell, number in cells))
 
     def tell(self, line: str) -> None:
-        try:
-            if self.bar is not None:
-                self.bar.write(line, file=sys.stdout)
-            else:
-                print(line, flush=True)
-        except BrokenPipeError:
-            # The reader (head, less) has gone; the chain goes on, silently.
-            sys.stdout = open(os.devnull, "w")
+        say(line, self.bar)
 
     def end(self) -> None:
         if self.bar is not None:
@@ -296,22 +308,22 @@ class Voice:
         worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0).max())
         if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
             over = "halves of the one chain" if chains == 1 else "halves of the mean over chains"
-            over = "chains from dispersed starts" if draws.shape[1] > 1 else over
+            over = f"{draws.shape[1]} chains" if draws.shape[1] > 1 else over
             lines.append(f"R-hat {worst_r_hat:.5g} over {over}" + " (above 1.01: not mixed)" * (worst_r_hat > 1.01))
         return lines
 
     def _draws(self, metrics, result):
-        """``[draws, chains, dim]`` to look at: at most 64 chains and 16 coordinates, else the potential's rows, which
-        are means over the chains, and over ``log_every`` cycles, so that there may be more than they tell; what it is;
-        by how much the finite chains' effective sample size is more; and which part of the cycles after the burn-in is
-        looked at."""
+        """``[draws, chains, dim]`` to look at: at most 64 chains and 16 coordinates that look slowest, else the
+        potential's rows, which are means over the chains, and over ``log_every`` cycles, so that there may be more than
+        they tell; what it is; by how much the finite chains' effective sample size is more; and which part of the
+        cycles after the burn-in is looked at."""
         plan, numbers = self.pieces.plan, self.pieces.chains * self.pieces.potential.dim
         finite = self.pieces.chains - len(result.frozen)
         kept = (result.cycles - plan.burn_in) // plan.thin
         if plan.keep != "none" and 8 <= kept and kept * numbers <= READ_AT_MOST and numbers < 100_000:
             alive = torch.ones(self.pieces.chains, dtype=torch.bool)
             alive[result.frozen] = False
-            draws = sgmcmc.load_samples(self.path)[:, alive][:, :64, :16].double()
+            draws = slowest(sgmcmc.load_samples(self.path)[:, alive][:, :64], 16).double()
             return draws, "the slowest coordinate", finite / draws.shape[1], len(draws) / kept
         rows = torch.as_tensor(metrics["potential"][metrics["cycle"] > plan.burn_in])
         late = rows[len(rows) // 2 :]
@@ -319,6 +331,15 @@ class Voice:
             return None, "", 1, 1.0
         of = "the potential in the second half" + ", at least," * (plan.log_every > 1)
         return late[:, None, None], of, finite, len(late) / len(rows)
+
+
+def slowest(draws: Tensor, number: int) -> Tensor:
+    """So many coordinates of ``[draws, chains, dim]``: those whose means of parts of a chain vary most, in units of the
+    draws' own variance, which is in proportion to an autocorrelation time; what stands still comes last."""
+    parts = math.isqrt(len(draws))
+    means = torch.stack([part.mean(0, dtype=torch.float64) for part in draws.tensor_split(parts)]).flatten(0, 1)
+    ratio = means.var(0) / draws.flatten(0, 1).var(0)
+    return draws[..., ratio.nan_to_num(nan=-1.0).topk(min(number, draws.shape[2])).indices.sort().values]
 
 
 def _number(value: int, noun: str) -> str:

@@ -16,8 +16,10 @@ LAW = 1  # raised when a change alters the law, or the numbers, of the chains of
 
 _HOME = {
     "DataError": "errors",
+    "Dataset": "data",
     "Friction": "kernel",
     "Kernel": "kernel",
+    "NetworkPotential": "potentials.network",
     "Plan": "plan",
     "Potential": "potentials",
     "Random": "random",
@@ -36,19 +38,22 @@ _HOME = {
     "run": "chain",
     "sample": "sampling",
 }
+_MODULES = ("data", "diagnostics", "potentials")
 __all__ = ["LAW", *_HOME]
 
 
 def __getattr__(name: str):
     if name == "__version__":
         return _version()
+    if name in _MODULES:
+        return import_module(f"sgmcmc.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'sgmcmc' has no attribute {name!r}")
     return getattr(import_module(f"sgmcmc.{_HOME[name]}"), name)
 
 
 def __dir__():
-    return sorted([*globals(), *_HOME, "__version__"])
+    return sorted([*globals(), *_HOME, *_MODULES, "__version__"])
 
 
 def _version() -> str:

@@ -62,16 +62,16 @@ def budget(network: str, device: str = "cpu") -> Budget:
     data = load("digits", download=False).train
     torch.manual_seed(0)
     model = models.build(data=data, **NETWORKS[network])
-    target = NetworkPotential(copy.deepcopy(model), data, device=device)
-    precise = NetworkPotential(copy.deepcopy(model), data, device=device, dtype=torch.float64)
-    other = NetworkPotential(copy.deepcopy(model), _shuffled(data), device=device, evaluation_batch=77)
+    target = NetworkPotential(copy.deepcopy(model), data, "cin", device=device)
+    precise = NetworkPotential(copy.deepcopy(model), data, "cin", device=device, dtype=torch.float64)
+    other = NetworkPotential(copy.deepcopy(model), _shuffled(data), "cin", device=device, evaluation_batch=77)
     h = (LR / len(data)) ** 0.5
     friction = Friction.of(h, momentum_decay=DECAY)
     steps = len(data) // BATCH
     kernel = make_kernel("ggmc", target, h, steps=steps, friction=friction, batch_size=BATCH, minibatches="shuffled")
     random = Random(0, device)
     state = start(kernel, target, target.initial(1, random), random, range(1))
-    fast = NetworkPotential(copy.deepcopy(model), data, device=device)
+    fast = NetworkPotential(copy.deepcopy(model), data, "cin", device=device)
     normals, move = Normals(random), Segments()
     try:
         move.prepare(kernel, fast, torch.float32, normals)

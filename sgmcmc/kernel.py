@@ -109,6 +109,13 @@ class Kernel:
         """Positions of a trajectory at which a gradient is taken."""
         return self.word.gradient_points(self.steps) if self.gradient != "none" else 0
 
+    def epochs(self, data_size: int) -> float:
+        """Passes over the data that the gradients of a trajectory's steps are: a minibatch's is its share of one."""
+        if not data_size or self.gradient == "none":
+            return 0.0
+        batch = getattr(self.batches, "batch_size", data_size)
+        return self.steps * self.word.gradients_a_step * batch / data_size
+
     @property
     def exact_ends(self) -> int:
         """Gradient points of a trajectory of minibatches that see all data: 2 with ``ends="exact"``, else 0."""

@@ -156,7 +156,13 @@ def sample(
         warnings.warn("the chain is not corrected; acceptance='metropolis' corrects it", stacklevel=2)
     random = Random(seed, device)
     plan = Plan(
-        cycles=cycles, burn_in=burn_in, thin=thin, tune=tune, trajectory=trajectory, log_every=max(1, cycles // 100)
+        cycles=cycles,
+        burn_in=burn_in,
+        thin=thin,
+        tune=tune,
+        trajectory=trajectory,
+        log_every=max(1, cycles // 100),
+        epochs_per_cycle=kernel.epochs(potential.data_size),
     )
 
     def begin() -> Tensor:

@@ -97,6 +97,11 @@ class Word:
         one, two = (self._count(n) for n in (1, 2))
         return one + (steps - 1) * (two - one)
 
+    @property
+    def gradients_a_step(self) -> int:
+        """Those that one more step of a trajectory takes: of BABOBAB two; at least 1."""
+        return max(self.gradient_points(2) - self.gradient_points(1), 1)
+
     def _count(self, steps: int) -> int:
         points, fresh = 0, True
         for letter in self.letters * steps:

@@ -24,7 +24,7 @@ import sgmcmc
 from experiments.build import build
 from experiments.command_line import main
 from experiments.config import compose
-from experiments.voice import Voice, _duration
+from experiments.voice import Voice, _duration, slowest
 from sgmcmc.chain import Result
 from sgmcmc.diagnostics import Estimate
 from sgmcmc.errors import StoreError
@@ -230,11 +230,26 @@ def test_a_summary_gives_the_least_effective_sample_size_of_all_chains_and_its_c
     assert first == "done after 100 cycles in 4 s: 2,000 of 8,000 trajectories accepted (0.25)"
     assert summarised.seen == [(60, 64, 16)]
     assert size == "effective sample size of the slowest coordinate 20 ± 5: 5 a second, 0.01 a gradient"
-    assert r_hat == "R-hat 1.02 over chains from dispersed starts (above 1.01: not mixed)"
+    assert r_hat == "R-hat 1.02 over 64 chains (above 1.01: not mixed)"
     # with data gradients and U are passes over them; a random walk takes U alone
     assert "5 a second, 0.00625 a pass over the data" in summarised(size=9)[2]
     assert "0.0167 an evaluation of U" in summarised(result={"gradients": 0.0})[2]
     assert len(summarised(draws=39)) == 3
+
+
+def test_the_slowest_coordinates_are_looked_at_wherever_they_are():
+    """Of 40 coordinates one moves by a random walk, one chain of one stays elsewhere, one stands still, and the others
+    are independent draws."""
+    noise = torch.randn(400, 4, 40, generator=torch.Generator().manual_seed(0))
+    noise[:, :, 31] = 1e3 + noise[:, :, 31].cumsum(0)
+    noise[:, 2, 38] += 5
+    noise[:, :, 7] = 0.1
+    names = noise.new_tensor(range(40))
+    for number in (2, 16):
+        looked = slowest(noise, number)
+        kept = [int(names[(noise == one[..., None]).all(0).all(0)]) for one in looked.unbind(-1)]
+        assert {31, 38} <= {*kept} and 7 not in kept and len(kept) == number and kept == sorted(kept)
+    assert torch.equal(slowest(noise, 99), noise)
 
 
 def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(summarised):
@@ -360,7 +375,12 @@ class Bowl:
 """
     )
     words = "model._target_=mine.Bowl model.width=3 sampler=hmc step_size=.5 cycles=20 output=run"
+    assert main([*words.split(), "sampler.ends=exact", "batch_size=5"]) == 0
+    told = "gradients are of all data, without batch_size=5, sampler.ends=exact (sampler.gradient=minibatch)"
+    assert told in capsys.readouterr().out
+    shutil.rmtree("run")
     assert main(words.split()) == 0
+    assert "gradients are of all data" not in capsys.readouterr().out
     assert "width: 3" in Path("run/config.yaml").read_text()
     assert main("model._target_=mine.Bowl step_size=1".split()) == 2
     assert "model.width=null: mine.Bowl needs it: give model.width=" in capsys.readouterr().err
@@ -375,6 +395,8 @@ def test_a_module_of_ones_own_and_its_prior(elsewhere, capsys):
         """
 import torch
 
+import sgmcmc
+
 
 class Net(torch.nn.Sequential):
     def __init__(self, hidden):
@@ -383,6 +405,12 @@ class Net(torch.nn.Sequential):
 
 def net(**sizes):
     return Net(**sizes)
+
+
+def of_my_own():
+    inputs = torch.arange(30.0).reshape(10, 3)
+    data = sgmcmc.Dataset(inputs, torch.arange(10) % 2, 2)
+    return sgmcmc.NetworkPotential(torch.nn.Linear(3, 2), data, prior=9)
 
 
 class Bowl:
@@ -399,6 +427,9 @@ class Bowl:
         # as of every network: the GGMC paper's γ, −√(50,000/.1) log .98, and a row and a checkpoint a cycle
         assert pieces.kernel.friction.value == pytest.approx(-math.sqrt(5e5) * math.log(0.98), rel=1e-12)
         assert (plan.log_every, plan.save_every, plan.epochs_per_cycle) == (1, 1, 1.0)
+    capsys.readouterr()
+    assert main("model._target_=nets.of_my_own batch_size=5 sampler=ggmc step_size=.01 cycles=3".split()) == 0
+    assert "its prior is normal (model.prior=9), inputs are as they are" in capsys.readouterr().out
     for words, said in (
         (f"model._target_=nets.Net model.hidden=3 {run} model.prior=wide", "model.prior=wide: "),
         (f"model._target_=nets.net model.hidden=3 {run} model.prior=unit", "unexpected keyword argument 'prior'"),
@@ -434,6 +465,20 @@ class Features(torch.nn.Module):
         directions.append(build(config).potential.model.directions)
         assert torch.equal(torch.random.get_rng_state(), states[-1])  # and others' numbers are not touched
     assert torch.equal(directions[0], directions[1]) and torch.equal(directions[0], directions[2])
+
+
+def test_a_folder_s_name_may_have_letters_beyond_ascii(capsys):
+    where = "output=läufe/zwei ö"
+    assert main([*TOY[:-1], where]) == 0 and Path("läufe/zwei ö/metrics.csv").exists()
+    assert main([*TOY[:-1], where, "name=Tür"]) == 0 and "done: 40 cycles" in capsys.readouterr().out
+
+
+def test_a_finished_run_may_be_told_to_a_reader_who_has_gone(monkeypatch):
+    assert main(TOY) == 0
+    reader, writer = os.pipe()
+    os.close(reader)
+    monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
+    assert main(TOY) == 0
 
 
 def test_a_finished_run_that_is_damaged_is_mended(capsys):

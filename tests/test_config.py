@@ -332,6 +332,7 @@ MISTAKES = {
     "lr==3": "lr==3: is not KEY=VALUE",
     "lr": "lr: is not KEY=VALUE",
     "lr=1,2": "lr=1,2: give one value, a list lr=[1,2], or -m",
+    "seed=1,2": "seed=1,2: give one value, or -m",
 }
 
 

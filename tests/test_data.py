@@ -99,6 +99,24 @@ def test_take_normalises_whatever_the_shape_of_the_index():
     assert torch.equal(data.take(index), data.normalise(data.inputs[index]))
 
 
+@pytest.mark.parametrize(
+    "inputs, targets, said",
+    [
+        (np.zeros((4, 2)), torch.zeros(4).long(), "inputs=ndarray: must be a torch.Tensor"),
+        (torch.zeros(4, 2), [0, 1, 0, 1], "targets=list: must be a torch.Tensor"),
+        (torch.zeros(4, 2), torch.zeros(3).long(), r"targets=int64 \[3\]: must be int64 \[4\], a label an input"),
+        (torch.zeros(4, 2), torch.zeros(4, 1).long(), r"targets=int64 \[4, 1\]: must be int64 \[4\]"),
+        (torch.zeros(4, 2), torch.zeros(4), r"targets=float32 \[4\]: must be int64 \[4\]"),
+        (torch.zeros(4, 2), torch.tensor([0, 1, 2, 1]), "targets=0 … 2: must be from 0 to 1 of 2 classes"),
+        (torch.zeros(4, 2), torch.tensor([0, -1, 1, 1]), "targets=-1 … 1: must be from 0 to 1"),
+        (torch.zeros(0, 2), torch.zeros(0).long(), r"targets=\[\]: there are no data"),
+    ],
+)
+def test_data_of_ones_own_that_are_none_are_refused(inputs, targets, said):
+    with pytest.raises(SettingError, match=said):
+        Dataset(inputs, targets, 2).check_labels()
+
+
 def test_to_moves_every_tensor():
     moved = load("digits").to("meta")
     for part in (moved.train, moved.test):
@@ -111,7 +129,7 @@ def test_like_takes_the_training_sets_constants_and_refuses_another_shape():
     shifted = Dataset(digits.test.inputs, digits.test.targets, 10, torch.zeros(1), torch.ones(1), 16.0, "other")
     index = torch.arange(5)
     assert torch.equal(shifted.like(digits.train).take(index), digits.test.take(index))
-    colour = Dataset(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.zeros(2), 10, name="colour")
+    colour = Dataset(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.zeros(2).long(), 10, name="colour")
     with pytest.raises(SettingError) as error:
         colour.like(digits.train)
     one_sentence(error, "data.ood=colour", "3x8x8", "1x8x8", "digits")
@@ -123,7 +141,7 @@ def test_letters_are_made_as_the_digits_were_pixels_that_are_on_in_blocks():
     inputs[0, 0, 10:14, 10:14] = 128  # rows and columns 12 to 15 of the bitmap: block 3
     inputs[1, 0, 2:6, 26:] = torch.tensor([[200, 127], [200, 200], [0, 0], [0, 0]])
     train = load("digits").train
-    letters = Dataset(inputs, torch.zeros(2), 10, torch.zeros(1), torch.ones(1), name="letters").like(train)
+    letters = Dataset(inputs, torch.zeros(2).long(), 10, torch.zeros(1), torch.ones(1), name="letters").like(train)
     wanted = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
     wanted[0, 0, 0, 0], wanted[0, 0, 3, 3], wanted[1, 0, 1, 7] = 4, 16, 3
     assert torch.equal(letters.inputs, wanted)

@@ -81,7 +81,7 @@ def start(potential, seed=3):
     return theta + 0.1 * Random(seed).normal("start", 7, 1, 1, potential.dim, theta.dtype)[0]
 
 
-def brute_force(potential, model, theta, views=None, prior="cin", flat_norms=False):
+def brute_force(potential, model, theta, views=None, prior="fan_in", flat_norms=False):
     """U written with torch.distributions, one image at a time, from the state dict."""
     state = potential.state_dict(theta)
     data, total = potential.train, 0.0

@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import math
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -185,11 +187,34 @@ def test_chains_that_diverged_are_told():
     assert result.status == "done" and result.frozen == [1] and len(result.draws) == 60
 
 
+@pytest.mark.parametrize(
+    "word, gradient, epochs", [("OBABO", "minibatch", 2.0), ("BABOBAB", "minibatch", 4.0), ("OBABO", "full", 10.0)]
+)
+def test_a_network_of_ones_own_on_data_of_ones_own_counts_epochs(word, gradient, epochs):
+    """10 steps with minibatches of 10 of 50 data are two epochs, of BABOBAB, which has two gradients a step, four."""
+    data = sgmcmc.Dataset(torch.randn(50, 4), torch.arange(50) % 2, 2)
+    target = sgmcmc.NetworkPotential(torch.nn.Linear(4, 2), data)
+    size = {"batch_size": 10} if gradient == "minibatch" else {}
+    settings = {"word": word, "gradient": gradient, "acceptance": "metropolis", "step_size": 0.01, **size}
+    assert [row["epoch"] for row in sgmcmc.sample(target, cycles=3, **settings).rows] == [
+        epochs,
+        2 * epochs,
+        3 * epochs,
+    ]
+
+
 def test_a_result_prints_as_a_line():
     result = short(chains=3)
     counts = f"cycles=20, chains=3, draws=[20, 3, 2], accepted={result.accepted}, proposed=60"
     assert repr(result) == f"Result(status='done', {counts})"
     assert repr(sgmcmc.Result("interrupted")).startswith("Result(status='interrupted', cycles=0, chains=0, draws=None")
+
+
+def test_parts_of_the_package_need_no_import_of_their_own():
+    code = "import sgmcmc; sgmcmc.potentials.Potential; sgmcmc.data.load; sgmcmc.diagnostics.ess; sgmcmc.Dataset"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'potential'"):
+        sgmcmc.potential  # noqa: B018
 
 
 def test_the_version_is_the_installed_one():

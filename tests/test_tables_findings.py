@@ -547,7 +547,8 @@ def test_speed_and_bias_of_a_decision_on_a_part_are_those_at_one_step_size():
     [(9.0, 1.0, "agrees"), (2.0, 0.5, "differs"), (4.0, 2.0, "not resolved"), (2.0, 5.0, "not resolved")],
 )
 def test_a_large_error_of_what_was_chosen_decides_nothing(ess, error, verdict):
-    none = pd.DataFrame(columns=["status", "sd", "predicted", "target", "mh", "mh_error", "trace", "trace_error"])
+    columns = ["status", "sd", "predicted", "target", "batch", "mh", "mh_error", "trace", "trace_error"]
+    none = pd.DataFrame(columns=columns)
     rows = [
         {"step_size": 0.1, "target": target, "auto": auto, "steps": steps, "ess": value, "ess_error": its}
         for target in lengths.TARGETS
@@ -683,15 +684,15 @@ def test_the_bias_of_corrected_draws_is_judged_by_all_that_is_known_of_it(others
 
 def test_chains_that_diverged_are_told():
     rows = settings([("OBABO", 0.1, 1.0, 0.1), ("OBABO", 0.2, 1.0, 0.1)], target="banana", status="done")
-    rows = rows.assign(acceptance="monitor", frozen=[0, 5])
+    rows = pd.concat([rows[:1], rows]).assign(acceptance=["metropolis", "monitor", "monitor"], frozen=[0, 0, 5])
     row = words.diverged(rows.assign(time=rows.step_size), words.name_of)
     here = (
         "some in 1 of 2 uncorrected settings (all chains in 0), at the smallest mean step 5 of 25 of OBABO at h = 0.2"
     )
     assert row[2:] == (f"banana: {here}", "agrees: up to 20% of uncorrected ones")
-    whole = pd.concat([rows[:1], rows[1:].assign(status="diverged", frozen=np.nan, chains=np.nan)])
+    whole = pd.concat([rows[:2], rows[2:].assign(status="diverged", frozen=np.nan, chains=np.nan)])
     assert words.diverged(whole, words.name_of)[3] == "agrees: up to 100% of uncorrected ones"
-    assert words.diverged(rows[:1], words.name_of)[2:] == ("none", "agrees")
+    assert words.diverged(rows[:2], words.name_of)[2:] == ("none", "agrees")
 
 
 def test_what_noise_adds_to_the_temperature_is_turned_into_an_excess():

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.build import build, gradients_a_step
+from experiments.build import build
 from experiments.tables.common import Maker, Run, data_size, gradients_of, moved, of_each, passes, standard_error
 from experiments.tables.statistics import (
     PARTS,
@@ -202,7 +202,7 @@ def _minibatches(run: Run) -> dict:
     """What tells laws of minibatches, and words, apart; ``epochs`` a trajectory, and the ``passes`` that it takes."""
     config, full = run.config, run.config["sampler"]["gradient"] == "full"
     word = Word(config["sampler"]["word"])
-    minibatches = config["steps_per_cycle"] * gradients_a_step(word)
+    minibatches = config["steps_per_cycle"] * word.gradients_a_step
     return {
         "target": target_of(run),
         "word": word.letters,

@@ -44,9 +44,10 @@ DIGITS_TRAIN_SIZE = 1500
 class Dataset:
     """Inputs and labels of N data, on one device.
 
-    ``inputs`` uint8 images ``[N, C, H, W]`` or float64 features ``[N, p]``; ``targets`` int64 ``[N]``;
-    ``mean`` and ``std`` float64 ``[C]`` of the pixels scaled to [0, 1], None for features; ``scale`` the pixel
-    value that stands for 1 (255; 16 for digits).
+    ``inputs`` uint8 images ``[N, C, H, W]`` or features ``[N, p]`` (networks take either as float32); ``targets`` int64
+    ``[N]``, of what is trained on from 0 to ``classes`` − 1; ``mean`` and ``std`` float64 ``[C]`` of the pixels scaled
+    to [0, 1], None where inputs go in as they are; ``scale`` the pixel value that stands for 1 (255; 16 for digits).
+    Raises SettingError for inputs and labels that are none.
     """
 
     inputs: Tensor
@@ -58,10 +59,27 @@ class Dataset:
     name: str = ""
 
     def __post_init__(self):
+        for name in ("inputs", "targets"):
+            value = getattr(self, name)
+            if not isinstance(value, Tensor):
+                raise SettingError(name, type(value).__name__, "must be a torch.Tensor (torch.as_tensor makes one)")
+        shape = list(self.targets.shape)
+        if self.targets.dtype != torch.int64 or shape != [len(self.inputs)]:
+            given, wanted = f"{self.targets.dtype} {shape}", f"int64 [{len(self.inputs)}], a label an input"
+            raise SettingError("targets", given.removeprefix("torch."), f"must be {wanted}")
         if self.mean is not None:
             # float64 first: the same two float32 numbers on every device
             self._gain = (1 / (self.scale * self.std)).float()[:, None, None]
             self._shift = (-self.mean / self.std).float()[:, None, None]
+
+    def check_labels(self) -> None:
+        """Refuse labels that are none of the classes, as a set that is not trained on may have."""
+        if not len(self):
+            raise SettingError("targets", "[]", "there are no data")
+        least, most = int(self.targets.min()), int(self.targets.max())
+        if not 0 <= least <= most < self.classes:
+            mend = f"must be from 0 to {self.classes - 1} of {self.classes} classes"
+            raise SettingError("targets", f"{least} … {most}", mend)
 
     def __len__(self) -> int:
         return len(self.targets)

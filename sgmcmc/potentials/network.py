@@ -57,7 +57,7 @@ def _of_norms(model: nn.Module) -> set[int]:
     return {id(p) for module in model.modules() if isinstance(module, NORMS) for p in module.parameters()}
 
 
-def prior_std(model: nn.Module, prior: str | float = "cin", flat_norms: bool = False) -> dict[str, float]:
+def prior_std(model: nn.Module, prior: str | float = "fan_in", flat_norms: bool = False) -> dict[str, float]:
     """The prior's standard deviation of each trainable parameter tensor, by name; infinite stands for a flat prior.
 
     ===========  ============================ ===========================================================
@@ -129,7 +129,7 @@ class NetworkPotential:
         self,
         model: nn.Module,
         train: Dataset,
-        prior: str | float = "cin",
+        prior: str | float = "fan_in",
         flat_norms: bool = False,
         augmentation: str = "none",
         views: int = 8,
@@ -146,6 +146,7 @@ class NetworkPotential:
             raise SettingError("views", views, f"must be from 1 to {VIEWS}")
         if evaluation_batch is not None and evaluation_batch < 1:
             raise SettingError("evaluation_batch", evaluation_batch, "must be at least 1")
+        train.check_labels()
         self.device, self.dtype, self.seed = torch.device(device), dtype, seed
         self.train = train.to(self.device)
         self.data_size = len(train)
@@ -192,6 +193,7 @@ class NetworkPotential:
             parameter.data, parameter.grad = value, slope
         self._resting = self._position.clone()  # where start positions leave what they do not draw
 
+        self.prior_said = prior
         stds = prior_std(self.model, prior, flat_norms)
         self.std = self._spread(stds[name] for name in self._names)  # float64 [dim]; infinite: flat
         proper = self.std.isfinite()

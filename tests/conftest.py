@@ -99,9 +99,9 @@ def exact_state(kernel: Kernel, target, random: Random, chains: int, dtype=torch
 
 
 def z_score(values: Tensor) -> float:
-    """The mean of independent values in units of its standard error."""
-    error = float(values.std()) / math.sqrt(len(values))
-    return float(values.mean()) / error if error else 0.0
+    """The mean of independent values in units of its standard error; of a constant that is not 0, infinite."""
+    mean, error = float(values.mean()), float(values.std()) / math.sqrt(len(values))
+    return mean / error if error else math.copysign(math.inf, mean) if mean else 0.0
 
 
 def moments(state: State, kernel: Kernel) -> dict[str, Tensor]:

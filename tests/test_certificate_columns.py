@@ -1,0 +1,363 @@
+"""The certificate's columns, its reference and its verdict see what is wrong, and by how much they can be wrong.
+
+Exact columns are given trajectories that are off by 1e-9 in one number of one chain. Statistical columns judge engines
+broken on purpose at |z| > 6, which a normal test of the whole one exceeds with probability 2e-9.
+"""
+
+import math
+from dataclasses import fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from scipy import integrate, stats
+
+from sgmcmc import acceptance, certify, chain, flows, kernel
+from sgmcmc import certificate_columns as columns
+from sgmcmc import certificate_reference as reference
+from sgmcmc.certificate_columns import Cell, Seed
+from sgmcmc.errors import SettingError
+from sgmcmc.potentials.analytic import Gaussian, Quartic
+from sgmcmc.potentials.regression import LogisticRegression
+from sgmcmc.random import Random
+
+ROWS = {row.label: row for row in certify.design()}
+SEED = Seed(0, 7)
+
+
+def excess(cells):
+    """The largest error over its tolerance."""
+    return max(cell.figure / cell.tolerance for cell in cells)
+
+
+# ---- exact columns
+
+
+PARTS = [
+    *((columns.path, name, 0.0) for name in ("theta", "momentum", "delta_kinetic", "delta_potential")),
+    *((columns.path, name, math.inf) for name in ("theta", "momentum")),
+    (columns.density_ratio, "log_accept", 0.0),
+    *((columns.realizable, name, 0.0) for name in ("theta", "momentum", "delta_kinetic")),
+    *((columns.linear, name, None) for name in ("theta", "momentum")),
+]
+
+
+@pytest.mark.parametrize(("column", "name", "decision"), PARTS)
+@pytest.mark.parametrize(("kind", "way"), [(Quartic, 1.0), (LogisticRegression, 0.0)])
+def test_an_error_of_1e_9_in_one_chain_is_seen(column, name, decision, kind, way, monkeypatch):
+    """On either target alone and in either direction alone: of the end, of what a rejection leaves, of an energy."""
+    run, kind = columns.run_trajectory, Gaussian if column is columns.linear else kind
+
+    def off(kernel, target, state, random, index, chains):
+        new, record = run(kernel, target, state, random, index, chains)
+        if isinstance(target, kind) and (random.direction, random.decision) == (way, decision):
+            of = new if hasattr(new, name) else record
+            setattr(of, name, getattr(of, name).clone())
+            getattr(of, name)[-1] += 1e-9
+        return new, record
+
+    row = ROWS["amagold two-way cosine"]
+    assert excess(column(row)) <= 1
+    monkeypatch.setattr(columns, "run_trajectory", off)
+    assert excess(column(row)) > 10
+
+
+def test_no_number_is_an_infinite_error():
+    assert columns._largest(np.array([0.0, math.nan])) == columns._largest(np.array([-math.inf])) == math.inf
+    assert columns._largest(np.array([1.0, -3.0])) == 3
+
+
+def test_what_is_no_longer_refused_is_seen(monkeypatch):
+    rows = [ROWS[name] for name in ("hmc one-sided BA", "ggmc one-sided cosine", "sghmc")]
+    assert [cell.figure for row in rows for cell in columns.refused(row)] == [0, 0, 0]
+    monkeypatch.setattr(kernel, "_impossible", lambda one: None)
+    assert [cell.figure > cell.tolerance for row in rows for cell in columns.refused(row)] == [True] * 3
+
+
+# ---- statistical columns
+
+
+def no_flip(monkeypatch):
+    """A rejection leaves the momentum that the trajectory began with."""
+    for module in (columns, chain):
+
+        def broken(*given, run=module.run_trajectory, **more):
+            new, record = run(*given, **more)
+            new.momentum = torch.where(record.accepted[:, None], new.momentum, -new.momentum)
+            return new, record
+
+        monkeypatch.setattr(module, "run_trajectory", broken)
+
+
+def undivided(monkeypatch):
+    """The persistent uniform is not divided by MH."""
+    whole = acceptance.persistent_uniform
+
+    def broken(log_mh, sign, log_abs, delta):
+        accepted, sign, after = whole(log_mh, sign, log_abs, delta)
+        return accepted, sign, torch.where(accepted, after + log_mh, after)
+
+    monkeypatch.setattr(acceptance, "persistent_uniform", broken)
+
+
+def half_the_energy(monkeypatch):
+    whole = flows.kinetic_change
+    monkeypatch.setattr(flows, "kinetic_change", lambda *given: 0.5 * whole(*given))
+
+
+def loud(monkeypatch):
+    """Noises a tenth too large."""
+    normal = Random.normal
+
+    def broken(self, stream, *given, **more):
+        return normal(self, stream, *given, **more) * (1.1 if stream == "noise" else 1)
+
+    monkeypatch.setattr(Random, "normal", broken)
+
+
+def accept_all(monkeypatch):
+    monkeypatch.setattr(acceptance, "metropolis", lambda log_mh, uniform: log_mh > -math.inf)
+
+
+BREAKS = [
+    ("persistent_langevin", "(iii)", "quartic", 40_000, 6, no_flip),
+    ("persistent_langevin", "(iv)", "quartic", 40_000, 7, no_flip),
+    ("ggmc persistent uniform", "(iv)", "quartic", 20_000, 9, undivided),
+    ("hmc minibatch", "(iv)", "four data", 10_000, 14, accept_all),
+    ("ggmc metropolis", "(ii)", "quartic", 40_000, 1, half_the_energy),
+    ("ggmc metropolis", "(iii)", "four data", 20_000, 12, half_the_energy),
+    ("sgld", "cov", "gaussian", 20_000, 14, loud),
+]
+
+
+def measured(label, column, target, chains):
+    """The cell of a column, and what its standard error would be were its functions of standard deviation 1."""
+    if column == "(iv)":
+        cells = columns.invariance(ROWS[label], target, torch.float64, chains, SEED)
+    elif column == "cov":
+        cells = columns.covariances(ROWS[label], chains, SEED)
+    else:
+        cells = columns.reversal_identities(ROWS[label], chains, SEED)
+    (cell,) = (cell for cell in cells if (cell.column, cell.target) == (column, target))
+    return cell, chains**-0.5
+
+
+@pytest.mark.parametrize(("label", "column", "target", "chains", "tests", "broken"), BREAKS)
+def test_a_broken_engine_is_seen(label, column, target, chains, tests, broken, monkeypatch):
+    """And the whole one is not. Each of a target's functions counts as a test and is in its standard deviations."""
+    cell, unit = measured(label, column, target, chains)
+    assert cell.tests == tests and abs(cell.z) < 6 and cell.z == pytest.approx(cell.figure / cell.standard_error)
+    if column in ("(iv)", "cov"):
+        assert cell.smallest_bias == pytest.approx(unit, rel=0.2)
+    broken(monkeypatch)
+    assert abs(measured(label, column, target, chains)[0].z) > 6
+
+
+@pytest.mark.parametrize("label", ["random_walk", "langevin", "hmc T=0.6", "hmc minibatch", "ggmc T=0.6", "sgld"])
+def test_trajectories_are_sometimes_rejected(label):
+    """Not seldom enough, nor so often, that nothing could be seen; nearly never where MH must have light tails."""
+    row = ROWS[label]
+    cells = columns.reversal_identities(row, 2000, SEED)
+    assert all(0.3 < cell.figure < 0.98 for cell in cells if cell.column == "accept")
+    _, _, record = columns.one_trajectory(row, "four data", row.small_step, 2000, SEED)
+    assert record.log_accept.std() < 0.5
+
+
+def test_wrong_powers_of_the_step_are_seen(monkeypatch):
+    (step, time) = columns.slopes(ROWS["langevin"], 1000, SEED)
+    assert max(step.figure, time.figure) < columns.SLOPE and step.standard_error < columns.SLOPE / 5
+    half_the_energy(monkeypatch)
+    assert all(cell.figure > 0.5 for cell in columns.slopes(ROWS["langevin"], 1000, SEED))
+
+
+def test_functions_are_in_their_standard_deviations():
+    """Of θ ~ N(0, 1) and m ~ N(0, 4): E θ^4, θ^6, θ^8 are 3, 15, 105."""
+    moments = np.array([[1.0], [0.0], [1.0], [0.0], [3.0], [0.0], [15.0], [0.0], [105.0]])
+    one = columns._functions(np.array([[2.0], [50.0]]), np.array([[3.0], [-50.0]]), moments, [4.0], 4)
+    there = {"theta^1": 2, "theta^2": 3 / 2**0.5, "theta^3": 8 / 15**0.5, "theta^4": 13 / 96**0.5}
+    there |= {"m": 1.5, "m^2": 1.25 / 2**0.5, "theta m": 3.0}
+    assert {name: value[0] for name, value in one.items()} == pytest.approx(there)
+    assert one["theta^1"][1] == 9 and one["m"][1] == -9 and one["theta m"][1] == -81  # cut off
+    two = columns._functions(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]), moments.repeat(2, 1), [1.0, 4.0], 3)
+    assert len(two) == 12 and two["theta m[0]"] == 3 and two["theta m[1]"] == 4
+
+
+def test_a_cell_shows_its_worst_function():
+    """Means of 4 chains: their standard errors are σ/2. It can see no less than its least certain function."""
+    few = {"a": np.array([1.0, -1.0, 3.0, 1.0]), "b": np.array([-4.0, -5.0, -5.0, -4.0]), "c": 10 * np.array([1.0, -1])}
+    cell = columns._worst("(iv)", "quartic", few)
+    assert (cell.statistic, cell.figure, cell.tests) == ("b", -4.5, 3)
+    assert (cell.standard_error, cell.z) == pytest.approx((0.25, -18))
+    assert cell.smallest_bias == pytest.approx(10 / 2**0.5)
+    for values, z in (([0.0, 0.0], 0), ([-2.0, -2.0], -math.inf), ([math.nan, 1.0], math.inf)):
+        assert columns._worst("(ii)", "quartic", {"f": np.array(values)}).z == z
+
+
+def test_orders_are_compared_with_their_mirror_images(monkeypatch):
+    """60 of (0, 1) and 40 of (1, 0) are 2 standard deviations of a fair coin apart; (2, 2) is its own mirror image;
+    the 20 of (3, 0) are too few."""
+    drawn = torch.tensor([[0, 1]] * 60 + [[1, 0]] * 40 + [[2, 2]] * 100 + [[3, 0]] * 20)
+    batches = SimpleNamespace(draw=lambda random, index, chains: lambda point: drawn[chains][:, point : point + 1])
+    monkeypatch.setattr(columns, "build", lambda row, target, h: SimpleNamespace(points=2, batches=batches))
+    (cell,) = columns.batch_order(ROWS["ggmc metropolis"], len(drawn), SEED)
+    assert cell.z == pytest.approx(2) and cell.tests == 1 and "1 pairs" in cell.statistic
+
+
+# ---- the reference
+
+
+@pytest.mark.parametrize("temperature", [0.6, 1.0])
+def test_targets_are_their_densities(temperature):
+    """Moments by adaptive quadrature. Draws: Kolmogorov and Smirnov's test of one coordinate, p below 1e-7."""
+    quartic, data = reference.Quartic(), reference.FourData()
+
+    def weight(x):
+        return math.exp(-(x**4 / 4 + x**3 / 3 + x**2 / 2) / temperature)
+
+    def plane(b, a):
+        z = a + b * data.x
+        return math.exp(-(np.log1p(np.exp(z)) - data.y * z).sum() / temperature - (a * a + b * b) / 2 / temperature)
+
+    total = integrate.quad(weight, -9, 9, points=[0])[0]
+    for k in (1, 4, 8):
+        moment = integrate.quad(lambda x, k=k: x**k * weight(x), -9, 9, points=[0])[0] / total
+        assert quartic.moments(temperature)[k, 0] == pytest.approx(moment, rel=1e-7)
+    axis = np.linspace(-7, 7, 141)
+    density = np.array([[plane(b, a) for b in axis] for a in axis])
+    assert data.moments(temperature)[3] == pytest.approx(
+        [density.sum(1) @ axis**3 / density.sum(), density.sum(0) @ axis**3 / density.sum()], rel=1e-5
+    )
+    steps = np.linspace(-4, 4, 401)
+    below = [integrate.quad(weight, -9, x, points=[0])[0] / total for x in steps]
+    drawn = quartic.draw(20_000, temperature, np.random.default_rng(1))[:, 0]
+    assert stats.kstest(drawn, lambda x: np.interp(x, steps, below)).pvalue > 1e-7
+
+
+def test_condition_of_the_lyapunov_equation():
+    """F = diag(1/2, 9/10): 1 − F ⊗ F is diag(.75, .55, .55, .19)."""
+    assert reference.condition([(np.diag([0.5, 0.9]), np.eye(2))]) == pytest.approx(0.75 / 0.19)
+    assert reference.stationary([(np.eye(1), np.eye(1))]) is None
+
+
+# ---- rows and verdicts
+
+
+@pytest.mark.parametrize("name", ["random_walk", "persistent_langevin", "ggmc", "amagold"])
+def test_variants_are_one_step_from_the_corrected_sampler(name):
+    """What is named is what differs, and nothing else."""
+    changes = {
+        "persistent uniform": {"acceptance"},
+        "barker": {"acceptance"},
+        "T=0.6": {"temperature"},
+        "M=2.5,.7": {"mass"},
+        "full refresh": {"refresh"},
+        "kept momentum": {"refresh"},
+        "partial refresh": {"refresh", "alpha"},
+        "palindromic cosine": {"schedule"},
+        "two-way cosine": {"schedule"},
+        "stairs": {"schedule"},
+    }
+    rows = {row.variant: row for row in certify.variants(name)}
+    target, _ = columns.make_target("four data", rows[""])
+    base = columns.build(rows.get("metropolis", rows[""]), target, 0.1)
+    assert base.acceptance == "metropolis"
+    for variant in changes.keys() & rows.keys():
+        one = columns.build(rows[variant], target, 0.1)
+        differ = {
+            field.name for field in fields(one) if str(getattr(one, field.name)) != str(getattr(base, field.name))
+        }
+        assert differ - {"batches"} == changes[variant], variant
+        assert rows[variant].fails == {} and not rows[variant].free and not rows[variant].naive
+
+
+def test_the_design_has_as_many_rows_as_the_readme_says():
+    """Each can be built for each of its targets, and is refused where its failure must be."""
+    rows = certify.design()
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    assert f"Some of its {len(rows)} rows" in readme
+    for row in rows:
+        for name in row.targets:
+            target, _ = columns.make_target(name, row)
+            one = columns.build(row, target, row.step_size(name))
+            assert (one.temperature, one.impossible is None) == (row.temperature, "E" not in row.letters)
+            if row.naive:
+                with pytest.raises(SettingError):
+                    columns.build(replace(row, naive=False), target, 0.1, acceptance="metropolis")
+
+
+@pytest.mark.parametrize(
+    ("label", "epochs", "more"),
+    [
+        ("ggmc epoch + batch, either end", 1, 1),
+        ("amagold whole epochs", 1, 0),
+        ("ggmc run in a permutation", 0, 3),
+        ("amagold run in a permutation", 0, 2),
+    ],
+)
+def test_orders_of_batches_are_those_that_rows_are_named_for(label, epochs, more):
+    """Of four data: so many whole epochs and so many batches more in a trajectory."""
+    target, _ = columns.make_target("four data", ROWS[label])
+    law = columns.build(ROWS[label], target, 0.1).batches
+    assert (law.law, law.batch_size, law.epochs, law.extra) == ("shuffled", 1, epochs, more)
+
+
+def test_a_row_has_all_columns_on_the_right_targets(monkeypatch):
+    """(iv) in float64 on one target and in float32 on the other, which swap from row to row; all with ``full``."""
+    asked = []
+
+    def stub(column):
+        def called(row, *given):
+            asked.append((column, *given))
+            return [Cell(column, "", "", 0.0)]
+
+        return called
+
+    statistical = {"energy_identity": "(i)", "reversal_identities": "(iii)", "covariances": "cov"}
+    statistical |= {"batch_order": "order", "slopes": "step"}
+    exact = {"realizable": "back", "density_ratio": "ratio", "path": "path", "linear": "lin", "refused": "refused"}
+    for function, column in {**exact, **statistical, "invariance": "(iv)"}.items():
+        monkeypatch.setattr(columns, function, stub(column))
+    row = ROWS["hmc one-sided BA"]
+    cells = certify.certify_row(row, 3, 500, 2)
+    assert [one[0] for one in asked[:5]] == list(exact.values()) and all(len(one) == 1 for one in asked[:5])
+    assert asked[5:10] == [(column, 500, Seed(6, 3)) for column in statistical.values()]
+    f64, f32 = torch.float64, torch.float32
+    assert asked[10:] == [
+        ("(iv)", "quartic", f64, 500, Seed(7, 3)),
+        ("(iv)", "four data", f32, 500, Seed(8, 3)),
+    ]
+    expected = {cell.column: cell.expected for cell in cells}
+    assert {column for column, what in expected.items() if what == "fails"} == {"back", "ratio", "(iii)", "(iv)"}
+    assert expected["path"] == expected["cov"] == "holds" and {cell.row for cell in cells} == {row.label}
+    asked.clear()
+    certify.certify_row(row, 4, 500, 0)
+    assert [one[1:3] for one in asked[10:]] == [("four data", f64), ("quartic", f32)]
+    asked.clear()
+    certify.certify_row(row, 4, 500, 0, full=True)
+    assert [one[1:3] for one in asked[10:]] == [(name, kind) for kind in (f64, f32) for name in row.targets[::-1]]
+
+
+def test_verdicts_and_what_a_cell_can_see():
+    """Two tests at 1e-3 together: |z| < 3.48. A bias of 3.48 + 1.28 standard errors is seen 9 times of 10."""
+    cells = [
+        Cell("(ii)", "quartic", "f", 0.1, z=-3.6, tests=1, smallest_bias=0.01, row="a"),
+        Cell("(iii)", "quartic", "f", 0.1, z=3.4, tests=1, row="a", expected="free"),
+        Cell("path", "quartic", "f", 2e-12, 1e-12, row="a"),
+        Cell("path", "quartic", "f", math.nan, 1e-12, row="b"),
+        Cell("ratio", "quartic", "f", 1e-12, 1e-12, row="b"),
+        Cell("back", "quartic", "f", 1e-13, 1e-12, row="b", expected="fails"),
+        Cell("back", "quartic", "f", 1.0, 1e-12, row="a", expected="fails"),
+    ]
+    threshold, tests = certify.judge(cells)
+    assert threshold == pytest.approx(stats.norm.isf(2.5e-4)) and tests == 2
+    verdicts = ["WRONG", "holds", "WRONG", "WRONG", "ok", "WRONG", "fails as it must"]
+    assert [cell.verdict for cell in cells] == verdicts
+    assert cells[0].smallest_bias == pytest.approx(0.0476, abs=1e-4)
+    text = certify.summary(cells, threshold, tests, 1.0)
+    assert "Failures that theory asks for: 2, of them seen: 1." in text
+    assert sum("should" in line for line in text) == 4
+    table = certify.show([*cells, *(Cell("accept", "", "", 0.5, row=row) for row in "ab")])
+    assert table[2].split() == ["a", ".50", "x1", "-!2e-12", "-", "-", "!3.6", "3.4", *"------"]
+    assert table[3].split() == ["b", ".50!1e-13", "1e-12", "!nan", *"----------"]

@@ -33,7 +33,7 @@ from sgmcmc.trajectory import Record, State, run_trajectory, start
 EXACT = 1e-12  # what identities between numbers are held to, in float64
 SLOPE, SLOPE_CHAINS = 0.15, 4000  # what the powers of h are held to, and how many chains they are fitted to
 DECISIONS = 20  # before invariance is looked at
-INDEX = 1  # the number of the trajectory that the identities are about
+INDEX = 7  # the number of the trajectory that the identities are about: one on a lower stair, before another
 FAILURE_CHAINS = 400_000
 GRADIENT_NOISE = 0.5  # standard deviation, on the quartic
 MASS = (2.5, 0.7)
@@ -86,6 +86,19 @@ class Row:
         return "full" if given == "either" else given
 
     @property
+    def refresh(self) -> str:
+        return self.settings.get("refresh") or SAMPLERS[self.sampler].refresh
+
+    @property
+    def kept(self) -> float:
+        """The part of the momentum that the refresh between trajectories leaves."""
+        return {"keep": 1.0, "full": 0.0, "partial": self.settings.get("alpha")}[self.refresh]
+
+    @property
+    def acceptance(self) -> str:
+        return "metropolis" if self.naive else self.settings.get("acceptance") or SAMPLERS[self.sampler].acceptance
+
+    @property
     def schedule(self) -> Schedule:
         return self.settings.get("schedule") or Schedule()
 
@@ -98,7 +111,7 @@ class Row:
         return np.array(MASS[:dim] if self.settings.get("mass") else (1.0,) * dim)
 
     def step_size(self, target: str) -> float:
-        """Acceptances of about .7 to .9, where identities see most; 0.5 on the Gaussian."""
+        """One at which some trajectories are rejected, so that identities see much; 0.5 on the Gaussian."""
         sizes = {
             "quartic": {"minibatch": 0.3, "full": 0.5, "none": 1.0},
             "four data": {"minibatch": 0.09, "full": 0.35, "none": 0.5},
@@ -322,10 +335,7 @@ def take(row: Row, name: str, way: float) -> Take:
             return ours.gradient(theta)
         return ours.gradient(theta, batches[point - exact_ends].numpy())
 
-    if kernel.refresh != "keep":
-        begun = refreshed(momentum, noise[0], kernel, mass)
-    else:
-        begun = momentum
+    begun = refreshed(momentum, noise[0], row)
     path = reference.follow(letters, row.letters, theta, begun, noise[1:], gradient, mass, temperature)
     if "E" not in row.letters:
         kernel = replace(kernel, acceptance="metropolis")
@@ -336,9 +346,9 @@ def take(row: Row, name: str, way: float) -> Take:
     return Take(row, kernel, target, ours, letters, theta, noise, batches, end, record, rejected, path, way)
 
 
-def refreshed(momentum, noise, kernel: Kernel, mass):
-    keep = kernel.alpha if kernel.refresh == "partial" else 0.0
-    return keep * momentum + np.sqrt((1 - keep**2) * kernel.temperature * mass) * noise
+def refreshed(momentum, noise, row: Row):
+    variance = (1 - row.kept**2) * row.temperature * row.mass(momentum.shape[1])
+    return row.kept * momentum + np.sqrt(variance) * noise
 
 
 def ways(row: Row) -> tuple[float, ...]:
@@ -381,8 +391,8 @@ def _way_back(forth: Take):
         for number, (c, before, _) in enumerate(forth.path.refreshes)
     ][::-1]
     first = 1
-    if kernel.refresh != "keep":  # the refresh, from no momentum, makes the momentum of the way back
-        noise[0] = momentum / scale / (math.sqrt(1 - kernel.alpha**2) if kernel.refresh == "partial" else 1.0)
+    if row.refresh != "keep":  # the refresh, from no momentum, makes the momentum of the way back
+        noise[0] = momentum / scale / math.sqrt(1 - row.kept**2)
         momentum = np.zeros_like(momentum)
     if reference.headed(row.letters):
         c = forth.letters[0][1]
@@ -405,7 +415,7 @@ def _unreachable(row: Row, name: str) -> float:
     for unit in [np.zeros(dim), *np.eye(dim)]:
         noise = np.zeros_like(forth.noise)
         noise[1] = unit
-        if forth.kernel.refresh == "full":
+        if row.refresh == "full":
             noise[0] = momentum / np.sqrt(row.temperature * forth.mass)
         random = Scripted(7)
         random.noise = torch.tensor(noise)
@@ -487,8 +497,7 @@ def linear(row: Row) -> Iterator[Cell]:
     error = _largest(covariance - reference.stationary(theory))
     tolerance = EXACT * reference.condition(theory)
     yield Cell("lin", "gaussian", "stationary covariance", error, tolerance)
-    keeps = (row.settings.get("refresh") or SAMPLERS[row.sampler].refresh) == "keep"
-    if keeps and row.schedule.name == "constant":
+    if row.refresh == "keep" and row.schedule.name == "constant":
         one = replace(row, steps=1, settings=row.settings | {"gradient": "full"}, order=())
         covariance = np.diag(reference.stationary([_measured_map(one, 1.0)])).reshape(2, -1)
         h = row.step_size("gaussian")
@@ -510,7 +519,7 @@ def _gaussian(row: Row) -> tuple[Kernel, Gaussian]:
 
 def _linear_theory(row: Row, way: float):
     kernel, target = _gaussian(row)
-    start = {"keep": None, "full": 0.0, "partial": kernel.alpha}[kernel.refresh]
+    start = None if row.refresh == "keep" else row.kept
     letters = letters_of(row, row.step_size("gaussian"), kernel.steps, backwards=way == 0)
     return reference.linear(letters, STIFFNESS, row.mass(2), row.temperature, target.noise, start)
 
@@ -584,13 +593,18 @@ def _functions(theta, momentum, moments, variance, powers: int) -> dict[str, np.
     return values
 
 
+def exact_state(row: Row, name: str, chains: int, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and momenta of chains at independent draws of the target, ``[chains, dim]`` each."""
+    theta = draws(name, row.temperature, chains, seed.positions)
+    scale = np.sqrt(row.temperature * row.mass(theta.shape[1]))
+    return theta, scale * np.random.default_rng(seed.number).normal(size=theta.shape)
+
+
 def one_trajectory(row: Row, name: str, h: float, chains: int, seed: Seed):
     """Of chains from exact draws: the sampler's states after a rejection and after an acceptance, and the record."""
     target, _ = make_target(name, row)
     kernel = replace(build(row, target, h), acceptance="metropolis")
-    theta = draws(name, row.temperature, chains, seed.positions)
-    scale = np.sqrt(row.temperature * row.mass(target.dim))
-    momentum = scale * np.random.default_rng(seed.number).normal(size=theta.shape)
+    theta, momentum = exact_state(row, name, chains, seed)
     random = Scripted(seed.number)
     random.decision = math.inf
     begun, _ = play(kernel, target, theta, momentum, random)
@@ -604,13 +618,16 @@ def energy_identity(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
     yield _worst("(i)", "four data", {"MH - 1": record.log_accept.exp().numpy() - 1})
 
 
+def _enough(row: Row, chains: int) -> int:
+    """How many chains: of a row that fails so many that it is seen whatever the seed."""
+    return min(4 * chains, max(chains, FAILURE_CHAINS)) if row.fails else chains
+
+
 def reversal_identities(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
     """(ii) E[min(1, MH) sign(log MH)] = 0 and (iii) E[min(1, MH) (f(θ_L, m_L) − f(θ_0, −m_0))] = 0 of one
     trajectory from exact draws; (θ_0, −m_0) is the sampler's own state after a rejection. Also the mean acceptance."""
     for name in row.targets:
-        # A failure must be seen whatever the seed.
-        number = min(4 * chains, max(chains, FAILURE_CHAINS)) if row.fails else chains
-        begun, end, record = one_trajectory(row, name, row.step_size(name), number, seed)
+        begun, end, record = one_trajectory(row, name, row.step_size(name), _enough(row, chains), seed)
         accept, sign = record.accept_prob.numpy(), np.sign(record.log_accept.numpy())
         yield Cell("accept", name, "mean of min(1, MH)", float(accept.mean()))
         yield _worst("(ii)", name, {"min(1, MH) sign(log MH)": accept * sign})
@@ -620,6 +637,24 @@ def reversal_identities(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
         before = _functions(begun.theta.numpy(), begun.momentum.numpy(), moments, variance, 3)
         moved = {key: np.where(accept > 0, accept * (after[key] - before[key]), 0.0) for key in after}
         yield _worst("(iii)", name, moved)
+
+
+def decisions(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
+    """What the sampler's own rule accepts less the probability that it should, of one trajectory from exact draws:
+    its mean, and with the sign and the size of log MH. That probability is, of U in NumPy, min(1, MH) of Metropolis
+    with a fresh uniform or a persistent one, of Barker MH/(1 + MH); monitored, 1."""
+    for name in row.targets:
+        target, ours = make_target(name, row)
+        theta, momentum = exact_state(row, name, _enough(row, chains), seed)
+        _, record = play(build(row, target, row.step_size(name)), target, theta, momentum, Random(seed.number))
+        with np.errstate(all="ignore"):
+            change = ours.energy(record.proposal.numpy()) - ours.energy(theta) + record.delta_kinetic.numpy()
+            mh = np.exp(np.clip(np.nan_to_num(-change / row.temperature, nan=-np.inf), -700, 700))
+        rule = {"monitor": np.ones_like(mh), "barker": mh / (1 + mh), "barker_minibatch": mh / (1 + mh)}
+        excess = record.accepted.numpy() - rule.get(row.acceptance, np.minimum(1, mh))
+        log_mh = np.clip(np.log(mh), -1, 1)
+        values = {"accepted - p": excess, "of sign(log MH)": excess * np.sign(log_mh), "of log MH": excess * log_mh}
+        yield _worst("dec", name, values)
 
 
 def invariance(row: Row, name: str, dtype: torch.dtype, chains: int, seed: Seed) -> Iterator[Cell]:
@@ -640,7 +675,7 @@ def invariance(row: Row, name: str, dtype: torch.dtype, chains: int, seed: Seed)
     if kernel.acceptance == "persistent_uniform":
         v = (state.log_abs.exp().numpy() - 0.5) * math.sqrt(12)
         squares = {f"|v| {key}": v * value for key, value in values.items() if key.startswith(("theta^2", "m^2"))}
-        values |= squares
+        values |= squares | {"|v|": v, "v": (state.sign * state.log_abs.exp()).numpy() * math.sqrt(3)}
     yield _worst("(iv)", name, values, str(dtype).removeprefix("torch."))
 
 
@@ -674,14 +709,21 @@ def covariances(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
 
 def batch_order(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
     """Whether the batches of a trajectory are in law their own mirror image: Bowker's test of the counts of the
-    sequences of four data against those of the same backwards."""
+    sequences of four data against those of the same backwards. And whether they are so given those before: how many
+    more data are in a sequence without its end than in one without its beginning, times the same of the next."""
     if row.gradient != "minibatch" or "four data" not in row.targets:
         return
     target, _ = make_target("four data", row)
     kernel = build(row, target, 0.1)
     points = kernel.points - 2 * (row.settings.get("ends") == "exact")
-    draw = kernel.batches.draw(Random(seed.number), INDEX, torch.arange(chains))
-    sequence = torch.cat([draw(point) for point in range(points)], 1).numpy()
+    drawn = []
+    for index in (INDEX, INDEX + 1):
+        draw = kernel.batches.draw(Random(seed.number), index, torch.arange(chains))
+        drawn.append(torch.cat([draw(point) for point in range(points)], 1).numpy())
+    odd = [_number_of_data(one[:, :-1]) - _number_of_data(one[:, 1:]) for one in drawn]
+    again = _worst("order", "four data", {"odd part of two in a row": odd[0] * odd[1]})
+    yield replace(again, smallest_bias=None)
+    sequence = drawn[0]
     digits = 4 ** np.arange(points)
     forward = np.bincount(sequence @ digits, minlength=4**points)
     backward = np.bincount(sequence @ digits[::-1], minlength=4**points)
@@ -693,6 +735,11 @@ def batch_order(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
         return
     z = float(norm.isf(max(chi2.sf(statistic, pairs), 1e-300) / 2))
     yield Cell("order", "four data", f"chi2 of {pairs} pairs", statistic, None, math.sqrt(2 * pairs), z, 1)
+
+
+def _number_of_data(sequences: np.ndarray) -> np.ndarray:
+    """How many of the four data are in each of ``[chains, points]``, ``[chains]``."""
+    return sum((sequences == datum).any(1).astype(int) for datum in range(4))
 
 
 def _mirror(points: int) -> np.ndarray:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from sgmcmc import acceptance, certify, chain, flows, kernel
+from sgmcmc import acceptance, certify, chain, flows, kernel, part
 from sgmcmc import certificate_columns as columns
 from sgmcmc import certificate_reference as reference
 from sgmcmc.certificate_columns import Cell, Seed
@@ -22,6 +22,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.regression import LogisticRegression
 from sgmcmc.random import Random
+from sgmcmc.schedules import Schedule
 
 ROWS = {row.label: row for row in certify.design()}
 SEED = Seed(0, 7)
@@ -121,10 +122,35 @@ def accept_all(monkeypatch):
     monkeypatch.setattr(acceptance, "metropolis", lambda log_mh, uniform: log_mh > -math.inf)
 
 
+def accept_none(monkeypatch):
+    monkeypatch.setattr(acceptance, "metropolis", lambda log_mh, uniform: log_mh > math.inf)
+
+
+def barker_is_metropolis(monkeypatch):
+    monkeypatch.setattr(acceptance, "barker", acceptance.metropolis)
+
+
+def start_above(monkeypatch):
+    """The persistent uniform starts on (½, 1), not on (−1, 1); 20 decisions move it by 1."""
+    whole = acceptance.persistent_start
+    monkeypatch.setattr(acceptance, "persistent_start", lambda uniform: whole(0.75 + uniform / 4))
+
+
+def at_temperature_1(monkeypatch):
+    """Decisions on a part of the data forget the temperature."""
+    whole = part.decide
+    monkeypatch.setattr(part, "decide", lambda one, *given: whole(replace(one, temperature=1.0), *given))
+
+
 BREAKS = [
     ("persistent_langevin", "(iii)", "quartic", 40_000, 6, no_flip),
     ("persistent_langevin", "(iv)", "quartic", 40_000, 7, no_flip),
-    ("ggmc persistent uniform", "(iv)", "quartic", 20_000, 9, undivided),
+    ("ggmc persistent uniform", "(iv)", "quartic", 20_000, 11, undivided),
+    ("hmc persistent uniform", "(iv)", "quartic", 10_000, 11, start_above),
+    ("ggmc persistent uniform", "dec", "quartic", 10_000, 3, start_above),
+    ("ggmc metropolis", "dec", "four data", 10_000, 3, accept_none),
+    ("hmc barker", "dec", "quartic", 10_000, 3, barker_is_metropolis),
+    ("hmc austerity, all, T=0.6", "dec", "four data", 100_000, 3, at_temperature_1),
     ("hmc minibatch", "(iv)", "four data", 10_000, 14, accept_all),
     ("ggmc metropolis", "(ii)", "quartic", 40_000, 1, half_the_energy),
     ("ggmc metropolis", "(iii)", "four data", 20_000, 12, half_the_energy),
@@ -138,6 +164,8 @@ def measured(label, column, target, chains):
         cells = columns.invariance(ROWS[label], target, torch.float64, chains, SEED)
     elif column == "cov":
         cells = columns.covariances(ROWS[label], chains, SEED)
+    elif column == "dec":
+        cells = columns.decisions(ROWS[label], chains, SEED)
     else:
         cells = columns.reversal_identities(ROWS[label], chains, SEED)
     (cell,) = (cell for cell in cells if (cell.column, cell.target) == (column, target))
@@ -201,8 +229,48 @@ def test_orders_are_compared_with_their_mirror_images(monkeypatch):
     drawn = torch.tensor([[0, 1]] * 60 + [[1, 0]] * 40 + [[2, 2]] * 100 + [[3, 0]] * 20)
     batches = SimpleNamespace(draw=lambda random, index, chains: lambda point: drawn[chains][:, point : point + 1])
     monkeypatch.setattr(columns, "build", lambda row, target, h: SimpleNamespace(points=2, batches=batches))
-    (cell,) = columns.batch_order(ROWS["ggmc metropolis"], len(drawn), SEED)
+    _, cell = columns.batch_order(ROWS["ggmc metropolis"], len(drawn), SEED)
     assert cell.z == pytest.approx(2) and cell.tests == 1 and "1 pairs" in cell.statistic
+
+
+def test_a_chain_that_keeps_its_end_for_ever_is_seen(monkeypatch):
+    """Where the extra batch's coin is one for all trajectories of a chain, the order of each alone is its own mirror
+    image, and that of one given the last is not."""
+    row, whole = ROWS["ggmc epoch + batch, either end"], Random.uniform
+
+    def broken(self, stream, trajectory, *given, **more):
+        return whole(self, stream, 1 if stream == "direction" else trajectory, *given, **more)
+
+    assert max(abs(cell.z) for cell in columns.batch_order(row, 20_000, SEED)) < 6
+    monkeypatch.setattr(Random, "uniform", broken)
+    again, alone = columns.batch_order(row, 20_000, SEED)
+    assert abs(again.z) > 12 and abs(alone.z) < 6
+
+
+@pytest.mark.parametrize("column", [columns.path, columns.density_ratio])
+def test_a_stair_in_the_middle_of_a_trajectory_is_seen(column, monkeypatch):
+    """The trajectory that is looked at is the last one before a stair, and not on the first."""
+    row, whole = ROWS["ggmc stairs"], Schedule.factors
+
+    def broken(self, steps, trajectory):
+        return [whole(self, steps, trajectory + (step > 1))[step] for step in range(steps)]
+
+    assert excess(column(row)) <= 1
+    monkeypatch.setattr(Schedule, "factors", broken)
+    assert excess(column(row)) > 1e3
+    monkeypatch.setattr(Schedule, "factors", lambda self, steps, trajectory: whole(self, steps, 0))
+    assert column is columns.density_ratio or excess(column(row)) > 1e3  # one step size for ever is exact, too
+
+
+def test_what_must_fail_and_is_not_measured_is_wrong(monkeypatch):
+    for column in ("energy_identity", "reversal_identities", "decisions", "covariances", "invariance"):
+        monkeypatch.setattr(columns, column, lambda *given: [])
+    cells = certify.certify_row(ROWS["amagold austerity"], chains=1000)
+    certify.judge(cells)
+    assert {(cell.column, cell.statistic) for cell in cells if cell.verdict == "WRONG"} == {
+        ("dec", "not measured"),
+        ("(iv)", "not measured"),
+    }
 
 
 # ---- the reference
@@ -314,7 +382,7 @@ def test_a_row_has_all_columns_on_the_right_targets(monkeypatch):
 
         return called
 
-    statistical = {"energy_identity": "(i)", "reversal_identities": "(iii)", "covariances": "cov"}
+    statistical = {"energy_identity": "(i)", "reversal_identities": "(iii)", "decisions": "dec", "covariances": "cov"}
     statistical |= {"batch_order": "order", "slopes": "step"}
     exact = {"realizable": "back", "density_ratio": "ratio", "path": "path", "linear": "lin", "refused": "refused"}
     for function, column in {**exact, **statistical, "invariance": "(iv)"}.items():
@@ -322,9 +390,9 @@ def test_a_row_has_all_columns_on_the_right_targets(monkeypatch):
     row = ROWS["hmc one-sided BA"]
     cells = certify.certify_row(row, 3, 500, 2)
     assert [one[0] for one in asked[:5]] == list(exact.values()) and all(len(one) == 1 for one in asked[:5])
-    assert asked[5:10] == [(column, 500, Seed(6, 3)) for column in statistical.values()]
+    assert asked[5:11] == [(column, 500, Seed(6, 3)) for column in statistical.values()]
     f64, f32 = torch.float64, torch.float32
-    assert asked[10:] == [
+    assert asked[11:] == [
         ("(iv)", "quartic", f64, 500, Seed(7, 3)),
         ("(iv)", "four data", f32, 500, Seed(8, 3)),
     ]
@@ -333,10 +401,10 @@ def test_a_row_has_all_columns_on_the_right_targets(monkeypatch):
     assert expected["path"] == expected["cov"] == "holds" and {cell.row for cell in cells} == {row.label}
     asked.clear()
     certify.certify_row(row, 4, 500, 0)
-    assert [one[1:3] for one in asked[10:]] == [("four data", f64), ("quartic", f32)]
+    assert [one[1:3] for one in asked[11:]] == [("four data", f64), ("quartic", f32)]
     asked.clear()
     certify.certify_row(row, 4, 500, 0, full=True)
-    assert [one[1:3] for one in asked[10:]] == [(name, kind) for kind in (f64, f32) for name in row.targets[::-1]]
+    assert [one[1:3] for one in asked[11:]] == [(name, kind) for kind in (f64, f32) for name in row.targets[::-1]]
 
 
 def test_verdicts_and_what_a_cell_can_see():
@@ -359,5 +427,5 @@ def test_verdicts_and_what_a_cell_can_see():
     assert "Failures that theory asks for: 2, of them seen: 1." in text
     assert sum("should" in line for line in text) == 4
     table = certify.show([*cells, *(Cell("accept", "", "", 0.5, row=row) for row in "ab")])
-    assert table[2].split() == ["a", ".50", "x1", "-!2e-12", "-", "-", "!3.6", "3.4", *"------"]
-    assert table[3].split() == ["b", ".50!1e-13", "1e-12", "!nan", *"----------"]
+    assert table[2].split() == ["a", ".50", "x1", "-!2e-12", "-", "-", "!3.6", "3.4", *"-------"]
+    assert table[3].split() == ["b", ".50!1e-13", "1e-12", "!nan", *"-----------"]

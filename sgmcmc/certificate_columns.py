@@ -92,7 +92,7 @@ class Row:
     @property
     def kept(self) -> float:
         """The part of the momentum that the refresh between trajectories leaves."""
-        return {"keep": 1.0, "full": 0.0, "partial": self.settings.get("alpha")}[self.refresh]
+        return {"keep": 1.0, "full": 0.0, "partial": self.settings.get("alpha", 0.9)}[self.refresh]
 
     @property
     def acceptance(self) -> str:

@@ -207,9 +207,9 @@ Rows: every sampler as it is by default and every variant one step from it (moni
 form). One fraction of all variants: partial refresh on random_walk, hmc, ggmc, amagold; random direction on hmc, ggmc,
 ovrvo, amagold; the laws of batches on ggmc (gradients at both ends) and amagold (none there); stairs, a leading refresh
 and the failures on ggmc and hmc. The code behind those policies does not know the word.
-Identities (i) to (iii) are on both targets of a row, a quartic with gradient noise and four unlike data (batches of
-one), (i) on the second alone: its tails are Gaussian. Invariance (iv) after 20 decisions in float64 on one of the
-two and in float32 on the other, alternating from row to row. --full: both on both, ten times the chains."""
+Identities (i) to (iii) and dec are on both targets of a row, a quartic with gradient noise and four unlike data
+(batches of one), (i) on the second alone: its tails are Gaussian. Invariance (iv) after 20 decisions in float64 on one
+of the two and in float32 on the other, alternating from row to row. --full: both on both, ten times the chains."""
 
 
 # -- running it ----------------------------------------------------------------------------------------------------

@@ -65,6 +65,11 @@ def test_an_error_of_1e_9_in_one_chain_is_seen(column, name, decision, kind, way
     assert excess(column(row)) > 10
 
 
+def test_every_row_follows_its_path():
+    """Of every word, refresh, schedule, mass and temperature of the design."""
+    assert {label: True for label in ROWS} == {label: excess(columns.path(row)) <= 1 for label, row in ROWS.items()}
+
+
 def test_no_number_is_an_infinite_error():
     assert columns._largest(np.array([0.0, math.nan])) == columns._largest(np.array([-math.inf])) == math.inf
     assert columns._largest(np.array([1.0, -3.0])) == 3

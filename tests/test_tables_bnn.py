@@ -221,7 +221,7 @@ def test_each_temperature_of_the_resnet_is_judged_by_its_own_chains(column):
         "ess_min": 200.0,
     }
     table = pd.DataFrame([common | {"temperature": 0.3, column: 1.2}, common | {"temperature": 1.0}])
-    assert resnet.title(table) == "At T = 1 corrected chains of a ResNet-20 agree in function space (R-hat 1.020)"
+    assert resnet.title(table) == "At T = 1 corrected chains of a ResNet-20 agree (R-hat 1.020)"
     assert [row[3] for row in resnet.compare(table)] == [
         "differs: longer chains are needed",
         "agrees",
@@ -229,6 +229,35 @@ def test_each_temperature_of_the_resnet_is_judged_by_its_own_chains(column):
     ]
     assert "do not agree yet (R-hat 1." in resnet.title(table[:1])
     assert "At T = 0.3 and 1 " in resnet.title(table.assign(**{column: 1.03}))
+
+
+@pytest.mark.parametrize(
+    "values, said, verdict",
+    [
+        ({}, "; SGHMC's mean U is 70 above theirs, its test NLL 0.30 for 0.20", "not claimed: more"),
+        ({"nll": 0.21}, "; SGHMC's mean U is 70 above theirs", "not resolved"),
+        ({"nll": 0.1}, "; SGHMC's mean U is 70 above theirs", "not claimed: less"),
+        ({"potential": 101.0}, "", "not claimed: more"),
+        ({"r_hat_max": 1.1}, "", "not comparable: the chains do not agree yet"),
+    ],
+)
+def test_the_resnet_s_sghmc_is_beside_the_exact_chains_where_both_agree(values, said, verdict):
+    common = {"prior": "cin", "temperature": 1.0, "chains": 4, "draws_a_chain": 80, "r_hat_max": 1.02, "ess_min": 200.0}
+    common |= {
+        "r_hat_median": 1.005,
+        "r_hat_potential": 1.01,
+        "nll_error": 0.01,
+        "potential_error": 2.0,
+        "joint_nll": 0.2,
+    }
+    exact = {"sampler": "hmc", "minibatches": "none", "gradient": "full", "acceptance": "metropolis"}
+    exact |= common | {"nll": 0.2, "potential": 100.0, "passes": 400}
+    other = {"sampler": "sghmc", "minibatches": "independent", "gradient": "minibatch", "acceptance": "monitor"}
+    other |= common | {"nll": 0.3, "potential": 170.0, "passes": 100} | values
+    table = pd.DataFrame([exact, other])
+    assert resnet.title(table) == "At T = 1 corrected chains of a ResNet-20 agree (R-hat 1.020)" + said
+    *_, row = resnet.compare(table)
+    assert row[0] == "SGHMC of 0.25 of the passes over the data, test NLL" and row[3] == verdict
 
 
 @pytest.mark.parametrize(

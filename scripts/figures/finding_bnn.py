@@ -127,6 +127,9 @@ def draw_methods(figure, table: pd.DataFrame) -> None:
     columns[0].set_yticks([-place for place in range(len(found))], [name for *_, name in found], fontsize=8)
     columns[-1].set_xscale("log")
     columns[-1].set_xlim(0.98)
+    most = max([row.get("r_hat_max", np.nan) for row, *_ in found], default=np.nan)
+    if most > 1:  # autoscaled from the left-hand limit, it would stand on the edge
+        columns[-1].set_xlim(right=1 + 1.15 * (most - 1))
     columns[-1].xaxis.set_major_locator(MaxNLocator(4))
     columns[-1].xaxis.set_minor_locator(NullLocator())
     columns[-1].xaxis.set_major_formatter("{x:g}")

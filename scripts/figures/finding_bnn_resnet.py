@@ -40,9 +40,16 @@ def title(table: pd.DataFrame) -> str:
     if not len(agree):
         return f"ResNet-20: corrected chains that do not agree yet (R-hat {worst.max():.2g})"
     where = " and ".join(f"{one:g}" for one in sorted(agree.temperature))
-    return (
-        f"At T = {where} corrected chains of a ResNet-20 agree in function space (R-hat {worst[agree.index].max():.3f})"
-    )
+    said = f"At T = {where} corrected chains of a ResNet-20 agree (R-hat {worst[agree.index].max():.3f})"
+    at_one, sghmc = (finding_bnn.method(table, name) for name in (finding_bnn.EXACT, "SGHMC"))
+    if at_one is None or sghmc is None or finding_bnn.unmixed(at_one, sghmc):
+        return said
+    if finding_bnn.sided(sghmc, at_one, "potential") != "agrees":
+        return said
+    said += f"; SGHMC's mean U is {sghmc.potential - at_one.potential:.0f} above theirs"
+    if finding_bnn.sided(sghmc, at_one, "nll") == "agrees":
+        said += f", its test NLL {sghmc.nll:.2f} for {at_one.nll:.2f}"
+    return said
 
 
 def compare(table: pd.DataFrame):
@@ -55,3 +62,6 @@ def compare(table: pd.DataFrame):
     for row in finding_bnn.beside(table):
         if "missing" not in row[3]:
             yield row
+    at_one, sghmc = (finding_bnn.method(table, name) for name in (finding_bnn.EXACT, "SGHMC"))
+    if at_one is not None and sghmc is not None:
+        yield finding_bnn.against(f"SGHMC {finding_bnn.of_cost(at_one, sghmc)}, test NLL", "not known", at_one, sghmc)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import io
 import json
 import math
@@ -76,7 +77,8 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
                 "--name experiments.tasks.segment` makes it run again"
             )
     rows, made = tables.make(name, configs, ends)
-    made = {"experiment": experiment, "scale": scale, **made, "code": tables.CODE[name]}
+    chains = hashlib.sha256(" ".join(end["hash"] for end in ends).encode()).hexdigest()[:12]
+    made = {"experiment": experiment, "scale": scale, **made, "chains": chains, "code": tables.CODE[name]}
     if words:
         made["words"] = " ".join(words)
     write_table(table_path(name, scale), rows, made)
@@ -108,13 +110,16 @@ def table_path(name: str, scale: str) -> Path:
 def write_table(path: Path, rows: list[dict], made: dict) -> None:
     """Write rows as CSV and ``made`` as JSON beside it, where they are not there already in the same words.
 
-    Where a table of other chains is replaced (``jug execute`` was given a setting more, or less), that is told.
+    Where a table of other chains is replaced (``jug execute`` was given a setting more, or less; an experiment's file
+    was edited), that is told.
     """
     with contextlib.suppress(OSError, ValueError):
         before = json.loads(path.with_suffix(".json").read_text())
         if said(before) != said(made):
             told = f"{path} was the table of `jug execute jugfile.py {said(before)}`, and is that of `{said(made)}` now"
             print(told, file=sys.stderr)
+        elif before.get("chains", made.get("chains")) != made.get("chains"):
+            print(f"{path} was of other chains, before experiment={made['experiment']} was edited", file=sys.stderr)
     columns = list(dict.fromkeys(key for row in rows for key in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")

@@ -219,6 +219,9 @@ def test_a_table_of_other_chains_is_known_by_their_words(tmp_path, monkeypatch, 
     first, second = "experiment=neal_rejection scale=smoke", "experiment=neal_rejection scale=smoke seed=1"
     told = f"{path} was the table of `jug execute jugfile.py {first}`, and is that of `{second}` now"
     assert told in capsys.readouterr().err
+    for chains, edited in (("a", False), ("a", False), ("b", True)):  # a table that does not know its chains may be
+        tasks.write_table(path, [{"rejected": 0.4}], made | {"words": "seed=1", "chains": chains})
+        assert ("was of other chains, before experiment=neal_rejection was edited" in capsys.readouterr().err) == edited
 
 
 @pytest.mark.slow

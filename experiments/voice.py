@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
+from scipy.special import chdtri
 from torch import Tensor
 
 import sgmcmc
@@ -309,7 +310,9 @@ class Voice:
         if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
             over = "halves of the one chain" if chains == 1 else "halves of the mean over chains"
             over = f"{draws.shape[1]} chains" if draws.shape[1] > 1 else over
-            lines.append(f"R-hat {worst_r_hat:.5g} over {over}" + " (above 1.01: not mixed)" * (worst_r_hat > 1.01))
+            least = mixed_below(len(draws), draws.shape[1], self.pieces.potential.dim if "coordinate" in of else 1)
+            warning = f" (above {least:.4g}: not mixed)" if worst_r_hat > least else ""
+            lines.append(f"R-hat {worst_r_hat:.5g} over {over}{warning}")
         return lines
 
     def _draws(self, metrics, result):
@@ -324,7 +327,8 @@ class Voice:
             alive = torch.ones(self.pieces.chains, dtype=torch.bool)
             alive[result.frozen] = False
             draws = slowest(sgmcmc.load_samples(self.path)[:, alive][:, :64], 16).double()
-            return draws, "the slowest coordinate", finite / draws.shape[1], len(draws) / kept
+            of = "the slowest of " * (self.pieces.potential.dim > 1) + _number(self.pieces.potential.dim, "coordinate")
+            return draws, of, finite / draws.shape[1], len(draws) / kept
         rows = torch.as_tensor(metrics["potential"][metrics["cycle"] > plan.burn_in])
         late = rows[len(rows) // 2 :]
         if len(late) < 8 or not bool(late.isfinite().all()):
@@ -340,6 +344,17 @@ def slowest(draws: Tensor, number: int) -> Tensor:
     means = torch.stack([part.mean(0, dtype=torch.float64) for part in draws.tensor_split(parts)]).flatten(0, 1)
     ratio = means.var(0) / draws.flatten(0, 1).var(0)
     return draws[..., ratio.nan_to_num(nan=-1.0).topk(min(number, draws.shape[2])).indices.sort().values]
+
+
+def mixed_below(draws: int, chains: int, coordinates: int) -> float:
+    """The R-hat above which chains have not mixed: 1.01 (Vehtari et al. 2021), or what the largest of so many
+    coordinates, of bulk and of tails, exceeds once in a hundred times where the draws are independent.
+
+    R-hat² − 1 is then (χ²/(m − 1) − 1)/n of the means of m halves of chains, of n draws each.
+    """
+    halves = 2 * chains
+    largest = chdtri(halves - 1, 0.01 / (2 * coordinates)) / (halves - 1)
+    return max(1.01, math.sqrt(1 + (largest - 1) / (draws // 2)))
 
 
 def _number(value: int, noun: str) -> str:

@@ -24,7 +24,8 @@ import sgmcmc
 from experiments.build import build
 from experiments.command_line import main
 from experiments.config import compose
-from experiments.voice import Voice, _duration, slowest
+from experiments.voice import Voice, _duration, mixed_below, slowest
+from sgmcmc import diagnostics
 from sgmcmc.chain import Result
 from sgmcmc.diagnostics import Estimate
 from sgmcmc.errors import StoreError
@@ -229,7 +230,7 @@ def test_a_summary_gives_the_least_effective_sample_size_of_all_chains_and_its_c
     first, energy, size, r_hat = summarised()
     assert first == "done after 100 cycles in 4 s: 2,000 of 8,000 trajectories accepted (0.25)"
     assert summarised.seen == [(60, 64, 16)]
-    assert size == "effective sample size of the slowest coordinate 20 ± 5: 5 a second, 0.01 a gradient"
+    assert size == "effective sample size of the slowest of 20 coordinates 20 ± 5: 5 a second, 0.01 a gradient"
     assert r_hat == "R-hat 1.02 over 64 chains (above 1.01: not mixed)"
     # with data gradients and U are passes over them; a random walk takes U alone
     assert "5 a second, 0.00625 a pass over the data" in summarised(size=9)[2]
@@ -252,10 +253,25 @@ def test_the_slowest_coordinates_are_looked_at_wherever_they_are():
     assert torch.equal(slowest(noise, 99), noise)
 
 
+@pytest.mark.parametrize("draws, chains, coordinates", [(200, 2, 2000), (100, 1, 300), (400, 8, 3)])
+def test_independent_draws_are_seldom_called_not_mixed(draws, chains, coordinates):
+    """The largest R-hat of many coordinates is above 1.01 by chance; of 20 tables of independent draws at most four are
+    above what it is held to (more, at one in a hundred, with probability 2e-6), and of eight chains one that stays a
+    standard deviation away always is."""
+    noise = torch.randn(20, draws, chains, coordinates, generator=torch.Generator().manual_seed(0))
+    least = mixed_below(draws, chains, coordinates)
+    worst = [float(np.nanmax(diagnostics.r_hat(slowest(one, 16).double()))) for one in noise]
+    assert sum(one > least for one in worst) <= 4
+    assert mixed_below(10_000, 4, 20) == 1.01
+    if chains > 2:
+        noise[0, :, 0, 1] += 1.0
+        assert float(np.nanmax(diagnostics.r_hat(slowest(noise[0], 16).double()))) > least
+
+
 def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(summarised):
     """Of the last 15 of 60 draws ESS is 20, so 80 of all; of U's rows, means over the 80 chains, those of the second
     half after the burn-in: 3 of 6, whose 16 are 1,280 of all chains."""
-    assert summarised(draws=15, keep=15)[2].endswith(" coordinate 20 ± 5: 20 a second, 0.04 a gradient")
+    assert summarised(draws=15, keep=15)[2].endswith(" coordinates 20 ± 5: 20 a second, 0.04 a gradient")
     rows = {"cycle": np.arange(2, 102, 2), "log_accept": np.zeros(50), "potential": np.arange(50.0)}
     _, _, size = summarised(keep="none", **rows)
     assert size == (
@@ -268,7 +284,7 @@ def test_chains_that_stand_still_have_no_part_in_a_summary_s_effective_sample_si
     """Of 80 chains 48 go on: 16 of 48 draws' chains, as nobody else moves."""
     lines = summarised(result={"frozen": list(range(32))})
     assert summarised.seen[-1] == (60, 48, 16)
-    assert "effective sample size of the slowest coordinate 16 ± 4: 4 a second, 0.008 a gradient" in lines
+    assert "effective sample size of the slowest of 20 coordinates 16 ± 4: 4 a second, 0.008 a gradient" in lines
 
 
 def test_a_summary_says_log_mh_of_the_second_half_and_where_it_cannot_be(summarised):

@@ -124,7 +124,7 @@ def test_the_least_and_the_most_of_each_setting_is_taken():
 
 
 def test_three_epochs_teach_a_resnet20_the_digits(digits):
-    potential = NetworkPotential(ResNet(in_channels=1), digits.train)
+    potential = NetworkPotential(ResNet(in_channels=1), digits.train, prior="cin")
     random = Random(0)
     theta = sgd(potential, potential.initial(1, random), random=random, lr=0.05)
     right = potential.predict(theta, digits.test)[0].argmax(1) == digits.test.targets

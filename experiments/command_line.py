@@ -166,7 +166,8 @@ def sentence(error: Exception) -> str:
     several = re.search(r"Ambiguous value for argument '([^=]+)=(.*?)' ", text)
     if several:
         key, value = several.groups()
-        may_be_a_list = key in (*schema.STEP, *schema.FRICTION) or key.startswith("model.")
+        lists = (*schema.STEP, *schema.FRICTION, "mass", "trace_cycles")
+        may_be_a_list = key in lists or key.startswith("model.")
         listed = f" a list {key}=[{value}]," if may_be_a_list else ""
         return f"{key}={value}: give one value,{listed} or -m for a run with each of them"
     return _first(text)

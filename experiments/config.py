@@ -50,7 +50,7 @@ def _quoted(word: str) -> str:
     """The word with a value that has letters beyond ASCII in quotes, without which Hydra's grammar has no place for
     them."""
     key, _, value = word.partition("=")
-    if value.isascii() or any(mark in value for mark in "'\"[]{}()$,"):
+    if word.startswith("-") or value.isascii() or any(mark in value for mark in "'\"[]{}()$,"):
         return word
     return f"{key}='{value}'"
 

@@ -102,13 +102,16 @@ class Voice:
         ]
         if hint := self.in_epochs():
             lines.append(hint)
-        if self.config["sampler"]["gradient"] is None and kernel.gradient == "full":  # as only the kernel knows
+        if is_own(self.config) and kernel.batches is None:  # of one's own target only the kernel knows
             said = {key: get(self.config, key) for key in ("batch_size", "sampler.minibatches", "sampler.ends")}
             ways = (None, "independent", "minibatch")
-            if given := [f"{key}={value}" for key, value in said.items() if value not in ways]:
-                lines.append(f"gradients are of all data, without {', '.join(given)} (sampler.gradient=minibatch)")
+            given = ", ".join(f"{key}={value}" for key, value in said.items() if value not in ways)
+            if given and potential.data_size and kernel.gradient == "full":
+                lines.append(f"gradients are of all data, without {given} (sampler.gradient=minibatch)")
+            elif given:
+                lines.append(f"there are no minibatches: {given} has no effect")
         if is_own(self.config) and isinstance(potential, NetworkPotential):
-            inputs = "as they are in the files" if potential.train.mean is None else "normalised"
+            inputs = "as they are given" if potential.train.mean is None else "normalised"
             prior = f"its prior is normal (model.prior={potential.prior_said})"
             lines.append(f"its outputs are logits, {prior}, inputs are {inputs}")
         if plan.estimate_mass and not plan.burn_in:

@@ -33,7 +33,7 @@ from sgmcmc.trajectory import Record, State, run_trajectory, start
 EXACT = 1e-12  # what identities between numbers are held to, in float64
 SLOPE, SLOPE_CHAINS = 0.15, 4000  # what the powers of h are held to, and how many chains they are fitted to
 DECISIONS = 20  # before invariance is looked at
-INDEX = 7  # the number of the trajectory that the identities are about: one on a lower stair, before another
+INDEX = 7  # the trajectory that the identities are about: on a lower stair, before another, in half a permutation
 FAILURE_CHAINS = 400_000
 GRADIENT_NOISE = 0.5  # standard deviation, on the quartic
 MASS = (2.5, 0.7)
@@ -709,20 +709,25 @@ def covariances(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
 
 def batch_order(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
     """Whether the batches of a trajectory are in law their own mirror image: Bowker's test of the counts of the
-    sequences of four data against those of the same backwards. And whether they are so given those before: how many
-    more data are in a sequence without its end than in one without its beginning, times the same of the next."""
+    sequences of four data against those of the same backwards. And whether they are so given those before, which may be
+    the other half of a permutation: two functions that change their sign where a sequence is turned, times those of
+    the sequence before; where the law lets them be anything but 0."""
     if row.gradient != "minibatch" or "four data" not in row.targets:
         return
     target, _ = make_target("four data", row)
     kernel = build(row, target, 0.1)
     points = kernel.points - 2 * (row.settings.get("ends") == "exact")
     drawn = []
-    for index in (INDEX, INDEX + 1):
+    for index in (INDEX, INDEX - 1):
         draw = kernel.batches.draw(Random(seed.number), index, torch.arange(chains))
         drawn.append(torch.cat([draw(point) for point in range(points)], 1).numpy())
-    odd = [_number_of_data(one[:, :-1]) - _number_of_data(one[:, 1:]) for one in drawn]
-    again = _worst("order", "four data", {"odd part of two in a row": odd[0] * odd[1]})
-    yield replace(again, smallest_bias=None)
+    odd = {
+        "how many data are in all but the last, less in all but the first": _data_but_the_last_less_but_the_first,
+        "sign of the first datum less the last": lambda one: np.sign(one[:, 0] - one[:, -1]),
+    }
+    values = {f"{name}, of two in a row": function(drawn[0]) * function(drawn[1]) for name, function in odd.items()}
+    if values := {name: value for name, value in values.items() if value.any()}:
+        yield replace(_worst("order", "four data", values), smallest_bias=None)
     sequence = drawn[0]
     digits = 4 ** np.arange(points)
     forward = np.bincount(sequence @ digits, minlength=4**points)
@@ -737,9 +742,12 @@ def batch_order(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
     yield Cell("order", "four data", f"chi2 of {pairs} pairs", statistic, None, math.sqrt(2 * pairs), z, 1)
 
 
-def _number_of_data(sequences: np.ndarray) -> np.ndarray:
-    """How many of the four data are in each of ``[chains, points]``, ``[chains]``."""
-    return sum((sequences == datum).any(1).astype(int) for datum in range(4))
+def _data_but_the_last_less_but_the_first(sequences: np.ndarray) -> np.ndarray:
+    """How many of the four data are in all but the last of ``[chains, points]``, less in all but the first."""
+    head, tail = (
+        sum((part == datum).any(1).astype(int) for datum in range(4)) for part in (sequences[:, :-1], sequences[:, 1:])
+    )
+    return head - tail
 
 
 def _mirror(points: int) -> np.ndarray:

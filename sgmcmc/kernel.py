@@ -110,7 +110,8 @@ class Kernel:
         return self.word.gradient_points(self.steps) if self.gradient != "none" else 0
 
     def epochs(self, data_size: int) -> float:
-        """Passes over the data that the gradients of a trajectory's steps are: a minibatch's is its share of one."""
+        """Passes over the data that a trajectory's steps are, as if every gradient of theirs were of a minibatch, whose
+        is its share of one, where they are stochastic: a word's gradients a step, times the steps."""
         if not data_size or self.gradient == "none":
             return 0.0
         batch = getattr(self.batches, "batch_size", data_size)

@@ -252,6 +252,25 @@ def test_a_chain_that_keeps_its_end_for_ever_is_seen(monkeypatch):
     assert abs(again.z) > 12 and abs(alone.z) < 6
 
 
+@pytest.mark.parametrize("name", ["amagold run in a permutation", "amagold whole epochs", "ggmc metropolis"])
+def test_a_half_of_a_permutation_that_is_turned_as_the_other_is_seen(name, monkeypatch):
+    """Each half alone is its own mirror image; where all go up, or all down, the second given the first is not."""
+    row, whole = ROWS[name], Random.permutation
+
+    def broken(self, *given, **more):
+        order = whole(self, *given, **more)
+        half = order.shape[1] // 2
+        up = (order[:, :1] < order[:, half - 1 : half]).long()
+        second = order[:, half:].sort(1).values
+        return torch.cat([order[:, :half], torch.where(up.bool(), second, second.flip(1))], 1)
+
+    assert max(abs(cell.z) for cell in columns.batch_order(row, 20_000, SEED)) < 6
+    if "run" in name:
+        monkeypatch.setattr(Random, "permutation", broken)
+        again, alone = columns.batch_order(row, 20_000, SEED)
+        assert abs(again.z) > 12 and "first datum less the last" in again.statistic
+
+
 @pytest.mark.parametrize("column", [columns.path, columns.density_ratio])
 def test_a_stair_in_the_middle_of_a_trajectory_is_seen(column, monkeypatch):
     """The trajectory that is looked at is the last one before a stair, and not on the first."""

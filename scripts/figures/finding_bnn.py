@@ -210,18 +210,21 @@ def mixing(what: str, exact: pd.DataFrame) -> tuple:
 
 def beside(table: pd.DataFrame):
     """What is compared of chains that agree."""
-    rows = {name: method(table, name) for *_, name in METHODS}
-    exact, ensemble = rows[EXACT], rows[ENSEMBLE]
-    yield against("a second exact sampler, test NLL", "the same", exact, rows[SECOND], same=True)
-    yield against(
-        "a third, with minibatches in shuffled epochs, test NLL", "the same", exact, rows[SHUFFLED], same=True
-    )
+    exact, second, shuffled = (method(table, name) for name in (EXACT, SECOND, SHUFFLED))
+    yield against("a second exact sampler, test NLL", "the same", exact, second, same=True)
+    yield against("a third, with minibatches in shuffled epochs, test NLL", "the same", exact, shuffled, same=True)
     for prior in table.prior.unique():
         yield effect(table, prior)
-    for name, row in rows.items():
+    for *_, name in METHODS:
         if name not in (EXACT, SECOND, ENSEMBLE, SINGLE):
-            yield bias(name, exact, row)
-    yield efficiency(SHUFFLED, exact, rows[SHUFFLED])
+            yield bias(name, exact, method(table, name))
+    yield efficiency(SHUFFLED, exact, shuffled)
+    yield from of_ensembles(table)
+
+
+def of_ensembles(table: pd.DataFrame):
+    """Ensembles of SGD beside the exact chains."""
+    exact, ensemble = method(table, EXACT), method(table, ENSEMBLE)
     yield against(f"ensemble of SGD {of_cost(exact, ensemble)}, test NLL", "not known", exact, ensemble)
     yield against("ensemble of SGD, entropy on letters", "less", exact, ensemble, "letters_entropy")
 

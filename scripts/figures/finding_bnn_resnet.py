@@ -53,15 +53,13 @@ def title(table: pd.DataFrame) -> str:
 
 
 def compare(table: pd.DataFrame):
-    """Mixing at each temperature; then as of the perceptron."""
+    """Mixing at each temperature; then, of what is run, as of the perceptron."""
     exact = finding_bnn.exact_rows(table)
     if exact.empty:
         yield finding_bnn.mixing("HMC: four chains", exact)
     for temperature, rows in exact.groupby("temperature"):
         yield finding_bnn.mixing(f"HMC: four chains, T = {temperature:g}", rows)
-    for row in finding_bnn.beside(table):
-        if "missing" not in row[3]:
-            yield row
     at_one, sghmc = (finding_bnn.method(table, name) for name in (finding_bnn.EXACT, "SGHMC"))
-    if at_one is not None and sghmc is not None:
-        yield finding_bnn.against(f"SGHMC {finding_bnn.of_cost(at_one, sghmc)}, test NLL", "not known", at_one, sghmc)
+    yield finding_bnn.bias("SGHMC", at_one, sghmc)
+    yield finding_bnn.against(f"SGHMC {finding_bnn.of_cost(at_one, sghmc)}, test NLL", "not known", at_one, sghmc)
+    yield from finding_bnn.of_ensembles(table)

@@ -75,6 +75,8 @@ def compare(table: pd.DataFrame):
         here += f"calibration error {row.ece:.4f} ± {row.ece_error:.4f}"
         yield f"{name}: the chains' ensembles", "no numbers", here, "not claimed"
     rows = {row.acceptance: row for row in done.itertuples()}
+    for name in (name for acceptance, (_, name) in LOOK.items() if acceptance not in rows):
+        yield f"{name}: R-hat", f"below {MIXED}", "", f"not comparable: no run that is {name} has finished"
     if len(rows) == len(LOOK):
         one, other = rows["monitor"], rows["metropolis"]
         heated = ("U a datum", "above 0: gradient noise and step size heat")

@@ -115,7 +115,8 @@ def title(table: pd.DataFrame) -> str:
     if all(verdict.startswith("not comparable") for verdict in verdicts.values()):
         return "Decisions on a part of the data, beside exact ones"
     faster = [name for name, verdict in verdicts.items() if verdict.startswith("agrees")]
-    where = "; ".join(faster) if faster else "none of the targets"
+    compared = [name for name, verdict in verdicts.items() if not verdict.startswith("not comparable")]
+    where = "; ".join(faster) or "none of " + ("; ".join(compared) if len(compared) < len(verdicts) else "the targets")
     return f"Decisions on a part of the data: faster than exact ones, beyond errors, on {where}"
 
 
@@ -172,7 +173,8 @@ def worth(title: str, parts: dict):
     metropolis = parts[EXACT[0]]
     exact = metropolis[metropolis.ess_error.notna()]
     if exact.empty:
-        yield f"{title}: ESS a datum", "some part is faster", "τ not known", "not comparable: too few draws"
+        why = "no run of Metropolis' rule" if metropolis.empty else "too few draws"
+        yield f"{title}: ESS a datum", "some part is faster", "τ not known", f"not comparable: {why}"
         return
     top = exact.loc[exact.ess.idxmax()]
     where = f"at h = {top.step_size:g}" + ", the largest" * bool(top.step_size == metropolis.step_size.max())

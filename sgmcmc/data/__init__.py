@@ -63,6 +63,8 @@ class Dataset:
             value = getattr(self, name)
             if not isinstance(value, Tensor):
                 raise SettingError(name, type(value).__name__, "must be a torch.Tensor (torch.as_tensor makes one)")
+            if not value.ndim:
+                raise SettingError(name, float(value), "must have a row for each datum")
         shape = list(self.targets.shape)
         if self.targets.dtype != torch.int64 or shape != [len(self.inputs)]:
             given, wanted = f"{self.targets.dtype} {shape}", f"int64 [{len(self.inputs)}], a label an input"

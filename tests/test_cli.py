@@ -388,15 +388,23 @@ class Bowl:
 
     def initial(self, chains, random):
         return torch.zeros(chains, 2, dtype=torch.float64)
+
+
+class Data(Bowl):
+    data_size = 10
 """
     )
     words = "model._target_=mine.Bowl model.width=3 sampler=hmc step_size=.5 cycles=20 output=run"
-    assert main([*words.split(), "sampler.ends=exact", "batch_size=5"]) == 0
-    told = "gradients are of all data, without batch_size=5, sampler.ends=exact (sampler.gradient=minibatch)"
-    assert told in capsys.readouterr().out
-    shutil.rmtree("run")
+    given = "batch_size=5, sampler.ends=exact"
+    for name, told in (
+        ("Bowl", f"there are no minibatches: {given} has no effect"),
+        ("Data", f"gradients are of all data, without {given} (sampler.gradient=minibatch)"),
+    ):
+        assert main([*words.replace("Bowl", name).split(), "batch_size=5", "sampler.ends=exact"]) == 0
+        assert told in capsys.readouterr().out
+        shutil.rmtree("run")
     assert main(words.split()) == 0
-    assert "gradients are of all data" not in capsys.readouterr().out
+    assert "minibatch" not in capsys.readouterr().out
     assert "width: 3" in Path("run/config.yaml").read_text()
     assert main("model._target_=mine.Bowl step_size=1".split()) == 2
     assert "model.width=null: mine.Bowl needs it: give model.width=" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from experiments import schema
 from experiments.build import build
 from experiments.command_line import sentence
-from experiments.config import compose, point_settings, resolve, unused
+from experiments.config import compose, point_settings, resolve, unused, words_for
 from experiments.dotted import get, put
 from experiments.resolved import PAPER_FRICTION, folder, identity, sampler_row
 from experiments.schema import CONF, options
@@ -333,6 +333,7 @@ MISTAKES = {
     "lr": "lr: is not KEY=VALUE",
     "lr=1,2": "lr=1,2: give one value, a list lr=[1,2], or -m",
     "seed=1,2": "seed=1,2: give one value, or -m",
+    "model=banana step_size=1 mass=1,2": "mass=1,2: give one value, a list mass=[1,2], or -m",
 }
 
 
@@ -725,3 +726,8 @@ def test_positions_from_a_file_are_each_chain_s_own_or_one_for_all(regression, t
     torch.save(torch.zeros(2, 4), path)
     with pytest.raises(SettingError, match="positions of 4 coordinates, the target has 3"):
         regression(init=path, chains=2)
+
+
+def test_values_beyond_ascii_are_quoted_and_flags_are_not():
+    words = ["output=läufe/ö", "--config-dir=/tmp/é", "name='é'", "name=e"]
+    assert words_for(words) == ["output='läufe/ö'", *words[1:]]

@@ -163,6 +163,19 @@ def test_moments_stay_over_twenty_decisions(name):
     assert 0.4 < acceptance < 0.95
 
 
+@pytest.mark.parametrize("name", ["ggmc", "amagold", "sghmc", "ovrvo", "hmc", "persistent_langevin"])
+def test_a_trajectory_in_float32_is_that_in_float64(name):
+    """The same words give the same normals: what differs is rounding, and no noise, kick or refresh by a hundredth."""
+    ends, target = [], Quartic(1, noise=0.5)
+    for dtype in (F64, torch.float32):
+        friction = Friction.of(0.1, name == "sghmc", momentum_decay=0.9)
+        kernel = make_kernel(name, target, 0.1, friction=friction, temperature=0.7, acceptance="monitor", dtype=dtype)
+        theta, random = torch.linspace(-2, 2, 50)[:, None].to(dtype), Random(3)
+        end, _ = run_trajectory(kernel, target, start(kernel, target, theta, random, range(50)), random, 1, range(50))
+        ends.append(torch.cat([end.theta, end.momentum], 1).double())
+    assert ends[0].std() > 0.5 and (ends[0] - ends[1]).abs().max() < 1e-5
+
+
 def test_float32_is_invariant_too():
     target = quartic()
     kernel = kernel_of("ggmc", target, 0.4, 3, gamma=0.1, dtype=torch.float32)

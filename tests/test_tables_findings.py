@@ -539,7 +539,9 @@ def test_speed_and_bias_of_a_decision_on_a_part_are_those_at_one_step_size():
     assert bias[3] == "agrees: Barker on a part and t-test, ε = .01"
     speed, bias = on_a_part.worth("Heart", on_heart(rows[:3] + rows[5:7]))
     assert speed[3] == bias[3] == "not decided: τ of Barker on a part and t-test, ε = .01 is not known"
-    assert [row[3] for row in on_a_part.worth("Heart", on_heart(rows[2:]))] == ["not comparable: too few draws"]
+    unknown = [(*rows[0][:4], np.nan, 0.0, 0.0), *rows[2:]]  # τ of Metropolis' rule is not known
+    for some, why in ((rows[2:], "no run of Metropolis' rule"), (unknown, "too few draws")):
+        assert [row[3] for row in on_a_part.worth("Heart", on_heart(some))] == [f"not comparable: {why}"]
 
 
 @pytest.mark.parametrize(

@@ -197,9 +197,10 @@ def figure(script: Path) -> dict:
         out = results / scale / "figures" / script.stem
         try:
             drawn = module.draw(*tables)
-            heading = headline(drawn, module.SOURCE if in_part(compared(module, tables)) else "")
+            rows = compared(module, tables)
+            heading = headline(drawn, module.SOURCE if in_part(rows) else "")
             save(drawn, out)
-            found = section(script.stem, module, (scale, tables), results), heading
+            found = section(script.stem, module, (scale, rows), results), heading
         except Exception as error:
             names = " and ".join(module.TABLES)
             broken.append(f"could not draw {script.stem} of {names} at {scale} scale: {type(error).__name__}: {error}")
@@ -240,14 +241,14 @@ def headline(drawn: Figure, instead: str = "") -> str:
 
 
 def section(name: str, module, shown, results: Path, why: str = "") -> tuple[str, str]:
-    """A figure's part of the page, and its verdicts in a few words; ``why`` there is no figure, where it is known."""
+    """A figure's part of the page, of its scale and the rows of its comparison, and its verdicts in a few words;
+    ``why`` there is no figure, where it is known."""
     lines = [f"### {module.SOURCE}\n"]
     if shown is None:
         lines += [module.CAPTION.strip() + "\n", f"*{why or 'Not run yet'}.*\n"]
         return "\n".join(lines), ""
-    scale, tables = shown
+    scale, rows = shown
     lines += [f"![{module.SOURCE}]({scale}/figures/{name}.png)\n", module.CAPTION.strip() + "\n"]
-    rows = compared(module, tables)
     if rows:
         said = "expected" if name.startswith("finding") else "paper"
         lines += [f"| | {said} | here | verdict |", "|---|---|---|---|"]

@@ -57,7 +57,7 @@ def test_a_figure_is_drawn_of_its_tables(script, folder):
         pytest.skip(f"no table {' or '.join(figure.TABLES)}: its experiment was skipped")
     draw.save(figure.draw(*tables), folder / script.stem)
     assert (folder / f"{script.stem}.png").stat().st_size > 5000
-    text, _ = draw.section(script.stem, figure, ("quick", tables), folder)
+    text, _ = draw.section(script.stem, figure, ("quick", draw.compared(figure, tables)), folder)
     assert figure.SOURCE in text and figure.CAPTION.strip() in text
 
 
@@ -72,7 +72,7 @@ def test_the_page_cites_the_words_that_a_table_was_made_by(tmp_path):
 def test_a_bar_in_a_cell_does_not_end_it():
     rows = [("what |x|", "0", "largest |z| 2 in 3", "agrees: |z| < 3")]
     figure = SimpleNamespace(SOURCE="A figure", CAPTION="Of it.", TABLES=(), compare=lambda: rows)
-    text, verdicts = draw.section("finding_some", figure, ("quick", []), Path("results"))
+    text, verdicts = draw.section("finding_some", figure, ("quick", draw.compared(figure, [])), Path("results"))
     (line,) = (line for line in text.splitlines() if line.startswith("| what"))
     assert line == "| what \\|x\\| | 0 | largest \\|z\\| 2 in 3 | agrees: \\|z\\| < 3 |"
     assert verdicts == "1 agrees"

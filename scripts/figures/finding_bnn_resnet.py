@@ -30,6 +30,11 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def exact_and_sghmc(table: pd.DataFrame) -> list[pd.Series | None]:
+    """The rows of HMC and of SGHMC at T = 1, where they finished."""
+    return [finding_bnn.method(table, name) for name in (finding_bnn.EXACT, "SGHMC")]
+
+
 def title(table: pd.DataFrame) -> str:
     """Whether the corrected chains agree in what they predict and in U, and at which temperatures."""
     exact = finding_bnn.exact_rows(table)
@@ -41,7 +46,7 @@ def title(table: pd.DataFrame) -> str:
         return f"ResNet-20: corrected chains that do not agree yet (R-hat {worst.max():.2g})"
     where = " and ".join(f"{one:g}" for one in sorted(agree.temperature))
     said = f"At T = {where} corrected chains of a ResNet-20 agree (R-hat {worst[agree.index].max():.3f})"
-    at_one, sghmc = (finding_bnn.method(table, name) for name in (finding_bnn.EXACT, "SGHMC"))
+    at_one, sghmc = exact_and_sghmc(table)
     if at_one is None or sghmc is None or finding_bnn.unmixed(at_one, sghmc):
         return said
     if finding_bnn.sided(sghmc, at_one, "potential") != "agrees":
@@ -59,7 +64,7 @@ def compare(table: pd.DataFrame):
         yield finding_bnn.mixing("HMC: four chains", exact)
     for temperature, rows in exact.groupby("temperature"):
         yield finding_bnn.mixing(f"HMC: four chains, T = {temperature:g}", rows)
-    at_one, sghmc = (finding_bnn.method(table, name) for name in (finding_bnn.EXACT, "SGHMC"))
+    at_one, sghmc = exact_and_sghmc(table)
     yield finding_bnn.bias("SGHMC", at_one, sghmc)
     yield finding_bnn.against(f"SGHMC {finding_bnn.of_cost(at_one, sghmc)}, test NLL", "not known", at_one, sghmc)
     yield from finding_bnn.of_ensembles(table)

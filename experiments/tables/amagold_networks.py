@@ -109,6 +109,19 @@ def _errors(run: Run) -> Iterator[dict]:
     }
 
 
+def _beginning(run: Run) -> Iterator[dict]:
+    """Test error in per cent after the first trajectory, which is SGD's where that was rejected (``first_accepted`` is
+    0), and after the last; accepted."""
+    metrics = run.metrics
+    yield {
+        "cycles": run.facts["cycles"],
+        "first_error": 100 * (1 - float(metrics["test_accuracy"][0])),
+        "first_accepted": float(metrics["accepted"][0]),
+        "error": 100 * (1 - float(metrics["test_accuracy"][-1])),
+        "accept_prob": float(np.mean(metrics["accept_prob"])),
+    }
+
+
 def _entropies(run: Run) -> Iterator[dict]:
     """The share of notMNIST's images whose mean prediction has at most this entropy, in nats."""
     draws = finite_draws(run)
@@ -140,5 +153,6 @@ def _predict(draws: list[Tensor], pieces: Pieces, name: str) -> tuple[Tensor, li
 TABLES = {
     "amagold_table1": ("amagold_fig1", _samplers),
     "amagold_table2": ("amagold_table2", of_each(_errors, _setting, diverged=True)),
+    "amagold_table2_start": ("amagold_table2_start", of_each(_beginning, _setting)),
     "amagold_fig5": ("amagold_table2", of_each(_entropies, _setting, diverged=True)),
 }

@@ -165,6 +165,17 @@ def test_a_network_that_diverged_before_its_first_draw_has_its_last_finite_error
     assert row["draws"] == 0 and row["why"] == "diverged at cycle 7" and "share" not in row
 
 
+def test_a_chain_begins_with_the_error_after_its_first_trajectory(tmp_path):
+    sampler = {"name": "amagold", "b": 0.01}
+    run = ended(tmp_path, "done", lr=0.0005, seed=3, data={"name": "mnist", "train_size": None})
+    run.config["sampler"] = sampler
+    lines = "cycle,test_accuracy,accepted,accept_prob", "1,0.96,0,.25", "2,0.97,1,.75"
+    (tmp_path / "metrics.csv").write_text("\n".join(lines) + "\n")
+    (row,) = amagold_networks.TABLES["amagold_table2_start"][1]([run])
+    found = [row[key] for key in ("seed", "quoted", "cycles", "first_accepted", "accept_prob")]
+    assert found == [3, 3.63, 7, 0, 0.5] and (row["first_error"], row["error"]) == pytest.approx((4, 3))
+
+
 def lose(table, sampler, how):
     """A table some of whose rows say that a sampler's runs diverged, are not there, or lost chains."""
     if "sampler" not in table:
@@ -234,6 +245,30 @@ def test_both_readings_of_table_2_are_judged(table, verdict):
     """The mean prediction and single draws."""
     figure = draw.load(ROOT / "scripts" / "figures" / "amagold_table2.py")
     assert [row[3] for row in figure.compare(table)] == verdict
+
+
+@pytest.mark.parametrize(
+    ("errors", "verdict"),
+    [
+        ([3.2, 3.3, 3.4, 3.3] * 5, "differs by -0.33, 3.9 errors"),  # sd √(.1/19) = .0725, times √1.05; and .04
+        ([3.0, 3.3, 3.6, 3.3] * 5, "agrees"),
+        ([3.2, 3.2, 3.3], "agrees"),  # within 9.9 errors, Student's of three
+        ([3.2], "not comparable: fewer than two seeds"),
+        ([], "not comparable: fewer than two seeds"),
+    ],
+)
+def test_table_2_s_entry_is_compared_with_what_one_more_seed_would_give(errors, verdict):
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_table2_start.py")
+    rows = [{"status": "done", "error": error, "first_error": error + 0.1, "seed": 0} for error in errors]
+    rows += [{"status": "diverged", "why": "diverged at 9", "seed": 1}]
+    table = pd.DataFrame(rows, columns=["status", "why", "seed", "error", "first_error"])
+    common = {"train_size": 60000, "quoted": 3.63, "quoted_error": 0.04}
+    lost, (_, paper, here, found), *more = figure.compare(
+        table.assign(**common, cycles=50.0, first_accepted=0.0, accept_prob=0.1)
+    )
+    assert lost[3] == "not comparable: diverged at 9" and found == verdict
+    assert paper == ("3.63 ± 0.04" if len(errors) > 1 else "")
+    assert not more or [row[2].split(" ± ")[0] for row in more] == [f"{np.mean(errors) + 0.1:.2f}", "-0.100"]
 
 
 def test_amagold_s_settings_are_judged_together():

@@ -351,7 +351,13 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
     if init == "sgd" and not potential.data_size:
         raise SettingError("init", init, "the target has no data to descend on")
     stored = None
-    if init not in (None, "he", "sgd", "exact"):
+    # what SGD or the chain starts from: "torch" is NetworkPotential's alone, null is he's, or a target's own
+    first = config["warm_start"]["init"] if init == "sgd" else init
+    how = ("torch",) if first == "torch" else ()
+    if how and not isinstance(potential, NetworkPotential):
+        key = "warm_start.init" if init == "sgd" else "init"
+        raise SettingError(key, "torch", "is for networks: leave it out")
+    if init not in (None, "he", "torch", "sgd", "exact"):
         stored = _stored(init, potential)
 
     def initial() -> Tensor:
@@ -360,10 +366,11 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
         elif init == "exact":
             theta = potential.exact(chains, random, kernel.temperature)
         else:
-            theta = potential.initial(chains, random)
+            theta = potential.initial(chains, random, *how)
         theta = theta.to(device=device, dtype=dtype)
         if init == "sgd":
-            rows, warm = groups(potential, chains), config["warm_start"]
+            rows = groups(potential, chains)
+            warm = {key: value for key, value in config["warm_start"].items() if key != "init"}
             theta = torch.cat([sgd(potential, theta[r.start : r.stop], random=random, chains=r, **warm) for r in rows])
         return theta.contiguous()
 
@@ -375,7 +382,7 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
 def _stored(path: str, potential: Potential) -> Tensor:
     """Positions ``[chains or 1, dim]`` from a file: a tensor, or a network's state dict."""
     if not Path(path).is_file():
-        raise SettingError("init", path, "must be he, sgd, exact, or a file of parameters that is there")
+        raise SettingError("init", path, "must be he, torch, sgd, exact, or a file of parameters that is there")
     try:
         if path.endswith(".safetensors"):
             from safetensors.torch import load_file

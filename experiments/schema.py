@@ -19,7 +19,8 @@ CONF = Path(__file__).resolve().parent.parent / "conf"
 GROUPS = ("data", "model", "sampler", "schedule", "experiment", "scale")
 
 VIEWS = 162  # two flips of 9 × 9 crops
-WARM_START = {"epochs": 3, "lr": 0.1, "momentum": 0.5, "batch_size": 100, "weight_decay": 0.0}
+NETWORK_STARTS = ("he", "torch")
+WARM_START = {"init": None, "epochs": 3, "lr": 0.1, "momentum": 0.5, "batch_size": 100, "weight_decay": 0.0}
 
 
 @dataclass
@@ -69,6 +70,7 @@ class WarmStartSettings:
     momentum: Any = None
     batch_size: Any = None
     weight_decay: Any = None
+    init: str | None = None
 
 
 @dataclass
@@ -248,6 +250,7 @@ CHOICES = {
     "sampler.minibatches": ("independent", "shuffled"),
     "schedule.direction": ("forward", "random"),
     "tune.trajectory": ("auto",),
+    "warm_start.init": NETWORK_STARTS,
     "augmentation": ("none", "averaged", "random"),
     "data.ood": ("notmnist",),
     "model.norm": ("frn", "bn", "gn", "none"),

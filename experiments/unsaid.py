@@ -160,12 +160,17 @@ def _fill_data(config: dict, network: bool, said) -> None:
 def _fill_start(config: dict, network: bool, said) -> None:
     config["init"] = config["init"] or ("he" if network else None)
     own, data, asked = is_own(config), config["data"]["name"] != "none", "init" in said
-    if not network and not own and (config["init"] == "he" or config["init"] == "sgd" and not (data and asked)):
+    no_network = not network and not own
+    if no_network and (config["init"] in schema.NETWORK_STARTS or config["init"] == "sgd" and not (data and asked)):
         if asked:
             mend = "is for networks" + " and regressions" * (config["init"] == "sgd")
             raise SettingError("init", config["init"], mend + "; other targets start dispersed, or at init=exact")
         config["init"] = None
     warm = config["warm_start"]
+    if warm["init"] is not None and no_network and config["init"] == "sgd":
+        raise SettingError("warm_start.init", warm["init"], "is for networks: leave it out")
+    if warm["init"] == "he":  # as where it is not said: the same chain
+        warm["init"] = None
     for key, default in schema.WARM_START.items():
         warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]
     if config["tune"]["target"] is not None and not config["burn_in"]:

@@ -574,7 +574,7 @@ def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, t
         ("lr=1", "cifar10"),
         ("data=digits lr=1 batch_size=77", "batch_size=77: does not divide the 1500 data"),
         ("data=digits lr=1 data.train_size=5000", "data.train_size=5000: there are only 1797 data"),
-        ("data=digits lr=1 init=nowhere.pt", "init=nowhere.pt: must be he, sgd, exact, or a file"),
+        ("data=digits lr=1 init=nowhere.pt", "init=nowhere.pt: must be he, torch, sgd, exact, or a file"),
         ("data=digits lr=1 data.ood=notmnist", "notmnist"),
         (
             "model=mlp data=digits lr=1 steps_per_cycle=4 epochs=1 batch_size=100",

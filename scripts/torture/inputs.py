@@ -57,7 +57,7 @@ WORDS = {
     "trace_cycles": ["[1]", "[1,2]", "2"],
     "temperature": ["1", "0", "0.5"],
     "mass": ["1", "2.5", "estimate", "[1,2]"],
-    "init": ["he", "sgd", "exact", "nowhere.pt"],
+    "init": ["he", "torch", "sgd", "exact", "nowhere.pt"],
     "warm_start.epochs": ["1"],
     "warm_start.lr": ["0.01"],
     "warm_start.batch_size": ["2"],

@@ -300,19 +300,27 @@ class NetworkPotential:
 
     # where chains start
 
-    def initial(self, chains: int | range, random: Random) -> Tensor:
-        """He's start, ``[chains, dim]``: weights N(0, 2/fan in), biases uniform in ±1/√(their number).
+    def initial(self, chains: int | range, random: Random, how: str = "he") -> Tensor:
+        """Where a network's training begins, ``[chains, dim]``: ``how`` is he or torch.
 
-        (GGMC paper as run; He et al., "Delving deep into rectifiers", ICCV 2015.) Scales, shifts and thresholds of
-        normalisations, and what is neither weight nor bias, start as the module was given (1, 0, 0).
+        - he: weights N(0, 2/fan in), biases uniform in ±1/√(their number) (GGMC paper as run; He et al., "Delving deep
+          into rectifiers", ICCV 2015);
+        - torch: weights, and the biases beside them, uniform in ±1/√(fan in), as PyTorch makes linear and convolution
+          layers (AMAGOLD paper as run): a standard deviation √6 times smaller.
+
+        Scales, shifts and thresholds of normalisations, and what is neither weight nor bias, start as the module was
+        given (1, 0, 0).
         """
-        norms = _of_norms(self.model)
+        norms, named = _of_norms(self.model), list(zip(self._names, self._parameters, strict=True))
+        weights = {name: part[0].numel() for name, part in named if part.ndim > 1 and id(part) not in norms}  # fan in
         normal, uniform = [], []
-        for name, parameter in zip(self._names, self._parameters, strict=True):
-            weight = parameter.ndim > 1 and id(parameter) not in norms
-            bias = parameter.ndim == 1 and name.split(".")[-1] == "bias" and id(parameter) not in norms
-            normal.append(math.sqrt(2 / parameter[0].numel()) if weight else 0.0)
-            uniform.append(len(parameter) ** -0.5 if bias else 0.0)
+        for name, part in named:
+            home, _, kind = name.rpartition(".")
+            bias = part.ndim == 1 and kind == "bias" and id(part) not in norms
+            drawn = bias or (name in weights and how == "torch")
+            beside = weights.get(f"{home}.weight", len(part)) if how == "torch" else len(part)
+            normal.append(math.sqrt(2 / weights[name]) if name in weights and how == "he" else 0.0)
+            uniform.append(weights.get(name, beside) ** -0.5 if drawn else 0.0)
         normal, uniform = self._spread(normal), self._spread(uniform)
         noise = self._start_noise(chains, random)
         drawn = normal * noise + uniform * (2 * torch.special.ndtr(noise) - 1)

@@ -352,7 +352,7 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
         raise SettingError("init", init, "the target has no data to descend on")
     stored = None
     # what SGD or the chain starts from: "torch" is NetworkPotential's alone, null is he's, or a target's own
-    first = config["warm_start"]["init"] if init == "sgd" else init
+    first = config["warm_start"].get("init") if init == "sgd" else init
     how = ("torch",) if first == "torch" else ()
     if how and not isinstance(potential, NetworkPotential):
         key = "warm_start.init" if init == "sgd" else "init"

@@ -695,6 +695,25 @@ def test_a_warm_start_descends_from_each_chain_s_own_start(regression):
     np.testing.assert_allclose(near.numpy(), theta, rtol=1e-9)
 
 
+def test_sgd_starts_from_he_s_weights_or_pytorch_s():
+    """He's where nothing is said; SGD at a learning rate of nothing stays where it starts."""
+    words = ["data=digits", "data.train_size=20", "model=mlp", "model.hidden=[3]", "sampler=hmc", "step_size=.1"]
+    words += ["batch_size=10", "warm_start.lr=1e-30", "warm_start.epochs=1", "warm_start.batch_size=20"]
+
+    def start(*more):
+        return build(compose([*words, *more])).initial()
+
+    he, torch_s = start("init=he"), start("init=torch")
+    assert not torch.equal(he, torch_s)
+    assert torch.equal(start("init=sgd", "warm_start.init=torch"), torch_s)
+    assert torch.equal(start("init=sgd"), he)
+    assert identity(compose([*words, "init=sgd", "warm_start.init=he"])) == identity(compose([*words, "init=sgd"]))
+    logistic = ["data=heart", "model=logistic", "sampler=hmc", "step_size=.1", "init=sgd", "warm_start.init=torch"]
+    for refused in (["model=gaussian", "init=torch", "step_size=.1"], logistic):
+        with pytest.raises(SettingError, match="is for networks"):
+            compose(refused)
+
+
 def test_an_exact_start_has_the_run_s_temperature():
     """About the mean, draws at T = 9 are three times those at T = 1."""
     words = [

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy.stats import kstest
 from torch import nn
 from torch.func import functional_call
 
@@ -73,6 +74,30 @@ def test_a_module_s_own_values_need_not_be_finite_where_no_chain_starts(digits):
     torch.nn.init.constant_(module.layer.weight, math.nan)
     potential = make(digits, module)
     assert bool(potential.potential(potential.initial(1, Random(1))).isfinite().all())
+
+
+@pytest.mark.parametrize("module", [MLP(64, [50]), tiny(conv_bias=True)], ids=["mlp", "resnet"])
+def test_a_start_as_pytorch_s_layers_have_it(digits, module):
+    """Weights and the biases beside them uniform in ±1/√(fan in), what normalisations have left alone; a chain's own.
+
+    A tensor of n values is uniform by Kolmogorov and Smirnov's test, p > 1e-6/tensors; PyTorch's own is below the same
+    bound.
+    """
+    potential, chains = make(digits, module), 40
+    theta = potential.initial(chains, Random(5), "torch")
+    assert torch.equal(potential.initial(range(1, 3), Random(5), "torch"), theta[1:3])
+    states = [potential.state_dict(theta[chain : chain + 1]) for chain in range(chains)]
+    layers = {name: one for name, one in module.named_modules() if isinstance(one, (torch.nn.Linear, torch.nn.Conv2d))}
+    for name, layer in layers.items():
+        bound = layer.weight[0].numel() ** -0.5
+        for kind, own in layer.named_parameters():
+            values = torch.stack([state[f"{name}.{kind}"] for state in states]).flatten().double().numpy()
+            assert kstest(values, "uniform", (-bound, 2 * bound)).pvalue > 1e-6 / len(layers)
+            assert own.abs().max() <= bound
+    left = potential.initial(1, Random(5))
+    for name, value in potential.state_dict(theta[:1]).items():
+        if name.rpartition(".")[0] not in layers:
+            assert torch.equal(value, potential.state_dict(left)[name])
 
 
 def start(potential, seed=3):

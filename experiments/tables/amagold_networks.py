@@ -64,7 +64,7 @@ def _setting(run: Run) -> dict:
     return {
         "b": config["sampler"]["b"],
         "lr": config["lr"],
-        "start": config["warm_start"]["init"] or "he",
+        "start": config["warm_start"].get("init") or "he",
         "seed": config["seed"],
         "train_size": data_size(config),
         **dict(zip(("quoted", "quoted_error"), quoted, strict=True)),

@@ -15,13 +15,16 @@ authors' lengths (2,500 trajectories of 10 steps; 1,000 epochs of SGHMC), and bo
 their mean prediction (dots), the reading that was chosen beforehand, with ± over five seeds, and that of single draws,
 as the authors' code scores them (small squares). It has been run with one seed, not five: ± here is over seeds where
 there are several, else the standard deviation of single draws, for either reading, and what differs by more than three
-of it and the paper's error together may yet be the seed's. A hollow marker: the run diverged, and the error is of the
-draws that it had kept until then, or of its last finite row of metrics. U contains the prior, which the authors'
+of it and the paper's error together may yet be the seed's. And the chains of the table below, of 8 runs, began SGD at
+He's weights; the authors' began at those that PyTorch gives, after which AMAGOLD's error is higher ("its start", next).
+The experiment begins there by now (`warm_start.init=torch`), with three more seeds of SGHMC with friction, and is to be
+run again at paper scale: AMAGOLD's offset below is of the start. A hollow marker: the run diverged, and the error is
+of the draws that it had kept until then, or of its last finite row of metrics. U contains the prior, which the authors'
 acceptance leaves out. At quick scale 12,000 of the images, batches of 600, 15 epochs of SGD (as many steps), and 10
 draws of the second half of 40 trajectories of 10 steps of either sampler: too short for SGHMC to heat up as in the
 paper. AMAGOLD rejects most of its trajectories at these step sizes (the shares are below), and so stays near where SGD
-left it; that its error does not depend on b is partly that. The start's own error was not measured; the nearest to it
-is AMAGOLD's first row of metrics, after 50 trajectories (quick: 10).
+left it; that its error does not depend on b is partly that. The first row of metrics is after 50 trajectories (quick:
+10).
 """
 WRONG = 50  # test errors, in per cent, above which a run is taken to have diverged
 POINT = 1  # percentage point of test error: less hardly matters, more is much

@@ -1,85 +1,91 @@
-"""AMAGOLD, Table 2: the test error that its chains begin with, over seeds of the SGD before them."""
+"""AMAGOLD, Table 2: the test error that its chains begin with, over seeds of the SGD before them, from two starts."""
 
 import numpy as np
 import pandas as pd
 from figures.amagold_table2 import judged
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import COLOURS, GREY, clean
+from style import BLUE, GREY, ORANGE, clean
 
-SOURCE = "AMAGOLD, Table 2: the seed's part"
+SOURCE = "AMAGOLD, Table 2: its start"
 CAPTION = """
-Test error on MNIST of Table 2's perceptron where AMAGOLD begins, of twenty seeds: networks, SGD, minibatches and noise
-are all a seed's own. AMAGOLD at its first setting (b = .01, lr = .0005); left after its first trajectory, which is
-SGD's own error where that was rejected, right after 50 of its 2,500 (quick: 10, of 12,000 images), a line a seed; ± is
-the standard error of the mean over the seeds, sd their standard deviation. The cross is the paper's entry for the whole
-chain, whose error moves little after these (above). The authors' code trains one network, of one seed, which all its
-chains begin with; so their entry is compared with what one more seed would give here, within the standard deviation
-over seeds times √(1 + 1/20) and the paper's error together.
+Test error on MNIST of Table 2's perceptron where AMAGOLD begins (b = .01, lr = .0005), of twenty seeds each: networks,
+SGD, minibatches and noise are all a seed's own. SGD begins at the weights that PyTorch gives a network, as the authors'
+code does, or at He's (N(0, 2/fan in), a standard deviation √6 times larger), which networks of this program begin with
+where nothing is said (`warm_start.init`). Left after AMAGOLD's first trajectory, which is SGD's own error where that
+was rejected, right after 50 of its 2,500 (quick: 10, of 12,000 images), a line a seed; ± is the standard error of the
+mean over the seeds, sd their standard deviation. Crosses: the start in the authors' repository
+(bnn/checkpoints/sgd_init_epoch3.pt, 403 of the 10,000 test images wrong), and the
+paper's entry, of the whole chain. All chains of theirs begin at that one network; so each number of theirs is compared
+with what one more seed would give here: the standard deviation over seeds times √(1 + 1/20), and the paper's error.
 """
 PLACES = ("first_error", "error")
+STARTS = {"torch": ("PyTorch's weights", BLUE), "he": ("He's weights", ORANGE)}
+THEIRS = 4.03  # per cent, of the authors' own start
 
 
-def finished(table: pd.DataFrame) -> pd.DataFrame:
-    """The seeds whose run came to its end."""
-    return table[table.status == "done"].dropna(subset=list(PLACES))
+def finished(table: pd.DataFrame, start: str) -> pd.DataFrame:
+    """The seeds from this start whose run came to its end."""
+    return table[(table.status == "done") & (table.start == start)].dropna(subset=list(PLACES))
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A line a seed from its first trajectory to its last, their means, and the paper's entry."""
-    rows = finished(table)
-    figure, panel = pyplot.subplots(figsize=(4.6, 3.4), layout="constrained")
-    for row in rows.itertuples():
-        panel.plot([0, 1], [row.first_error, row.error], "-o", color=COLOURS["amagold"], lw=0.7, ms=3, alpha=0.5)
-    for place, column in enumerate(PLACES):
-        panel.plot(place, rows[column].mean(), "_", color="black", ms=24, mew=1.5)
-    if len(rows):
-        panel.errorbar(2, rows.quoted.iloc[0], rows.quoted_error.iloc[0], fmt="x", color=GREY, ms=7)
-        last = f"after\n{rows.cycles.max():g}"
-        panel.set_xticks([0, 1, 2], ["after 1\ntrajectory", last, "paper,\nwhole chain"])
-    panel.set(xlim=(-0.4, 2.4), ylabel="test error, %")
+    """A line a seed from its first trajectory to its last, their means, and the authors' numbers."""
+    figure, panel = pyplot.subplots(figsize=(5, 3.4), layout="constrained")
+    for start, (name, colour) in STARTS.items():
+        rows = finished(table, start)
+        for row in rows.itertuples():
+            panel.plot([0, 1], [row.first_error, row.error], "-o", color=colour, lw=0.7, ms=3, alpha=0.5)
+        panel.plot([0, 1], [rows[column].mean() for column in PLACES], "_", color=colour, ms=26, mew=2, label=name)
+    ends = table.dropna(subset=list(PLACES))
+    if len(ends):
+        panel.plot(0.25, THEIRS, "x", color=GREY, ms=7, label="authors")
+        panel.errorbar(1.25, ends.quoted.iloc[0], ends.quoted_error.iloc[0], fmt="x", color=GREY, ms=7)
+        panel.set_xticks([0, 1], ["after 1 trajectory", f"after {ends.cycles.max():g}"])
+    panel.set(xlim=(-0.4, 1.6), ylabel="test error, %")
+    panel.legend(frameon=False, fontsize=8, loc="upper right")
     clean(panel)
     panel.set_title(title(table), fontsize=10)
     return figure
 
 
 def title(table: pd.DataFrame) -> str:
-    """Whether the paper's entry is such a one as another seed would give."""
-    verdict = against_paper(table)[3]
-    if verdict.startswith("differs"):
-        return "That the paper's AMAGOLD errs otherwise\nis not the seed's doing"
+    """Whether the authors' start, and the paper's entry, are what PyTorch's weights give, and He's are not."""
+    verdicts = {(start, column): beside(table, start, column)[3] for start in STARTS for column in PLACES}
+    if all(verdict.startswith("agrees" if start == "torch" else "differs") for (start, _), verdict in verdicts.items()):
+        return "The weights that SGD begins with decide\nAMAGOLD's test error on MNIST"
     return "Where AMAGOLD begins, over seeds"
 
 
-def against_paper(table: pd.DataFrame) -> tuple:
-    """The row of the paper's entry beside one more seed."""
-    rows = finished(table)
-    what, seeds = "AMAGOLD, b = 0.01, lr = 0.0005: one seed's error", len(rows)
-    if seeds < 2:
+def beside(table: pd.DataFrame, start: str, column: str) -> tuple:
+    """The row of a number of the authors' beside what one more seed from this start would give."""
+    rows = finished(table, start)
+    what = f"{STARTS[start][0]}: error after the {'first' if column == 'first_error' else 'last'} trajectory"
+    if len(rows) < 2:
         return what, "", "", "not comparable: fewer than two seeds"
-    quoted, quoted_error = rows.quoted.iloc[0], rows.quoted_error.iloc[0]
-    mean, sd = rows.error.mean(), rows.error.std(ddof=1)
-    here = f"{mean:.2f} ± {sd / seeds**0.5:.2f}, sd {sd:.2f}, {rows.error.min():.2f} to {rows.error.max():.2f}"
-    here += f" ({seeds} seeds), accepts {rows.accept_prob.mean():.2f}"
+    quoted, quoted_error = (THEIRS, 0.0) if column == "first_error" else rows[["quoted", "quoted_error"]].iloc[0]
+    paper = f"{quoted} (their repository's start)" if column == "first_error" else f"{quoted} ± {quoted_error}"
+    seeds, mean, sd = len(rows), rows[column].mean(), rows[column].std(ddof=1)
+    here = f"{mean:.2f} ± {sd / seeds**0.5:.2f}, sd {sd:.2f}, {rows[column].min():.2f} to {rows[column].max():.2f}"
+    here += f" ({seeds} seeds)"
+    if column == "first_error":
+        here += f", {int((rows.first_accepted == 0).sum())} of them rejected it"
+    else:
+        here += f", accepts {rows.accept_prob.mean():.2f}"
     verdict = judged(mean - quoted, np.hypot(sd * (1 + 1 / seeds) ** 0.5, quoted_error), seeds)
-    if (rows.train_size < 60000).any():
-        verdict = "not comparable: a fifth of the data"
-    return what, f"{quoted} ± {quoted_error}", here, verdict
+    return what, paper, here, "not comparable: a fifth of the data" if (rows.train_size < 60000).any() else verdict
 
 
 def compare(table: pd.DataFrame):
-    """The paper's entry, and what it begins with here."""
+    """The authors' start and the paper's entry, beside seeds from either start; what the 50 trajectories change."""
     lost = table[table.status != "done"]
     if len(lost):
         yield f"{len(lost)} of {len(table)} seeds", "", "", f"not comparable: {lost.why.iloc[0]}"
-    yield against_paper(table)
-    rows = finished(table)
-    if len(rows) < 2:
-        return
-    rejected, error = int((rows.first_accepted == 0).sum()), rows.first_error
-    mean, sd = error.mean(), error.std(ddof=1)
-    here = f"{mean:.2f} ± {sd / len(rows) ** 0.5:.2f}, sd {sd:.2f} ({rejected} of {len(rows)} rejected it)"
-    yield "error after the first trajectory", "not given", here, "not claimed"
-    change = rows.error - error
-    here = f"{change.mean():+.3f} ± {change.std(ddof=1) / len(rows) ** 0.5:.3f}, sd {change.std(ddof=1):.3f}"
-    yield f"its change until after {rows.cycles.max():g}", "not given", here, "not claimed"
+    for start, (name, _) in STARTS.items():
+        for column in PLACES:
+            yield beside(table, start, column)
+        rows = finished(table, start)
+        if len(rows) > 1:
+            change = rows.error - rows.first_error
+            here = f"{change.mean():+.3f} ± {change.std(ddof=1) / len(rows) ** 0.5:.3f}, sd {change.std(ddof=1):.3f}"
+            yield f"{name}: its change from the first to the last", "not given", here, "not claimed"

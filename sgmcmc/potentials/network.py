@@ -317,10 +317,12 @@ class NetworkPotential:
         for name, part in named:
             home, _, kind = name.rpartition(".")
             bias = part.ndim == 1 and kind == "bias" and id(part) not in norms
-            drawn = bias or (name in weights and how == "torch")
-            beside = weights.get(f"{home}.weight", len(part)) if how == "torch" else len(part)
-            normal.append(math.sqrt(2 / weights[name]) if name in weights and how == "he" else 0.0)
-            uniform.append(weights.get(name, beside) ** -0.5 if drawn else 0.0)
+            fan = weights.get(name) or (len(part) if bias else 0)
+            if bias and how == "torch":
+                fan = weights.get(f"{home}.weight", fan)
+            of_normal = name in weights and how == "he"
+            normal.append(math.sqrt(2 / fan) if of_normal else 0.0)
+            uniform.append(fan**-0.5 if fan and not of_normal else 0.0)
         normal, uniform = self._spread(normal), self._spread(uniform)
         noise = self._start_noise(chains, random)
         drawn = normal * noise + uniform * (2 * torch.special.ndtr(noise) - 1)

@@ -11,8 +11,8 @@ SOURCE = "AMAGOLD, Figure 5"
 TABLES = ("amagold_fig5", "amagold_table2")
 CAPTION = """
 Empirical distribution function of the entropy of the mean prediction of a run's draws, on notMNIST's small set, of the
-same draws as Table 2: the further to the left and above, the more confident about letters that the network has never
-seen. Means over seeds where there are several; of a run that diverged, the draws that it had kept until then, if any.
+same draws as Table 2 (at paper scale still from He's weights, as said there): the further to the left and above, the
+more confident about letters that the network has never seen. Means over seeds where there are several; of a run that diverged, the draws that it had kept until then, if any.
 The networks are Table 2's: at quick scale of 12,000 images, 15 epochs of SGD and 40 trajectories, which is not the
 paper's experiment. Two things that the entropies alone do not show are in the comparison below: how few trajectories
 AMAGOLD accepts, so that its curves are those of networks near one end of SGD, and coincide for that reason, too; and
@@ -79,7 +79,7 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
     accepted = errors[errors.sampler == "amagold"].accept_prob.dropna()
     here += "" if accepted.empty else f"; the chains accept {accepted.min():.2f} to {accepted.max():.2f}"
     yield "largest distance between AMAGOLD's curves", "coincide", here, quick or verdict
-    seeds = " (one seed)" if curves.groupby(["sampler", "b", "lr"]).size().max() == 1 else ""
+    counts = curves.groupby(["sampler", "b", "lr"]).size()
     for (b, lr), claim in CLAIMS.items():
         what = f"SGHMC, b = {b:g}, lr = {lr:g}: share of letters with an entropy of at most {SURE:g}"
         lost, share = gone.get(("sghmc", b, lr)), mean_of(sure, b, lr)
@@ -100,7 +100,8 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
         if row.single_error.mean() > WRONG:
             here += f", kinetic temperature {row.kinetic_temperature.mean():.0e}"
             verdict += ": of a network that is at chance on digits"
-        yield what, claim, here, quick or verdict + seeds
+        seeds = min(counts["sghmc", b, lr], counts["amagold"].min())
+        yield what, claim, here, quick or verdict + " (one seed)" * bool(seeds == 1)
 
 
 CLAIMS = {

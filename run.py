@@ -1,8 +1,12 @@
 """The command line: ``python run.py sampler=ggmc lr=1e-4``; ``python run.py --help`` explains every word."""
 
+import signal
 import sys
 
-from experiments.command_line import main
+from experiments.signals import leave_on_signals
 
 if __name__ == "__main__":
+    leave_on_signals(signal.SIGINT)  # before the imports, which take half a second
+    from experiments.command_line import main
+
     sys.exit(main())

@@ -67,7 +67,7 @@ def say(line: str, bar=None) -> None:
         if bar is not None:
             bar.write(line, file=sys.stdout)
         else:
-            print(line, flush=True)
+            print(line + "\n", end="", flush=True)  # in one write: several workers may share a log
     except BrokenPipeError:
         # The reader (head, less) has gone; the chain goes on, silently.
         sys.stdout = open(os.devnull, "w")

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import types
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ import sgmcmc
 from experiments.build import build
 from experiments.command_line import main
 from experiments.config import compose
-from experiments.voice import Voice, _duration, mixed_below, slowest
+from experiments.voice import Voice, _duration, mixed_below, say, slowest
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
 from sgmcmc.diagnostics import Estimate
@@ -676,6 +677,29 @@ def test_a_mistake_does_not_wait_for_torch(elsewhere):
     script = "import sys, experiments.command_line as c; c.main(['lr=abc']); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, timeout=60).returncode == 0
     assert time.perf_counter() - begun < 60 and not list(elsewhere.iterdir())
+
+
+def test_a_line_is_one_write_for_a_log_may_be_shared_by_workers(monkeypatch):
+    written = []
+    monkeypatch.setattr(sys, "stdout", types.SimpleNamespace(write=written.append, flush=lambda: None))
+    say("two words")
+    assert "".join(written) == "two words\n" and written[0] == "two words\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_the_imports_ends_it_without_a_traceback(number):
+    script = f"""
+import runpy, signal, sys
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "hydra":
+            signal.raise_signal({int(number)})
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["run.py", "lr=1e-4"]
+runpy.run_path("run.py", run_name="__main__")
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (75, "", "stopped\n")
 
 
 @pytest.mark.slow

@@ -130,6 +130,7 @@ def unused(config: dict, words: list[str]) -> list[str]:
         or key in schema.settings()
         and key not in (*schema.GROUPS, "point")
         and get(config, key) is None
+        and not (key == "warm_start.init" and config["init"] == "sgd")  # he, which is null there
         if word.partition("=")[2] not in ("null", "")
     ]
 

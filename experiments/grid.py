@@ -6,6 +6,7 @@ reads, too), paired settings as a list ``points`` that ``point=0,1,…`` chooses
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from functools import cache
 from itertools import product
@@ -56,7 +57,8 @@ def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
     """The resolved configurations of the experiment's grid, in the order of ``sweep``.
 
     Hydra, which is slow, composes once for each combination of groups; single values, of products and of points, are
-    put in afterwards, and resolve alike.
+    put in afterwards, and resolve alike. Raises SettingError where a word in the place of what the points say makes
+    several of them one run: a table would count it as often.
     """
     base = (f"experiment={experiment}", *words)
     configs = []
@@ -72,7 +74,20 @@ def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
             if key not in groups:
                 put(config, key, deepcopy(value))
         configs.append(resolve(config, [*base, *(f"{key}={value}" for key, value in settings.items())]))
+    _refuse_the_same(experiment, words, configs)
     return configs
+
+
+def _refuse_the_same(experiment: str, words: tuple[str, ...], configs: list[dict]) -> None:
+    different = len({json.dumps(config, sort_keys=True) for config in configs})
+    if different == len(configs):
+        return
+    of_points = {key for point in _composed((f"experiment={experiment}",))["points"] or [] for key in point}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key in of_points:
+            mend = f"makes the {len(configs)} runs of experiment={experiment} {different}, for its points say it, too: "
+            raise SettingError(key, value, mend + f"run them one at a time, python run.py … point=0 {word}")
 
 
 def _value(text: str):

@@ -167,9 +167,9 @@ def _fill_start(config: dict, network: bool, said) -> None:
             raise SettingError("init", config["init"], mend + "; other targets start dispersed, or at init=exact")
         config["init"] = None
     warm = config["warm_start"]
-    if warm["init"] is not None and no_network and config["init"] == "sgd":
+    if warm["init"] is not None and no_network and config["init"] == "sgd" and "warm_start.init" in said:
         raise SettingError("warm_start.init", warm["init"], "is for networks: leave it out")
-    if warm["init"] == "he":  # as where it is not said: the same chain
+    if no_network or warm["init"] == "he":  # he is as where it is not said: the same chain
         warm["init"] = None
     for key, default in schema.WARM_START.items():
         warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]

@@ -712,6 +712,12 @@ def test_sgd_starts_from_he_s_weights_or_pytorch_s():
     for refused in (["model=gaussian", "init=torch", "step_size=.1"], logistic):
         with pytest.raises(SettingError, match="is for networks"):
             compose(refused)
+    for said, told in (("init=sgd", []), ("init=he", ["warm_start.init=he"])):
+        assert unused(compose([*words, said, "warm_start.init=he"]), [said, "warm_start.init=he"]) == told
+    # An experiment's own, which nobody said and nobody can leave out.
+    words = ["experiment=amagold_table2", "scale=smoke", "point=0", "model=logistic", "data=heart", "data.ood=null"]
+    words += ["batch_size=54", "init=sgd", "warm_start.batch_size=54"]
+    assert compose(words)["warm_start"]["init"] is None
 
 
 def test_an_exact_start_has_the_run_s_temperature():

@@ -21,7 +21,7 @@ from experiments.signals import leave_on_signals, signals_first
 from experiments.tables import EXPERIMENTS
 from experiments.tasks import lengths, segment
 from sgmcmc import load_samples
-from sgmcmc.errors import DataError, DiskFull
+from sgmcmc.errors import DataError, DiskFull, SettingError
 from sgmcmc.loading import load_trace
 
 ROOT = Path(__file__).parents[1]
@@ -152,6 +152,14 @@ def test_a_network_s_chain_is_a_string_of_segments():
     assert lengths(config) == list(range(30, 301, 30))
     assert lengths({**config, "epochs": 450}) == [30, 45]
     assert lengths(compose(["model=banana", "step_size=.1", "cycles=70"])) == [70]
+
+
+def test_a_word_that_makes_points_one_run_is_refused():
+    """A table would count that run as several seeds; of one point, or of points that do not say it, it is none."""
+    with pytest.raises(SettingError, match="^seed=3: makes the 14 runs of experiment=amagold_table2 8, for its points"):
+        configurations("amagold_table2", ("scale=smoke", "seed=3"))
+    assert len(configurations("amagold_table2", ("scale=smoke", "seed=3", "point=4"))) == 1
+    assert len(configurations("amagold_table2", ("scale=smoke", "temperature=2"))) == 14
 
 
 def test_a_task_does_not_depend_on_where_the_data_lie(monkeypatch):

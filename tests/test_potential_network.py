@@ -76,7 +76,11 @@ def test_a_module_s_own_values_need_not_be_finite_where_no_chain_starts(digits):
     assert bool(potential.potential(potential.initial(1, Random(1))).isfinite().all())
 
 
-@pytest.mark.parametrize("module", [MLP(64, [50]), tiny(conv_bias=True)], ids=["mlp", "resnet"])
+@pytest.mark.parametrize(
+    "module",
+    [MLP(64, [50]), tiny(conv_bias=True), torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))],
+    ids=["mlp", "resnet", "linear"],
+)
 def test_a_start_as_pytorch_s_layers_have_it(digits, module):
     """Weights and the biases beside them uniform in ±1/√(fan in), what normalisations have left alone; a chain's own.
 
@@ -98,6 +102,34 @@ def test_a_start_as_pytorch_s_layers_have_it(digits, module):
     for name, value in potential.state_dict(theta[:1]).items():
         if name.rpartition(".")[0] not in layers:
             assert torch.equal(value, potential.state_dict(left)[name])
+
+
+class Bare(torch.nn.Linear):
+    """A linear layer that is the whole model, its weight a parameter of its own, frozen, or of a parametrization."""
+
+    def __init__(self, how: str):
+        super().__init__(64, 10)
+        if how == "frozen":
+            self.weight.requires_grad_(False)
+        if how == "parametrized":
+            torch.nn.utils.parametrizations.weight_norm(self)
+
+    def forward(self, inputs):
+        return super().forward(inputs.flatten(1))
+
+
+@pytest.mark.parametrize("how", ["own", "frozen", "parametrized"])
+def test_a_bias_starts_by_its_layer_s_fan_in_as_pytorch_s(digits, how):
+    """Uniform in ±1/8: of 4,000 values none is above, and the largest above .99 of it but for a chance of 1e-17."""
+    potential = make(digits, Bare(how))
+    theta = potential.initial(400, Random(5), "torch")
+    biases = torch.stack([potential.state_dict(theta[chain : chain + 1])["bias"] for chain in range(400)])
+    assert 0.99 / 8 < biases.abs().max() <= 1 / 8
+
+
+def test_a_start_of_another_name_is_refused(digits):
+    with pytest.raises(SettingError, match="^init=pytorch: a network's training begins at he or torch"):
+        make(digits, MLP(64, [5])).initial(1, Random(5), "pytorch")
 
 
 def start(potential, seed=3):

@@ -222,10 +222,9 @@ def test_a_figure_copes_with_a_sampler_that_diverged(script, sampler, how):
 
 def table2(error: float, quoted: float, status: str = "done", seeds: int = 1) -> pd.DataFrame:
     common = {"sampler": "sghmc", "b": 5e-6, "lr": 0.001, "train_size": 60000, "status": status, "why": "diverged at 9"}
-    common |= {"single_error_sd": 0.3, "accept_prob": 0.0, "quoted": quoted, "quoted_error": 0.4}
-    return pd.DataFrame(
-        [common | dict.fromkeys(("error", "single_error"), error + 0.1 * seed) for seed in range(seeds)]
-    )
+    common |= {"start": "torch", "single_error_sd": 0.3, "accept_prob": 0.0, "quoted": quoted, "quoted_error": 0.4}
+    errors = [error + 0.1 * seed for seed in range(seeds)]
+    return pd.DataFrame([common | {"seed": seed, "error": one, "single_error": one} for seed, one in enumerate(errors)])
 
 
 @pytest.mark.parametrize(
@@ -245,7 +244,23 @@ def table2(error: float, quoted: float, status: str = "done", seeds: int = 1) ->
 def test_both_readings_of_table_2_are_judged(table, verdict):
     """The mean prediction and single draws."""
     figure = draw.load(ROOT / "scripts" / "figures" / "amagold_table2.py")
-    assert [row[3] for row in figure.compare(table)] == verdict
+    start, *rows = figure.compare(table)
+    assert start[2:] == ("PyTorch's", "agrees") and [row[3] for row in rows] == verdict
+
+
+@pytest.mark.parametrize("table", [table2(3.2, 3.7).assign(start="he"), table2(3.2, 3.7).drop(columns="start")])
+def test_a_table_of_chains_from_other_weights_says_so(table):
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_table2.py")
+    assert next(figure.compare(table))[2:] == ("He's", "differs")
+
+
+def test_amagold_s_seeds_are_judged_by_what_one_more_would_give():
+    """Five seeds, .1 apart: sd √.025, of one more times √1.2; a paper's error of .4. Two settings share their seeds."""
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_table2.py")
+    one = table2(3.0, 3.2 + 9, seeds=5).assign(sampler="amagold", test_accuracy_at_start=0.97)
+    _, mean, single, *_, together = figure.compare(pd.concat([one, one.assign(b=0.01)]))
+    for row, paper in ((mean, 0.4), (single, 0.4), (together, 0.4 / 2**0.5)):
+        assert row[3] == f"differs by -9, {9 / np.hypot((0.025 * 1.2) ** 0.5, paper):.1f} errors"
 
 
 @pytest.mark.parametrize(
@@ -267,7 +282,7 @@ def test_table_2_s_entry_is_compared_with_what_one_more_seed_would_give(errors, 
     table = table.assign(**common, cycles=50.0, first_accepted=0.0, accept_prob=0.1)
     lost, first, (_, paper, _, found), *more = figure.compare(table)
     assert lost[3] == "not comparable: diverged at 9" and found == verdict
-    assert paper == ("3.63 ± 0.04" if len(errors) > 1 else "")
+    assert paper == ("3.63 ± 0.04 (of all 2,500)" if len(errors) > 1 else "")
     if len(errors) > 1:
         assert first[2].startswith(f"{np.mean(errors) + 0.1:.2f} ± ") and more[0][2].startswith("-0.100 ± 0.000")
     assert [row[3] for row in more[-2:]] == ["not comparable: fewer than two seeds"] * 2  # none from He's weights
@@ -277,7 +292,7 @@ def test_amagold_s_settings_are_judged_together():
     """Each within its errors, all low by as much: .3 of an error of .5 each, .125 of 16 of them."""
     figure = draw.load(ROOT / "scripts" / "figures" / "amagold_table2.py")
     many = [table2(3.0, 3.4).assign(sampler="amagold", b=b, test_accuracy_at_start=0.97) for b in range(16)]
-    *each, (_, _, here, verdict) = figure.compare(pd.concat(many))
+    _, *each, (_, _, here, verdict) = figure.compare(pd.concat(many))
     assert "between settings" not in str(each)  # there are none of SGHMC
     assert {row[3] for row in each} == {"agrees (one seed)"}
     assert here.startswith("-0.40 ± 0.12") and verdict.startswith("differs by -0.4, 3.2 errors (one seed)")

@@ -13,18 +13,17 @@ Test error on MNIST of the perceptron 784-500-256-10 (523,326 weights) after thr
 give burn-in, thinning, the number of repeats, or what predicts. Here 20 draws are spread over the second half of the
 authors' lengths (2,500 trajectories of 10 steps; 1,000 epochs of SGHMC), and both readings are given: the error of
 their mean prediction (dots), the reading that was chosen beforehand, with ± over five seeds, and that of single draws,
-as the authors' code scores them (small squares). It has been run with one seed, not five: ± here is over seeds where
-there are several, else the standard deviation of single draws, for either reading, and what differs by more than three
-of it and the paper's error together may yet be the seed's. And the chains of the table below, of 8 runs, began SGD at
-He's weights; the authors' began at those that PyTorch gives, after which AMAGOLD's error is higher ("its start", next).
-The experiment begins there by now (`warm_start.init=torch`), with three more seeds of SGHMC with friction, and is to be
-run again at paper scale: AMAGOLD's offset below is of the start. A hollow marker: the run diverged, and the error is
-of the draws that it had kept until then, or of its last finite row of metrics. U contains the prior, which the authors'
-acceptance leaves out. At quick scale 12,000 of the images, batches of 600, 15 epochs of SGD (as many steps), and 10
-draws of the second half of 40 trajectories of 10 steps of either sampler: too short for SGHMC to heat up as in the
-paper. AMAGOLD rejects most of its trajectories at these step sizes (the shares are below), and so stays near where SGD
-left it; that its error does not depend on b is partly that. The first row of metrics is after 50 trajectories (quick:
-10).
+as the authors' code scores them (small squares). ± here is over seeds where there are several, else the standard
+deviation of single draws, for either reading, and what differs by more than three of it and the paper's error together
+may then yet be the seed's. All chains of the authors' begin at one end of SGD, near which AMAGOLD stays: with several
+seeds its numbers are compared with what one more would give. Their SGD begins at the weights that PyTorch gives a
+network; where it does here is below, for AMAGOLD's error depends on it ("its start", next). A hollow marker: the run
+diverged, and the error is of the draws that it had kept until then, or of its last finite row of metrics. U contains
+the prior, which the authors' acceptance leaves out. At quick scale 12,000 of the images, batches of 600, 15 epochs of
+SGD (as many steps), and 10 draws of the second half of 40 trajectories of 10 steps of either sampler: too short for
+SGHMC to heat up as in the paper. AMAGOLD rejects most of its trajectories at these step sizes (the shares are below),
+and so stays near where SGD left it; that its error does not depend on b is partly that. The first row of metrics is
+after 50 trajectories (quick: 10).
 """
 WRONG = 50  # test errors, in per cent, above which a run is taken to have diverged
 POINT = 1  # percentage point of test error: less hardly matters, more is much
@@ -77,6 +76,9 @@ def compare(table: pd.DataFrame):
     """Each entry of the table, by both readings, and what all of AMAGOLD's have in common."""
     quick = bool((table.train_size < 60000).any())
     few = "not comparable: a fifth of the data, a fraction of the steps"
+    starts = sorted(set(table.start)) if "start" in table else ["he"]  # tables made before had no other
+    here = " and ".join({"torch": "PyTorch's", "he": "He's"}[start] for start in starts)
+    yield "weights that SGD begins at", "PyTorch's", here, "agrees" if starts == ["torch"] else "differs"
     for key, part, single, spread, seeds in settings(table):
         quoted, quoted_error = part.quoted.iloc[0], part.quoted_error.iloc[0]
         name, paper = f"{NAMES[key[0]]}, b = {key[1]:g}, lr = {key[2]:g}", f"{quoted} ± {quoted_error}"
@@ -94,6 +96,8 @@ def compare(table: pd.DataFrame):
             here = f"{error:.2f} ± {own:.2f} ({'one seed' if seeds == 1 else f'{seeds} seeds'})"
             if key[0] == "amagold":
                 here += f", accepts {part.accept_prob.mean():.2f}"
+            if key[0] == "amagold" and seeds > 1:
+                own *= (seeds + 1) ** 0.5  # sd √(1 + 1/seeds), of one more seed
             verdict = judged(error - quoted, np.hypot(own, quoted_error), seeds)
             yield f"{name}: {reading}", paper, here, few if quick else verdict
     for of_all in filter(None, (steady(table), common_offset(table))):
@@ -138,6 +142,10 @@ def common_offset(table: pd.DataFrame) -> tuple | None:
     offsets = np.array([single for _, _, single, *_ in rows]) - quoted
     squares = [spread**2 + part.quoted_error.iloc[0] ** 2 for _, part, _, spread, _ in rows]
     error, seeds = sum(squares) ** 0.5 / len(rows), min(row[-1] for row in rows)
+    if seeds > 1:  # the settings of a seed begin at one end of SGD: sd over seeds of their mean, of one more seed
+        of_seeds = pd.concat([part for _, part, *_ in rows]).groupby("seed").single_error.mean()
+        quoted_errors = [part.quoted_error.iloc[0] for _, part, *_ in rows]
+        error = np.hypot(of_seeds.std(ddof=1) * (1 + 1 / seeds) ** 0.5, np.hypot.reduce(quoted_errors) / len(rows))
     means = [part.error.mean() for _, part, *_ in rows] - quoted
     first = [100 * (1 - part.test_accuracy_at_start.mean()) for _, part, *_ in rows] - quoted
     here = f"{offsets.mean():+.2f} ± {error:.2f} by single draws ({', '.join(f'{one:+.2f}' for one in offsets)}), "

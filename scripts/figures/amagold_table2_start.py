@@ -15,9 +15,9 @@ code does, or at He's (N(0, 2/fan in), a standard deviation √6 times larger), 
 where nothing is said (`warm_start.init`). Left after AMAGOLD's first trajectory, which is SGD's own error where that
 was rejected, right after 50 of its 2,500 (quick: 10, of 12,000 images), a line a seed; ± is the standard error of the
 mean over the seeds, sd their standard deviation. Crosses: the start in the authors' repository
-(bnn/checkpoints/sgd_init_epoch3.pt, 403 of the 10,000 test images wrong), and the
-paper's entry, of the whole chain. All chains of theirs begin at that one network; so each number of theirs is compared
-with what one more seed would give here: the standard deviation over seeds times √(1 + 1/20), and the paper's error.
+(bnn/checkpoints/sgd_init_epoch3.pt, 403 of the 10,000 test images wrong), and the paper's entry, of the whole chain.
+All chains of theirs begin at that one network; so each number of theirs is compared with what one more seed would give
+here: the standard deviation over seeds times √(1 + 1/seeds), and the paper's error.
 """
 PLACES = ("first_error", "error")
 STARTS = {"torch": ("PyTorch's weights", BLUE), "he": ("He's weights", ORANGE)}
@@ -53,18 +53,22 @@ def title(table: pd.DataFrame) -> str:
     """Whether the authors' start, and the paper's entry, are what PyTorch's weights give, and He's are not."""
     verdicts = {(start, column): beside(table, start, column)[3] for start in STARTS for column in PLACES}
     if all(verdict.startswith("agrees" if start == "torch" else "differs") for (start, _), verdict in verdicts.items()):
-        return "The weights that SGD begins with decide\nAMAGOLD's test error on MNIST"
+        first = f"first {table.cycles.max():g} trajectories"
+        return f"The weights that SGD begins with decide AMAGOLD's\ntest error on MNIST in its {first}"
     return "Where AMAGOLD begins, over seeds"
 
 
 def beside(table: pd.DataFrame, start: str, column: str) -> tuple:
     """The row of a number of the authors' beside what one more seed from this start would give."""
     rows = finished(table, start)
-    what = f"{STARTS[start][0]}: error after the {'first' if column == 'first_error' else 'last'} trajectory"
+    after = "the first trajectory" if column == "first_error" else f"{rows.cycles.max():g} trajectories"
+    what = f"{STARTS[start][0]}: error after {after}"
     if len(rows) < 2:
         return what, "", "", "not comparable: fewer than two seeds"
     quoted, quoted_error = (THEIRS, 0.0) if column == "first_error" else rows[["quoted", "quoted_error"]].iloc[0]
-    paper = f"{quoted} (their repository's start)" if column == "first_error" else f"{quoted} ± {quoted_error}"
+    paper = f"{quoted} (their repository's start)"
+    if column == "error":
+        paper = f"{quoted} ± {quoted_error} (of all 2,500)"
     seeds, mean, sd = len(rows), rows[column].mean(), rows[column].std(ddof=1)
     here = f"{mean:.2f} ± {sd / seeds**0.5:.2f}, sd {sd:.2f}, {rows[column].min():.2f} to {rows[column].max():.2f}"
     here += f" ({seeds} seeds)"

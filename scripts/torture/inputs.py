@@ -58,6 +58,7 @@ WORDS = {
     "temperature": ["1", "0", "0.5"],
     "mass": ["1", "2.5", "estimate", "[1,2]"],
     "init": ["he", "torch", "sgd", "exact", "nowhere.pt"],
+    "warm_start.init": ["he", "torch", "null", "zeros"],
     "warm_start.epochs": ["1"],
     "warm_start.lr": ["0.01"],
     "warm_start.batch_size": ["2"],

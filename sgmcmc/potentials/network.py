@@ -306,20 +306,28 @@ class NetworkPotential:
         - he: weights N(0, 2/fan in), biases uniform in ±1/√(their number) (GGMC paper as run; He et al., "Delving deep
           into rectifiers", ICCV 2015);
         - torch: weights, and the biases beside them, uniform in ±1/√(fan in), as PyTorch makes linear and convolution
-          layers (AMAGOLD paper as run): a standard deviation √6 times smaller.
+          layers (AMAGOLD paper as run): a standard deviation √6 times smaller. A bias with no weight beside it is as
+          at he; other layers of PyTorch's (embeddings, LSTM) have laws of their own, which this is not.
 
         Scales, shifts and thresholds of normalisations, and what is neither weight nor bias, start as the module was
         given (1, 0, 0).
+
+        Raises SettingError for any other ``how``.
         """
+        if how not in ("he", "torch"):
+            raise SettingError("init", how, "a network's training begins at he or torch")
         norms, named = _of_norms(self.model), list(zip(self._names, self._parameters, strict=True))
         weights = {name: part[0].numel() for name, part in named if part.ndim > 1 and id(part) not in norms}  # fan in
+        layers = [(getattr(one, "weight", None), getattr(one, "bias", None)) for one in self.model.modules()]
+        beside = {
+            id(bias): weight[0].numel() for weight, bias in layers if isinstance(weight, Tensor) and weight.ndim > 1
+        }
         normal, uniform = [], []
         for name, part in named:
-            home, _, kind = name.rpartition(".")
-            bias = part.ndim == 1 and kind == "bias" and id(part) not in norms
+            bias = part.ndim == 1 and name.rpartition(".")[2] == "bias" and id(part) not in norms
             fan = weights.get(name) or (len(part) if bias else 0)
             if bias and how == "torch":
-                fan = weights.get(f"{home}.weight", fan)
+                fan = beside.get(id(part), fan)
             of_normal = name in weights and how == "he"
             normal.append(math.sqrt(2 / fan) if of_normal else 0.0)
             uniform.append(fan**-0.5 if fan and not of_normal else 0.0)

@@ -85,7 +85,7 @@ def _refuse_the_same(experiment: str, words: tuple[str, ...], configs: list[dict
     of_points = {key for point in _composed((f"experiment={experiment}",))["points"] or [] for key in point}
     for word in words:
         key, _, value = word.partition("=")
-        if key in of_points:
+        if key == "seed" and key in of_points:  # others are for trying an experiment out, in few cycles
             mend = f"makes the {len(configs)} runs of experiment={experiment} {different}, for its points say it, too: "
             raise SettingError(key, value, mend + f"run them one at a time, python run.py … point=0 {word}")
 

@@ -57,7 +57,7 @@ def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
     """The resolved configurations of the experiment's grid, in the order of ``sweep``.
 
     Hydra, which is slow, composes once for each combination of groups; single values, of products and of points, are
-    put in afterwards, and resolve alike. Raises SettingError where a word in the place of what the points say makes
+    put in afterwards, and resolve alike. Raises SettingError where a seed in the place of the points' own makes
     several of them one run: a table would count it as often.
     """
     base = (f"experiment={experiment}", *words)
@@ -74,20 +74,19 @@ def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
             if key not in groups:
                 put(config, key, deepcopy(value))
         configs.append(resolve(config, [*base, *(f"{key}={value}" for key, value in settings.items())]))
-    _refuse_the_same(experiment, words, configs)
+    _refuse_one_seed(base, configs)
     return configs
 
 
-def _refuse_the_same(experiment: str, words: tuple[str, ...], configs: list[dict]) -> None:
-    different = len({json.dumps(config, sort_keys=True) for config in configs})
-    if different == len(configs):
+def _refuse_one_seed(base: tuple[str, ...], configs: list[dict]) -> None:
+    """Of what points say, seed alone: other words are for trying an experiment out, in few cycles."""
+    if "seed" not in _keys(base) or not any("seed" in point for point in _composed(base)["points"] or []):
         return
-    of_points = {key for point in _composed((f"experiment={experiment}",))["points"] or [] for key in point}
-    for word in words:
-        key, _, value = word.partition("=")
-        if key == "seed" and key in of_points:  # others are for trying an experiment out, in few cycles
-            mend = f"makes the {len(configs)} runs of experiment={experiment} {different}, for its points say it, too: "
-            raise SettingError(key, value, mend + f"run them one at a time, python run.py … point=0 {word}")
+    different = len({json.dumps(config, sort_keys=True) for config in configs})
+    if different < len(configs):
+        seed = configs[0]["seed"]
+        mend = f"makes the {len(configs)} runs of {base[0]} {different}, for its points say it, too: "
+        raise SettingError("seed", seed, mend + f"run them one at a time, python run.py … point=0 seed={seed}")
 
 
 def _value(text: str):

@@ -96,8 +96,7 @@ def compare(table: pd.DataFrame):
             here = f"{error:.2f} ± {own:.2f} ({'one seed' if seeds == 1 else f'{seeds} seeds'})"
             if key[0] == "amagold":
                 here += f", accepts {part.accept_prob.mean():.2f}"
-            if key[0] == "amagold" and seeds > 1:
-                own *= (seeds + 1) ** 0.5  # sd √(1 + 1/seeds), of one more seed
+                own = of_one_more(own, seeds)
             verdict = judged(error - quoted, np.hypot(own, quoted_error), seeds)
             yield f"{name}: {reading}", paper, here, few if quick else verdict
     for of_all in filter(None, (steady(table), common_offset(table))):
@@ -107,6 +106,14 @@ def compare(table: pd.DataFrame):
 def of_ensembles(part: pd.DataFrame, spread: float) -> tuple[float, float]:
     """The mean prediction's error over seeds, and its own error; of one seed the spread of single draws stands in."""
     return part.error.mean(), part.error.std(ddof=1) / len(part) ** 0.5 if len(part) > 1 else spread
+
+
+def of_one_more(error: float, seeds: int) -> float:
+    """The standard deviation of one more seed's number less the mean of ``seeds``, whose standard error is ``error``.
+
+    sd √(1 + 1/seeds) = error √(seeds + 1); of one seed, which shows no spread over seeds, ``error`` itself.
+    """
+    return error * (seeds + 1) ** 0.5 if seeds > 1 else error
 
 
 def judged(difference: float, error: float, seeds: int) -> str:
@@ -142,10 +149,10 @@ def common_offset(table: pd.DataFrame) -> tuple | None:
     offsets = np.array([single for _, _, single, *_ in rows]) - quoted
     squares = [spread**2 + part.quoted_error.iloc[0] ** 2 for _, part, _, spread, _ in rows]
     error, seeds = sum(squares) ** 0.5 / len(rows), min(row[-1] for row in rows)
-    if seeds > 1:  # the settings of a seed begin at one end of SGD: sd over seeds of their mean, of one more seed
+    if seeds > 1:  # the settings of a seed begin at one end of SGD: of their mean, over seeds
         of_seeds = pd.concat([part for _, part, *_ in rows]).groupby("seed").single_error.mean()
         quoted_errors = [part.quoted_error.iloc[0] for _, part, *_ in rows]
-        error = np.hypot(of_seeds.std(ddof=1) * (1 + 1 / seeds) ** 0.5, np.hypot.reduce(quoted_errors) / len(rows))
+        error = np.hypot(of_one_more(of_seeds.sem(), len(of_seeds)), np.hypot.reduce(quoted_errors) / len(rows))
     means = [part.error.mean() for _, part, *_ in rows] - quoted
     first = [100 * (1 - part.test_accuracy_at_start.mean()) for _, part, *_ in rows] - quoted
     here = f"{offsets.mean():+.2f} ± {error:.2f} by single draws ({', '.join(f'{one:+.2f}' for one in offsets)}), "

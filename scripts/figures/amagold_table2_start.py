@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from figures.amagold_table2 import judged
+from figures.amagold_table2 import judged, of_one_more
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREY, ORANGE, clean
@@ -61,22 +61,21 @@ def title(table: pd.DataFrame) -> str:
 def beside(table: pd.DataFrame, start: str, column: str) -> tuple:
     """The row of a number of the authors' beside what one more seed from this start would give."""
     rows = finished(table, start)
-    after = "the first trajectory" if column == "first_error" else f"{rows.cycles.max():g} trajectories"
-    what = f"{STARTS[start][0]}: error after {after}"
+    what = f"{STARTS[start][0]}: error after the {'first' if column == 'first_error' else 'last'} trajectory"
     if len(rows) < 2:
         return what, "", "", "not comparable: fewer than two seeds"
     quoted, quoted_error = (THEIRS, 0.0) if column == "first_error" else rows[["quoted", "quoted_error"]].iloc[0]
     paper = f"{quoted} (their repository's start)"
     if column == "error":
         paper = f"{quoted} ± {quoted_error} (of all 2,500)"
-    seeds, mean, sd = len(rows), rows[column].mean(), rows[column].std(ddof=1)
-    here = f"{mean:.2f} ± {sd / seeds**0.5:.2f}, sd {sd:.2f}, {rows[column].min():.2f} to {rows[column].max():.2f}"
+    seeds, mean, error, errors = len(rows), rows[column].mean(), rows[column].sem(), rows[column]
+    here = f"{mean:.2f} ± {error:.2f}, sd {errors.std():.2f}, {errors.min():.2f} to {errors.max():.2f}"
     here += f" ({seeds} seeds)"
     if column == "first_error":
         here += f", {int((rows.first_accepted == 0).sum())} of them rejected it"
     else:
-        here += f", accepts {rows.accept_prob.mean():.2f}"
-    verdict = judged(mean - quoted, np.hypot(sd * (1 + 1 / seeds) ** 0.5, quoted_error), seeds)
+        here += f", after {rows.cycles.max():g}, accepts {rows.accept_prob.mean():.2f}"
+    verdict = judged(mean - quoted, np.hypot(of_one_more(error, seeds), quoted_error), seeds)
     return what, paper, here, "not comparable: a fifth of the data" if (rows.train_size < 60000).any() else verdict
 
 

@@ -241,8 +241,8 @@ class RunFolder:
                 raise Damaged(f"{name} is missing") from None
             if left or hashed.hexdigest() != table["sha256"]:
                 raise Damaged(f"{name} is damaged")
-            with path.open(newline="") as file:
-                self._columns[name] = next(csv.reader(file))
+            with path.open("rb") as file:  # its first line alone: what follows the record may be damaged
+                self._columns[name] = next(csv.reader([file.readline().decode()]))
         for name, digest in record["files"].items():
             draws, about = read_draws(self.path / "samples" / name)
             if about["sha256"] != digest:

@@ -335,6 +335,17 @@ def test_damaged_end_of_a_table(tmp_path, whole, name, how):
     assert len(told) == 1 and f"{name} is damaged: continuing from block 3" in told[0]
 
 
+def test_bytes_that_are_no_text_after_what_the_older_checkpoint_records(tmp_path, whole):
+    """The header is read without decoding the damaged rows behind it."""
+    run(tmp_path / "run")
+    path = tmp_path / "run" / "metrics.csv"
+    path.write_bytes(path.read_bytes()[:-3] + b"\xb2" + path.read_bytes()[-2:])
+    told = []
+    run(tmp_path / "run", told=told)
+    assert content(tmp_path / "run") == whole
+    assert len(told) == 1 and "metrics.csv is damaged: continuing from block 3" in told[0]
+
+
 @pytest.mark.parametrize("name", ["metrics.csv", "samples/00000005.safetensors"])
 @pytest.mark.parametrize("how", HOWS)
 def test_damage_that_no_checkpoint_precedes(tmp_path, whole, name, how):

@@ -16,6 +16,7 @@ from scipy.stats import t as student
 from style import NAMES
 
 LIMIT, CHANCE = 3.0, 0.01  # standard errors, and how often the largest may exceed its limit by chance
+LENGTH = 20  # of τ, the chains from which it is believed: of shorter ones it comes out too small
 MIXED = 1.05  # R-hat, the worst of all that is looked at, below which chains are taken to agree
 TIMING = 1.5  # a factor within which two timings are the same: each is taken once, on a machine with other work
 
@@ -26,6 +27,15 @@ def limit(number: int = 1, chains: float = np.inf) -> float:
     if not chains >= 2:
         return float("inf")
     return max(LIMIT, float(student.isf(CHANCE / 2 / number, chains - 1)))
+
+
+def long_enough(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without τ, and the ESS that it gives, of chains that are not 20 of it long."""
+    if not {"tau", "draws_a_chain"} <= set(table):
+        return table
+    short = table.draws_a_chain < LENGTH * table.tau
+    columns = [name for name in ("tau", "tau_error", "ess", "ess_error") if name in table]
+    return table.assign(**{name: table[name].mask(short) for name in columns})
 
 
 class Rows:

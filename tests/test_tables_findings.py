@@ -33,6 +33,7 @@ from figures import finding_theorem2 as theorem2  # noqa: E402
 from figures import finding_trajectory as lengths  # noqa: E402
 from figures import finding_words as words  # noqa: E402
 from figures import finding_words_network as network  # noqa: E402
+from verdicts import long_enough  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["double_well", "banana", "mixture"])
@@ -49,7 +50,7 @@ def test_the_mean_potential_of_the_banana_is_its_entropy():
 
 def test_the_excess_of_a_warm_gaussian_is_its_temperature_less_one():
     draws = torch.randn(2000, 50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 1.25**0.5
-    row = findings.excess(draws.square().sum(-1) / 2, 1.5, 3)
+    row = findings.excess((draws.square().sum(-1) / 2).mean(0).numpy(), 1.5, 3)
     assert row["excess_error"] < 0.004
     assert abs(row["excess"] - 0.25) < 5 * row["excess_error"]  # t with 49 degrees of freedom: 8e-6
 
@@ -81,19 +82,26 @@ def test_the_bias_of_a_toy_is_none_for_exact_draws_and_seen_for_others():
     run = Run(0, config, "done", None)
     exact = DoubleWell().exact(40_000, Random(7)).view(400, 100, 1)
     row, moved = findings.bias_of_toy(run, exact), findings.bias_of_toy(run, exact + 0.3)
-    for one, error in (("excess", "excess_error"), ("bias", "bias_error")):
-        assert abs(row[one]) < 5.5 * row[error]
-        assert moved[one] > 10 * moved[error]
+    assert abs(row["excess"]) < 5.5 * row["excess_error"] and row["exact_p"] > 1e-5
+    assert moved["excess"] > 10 * moved["excess_error"] and moved["exact_p"] < 1e-9
 
 
-def test_the_bias_of_a_regression_s_mean_is_in_its_posterior_s_variances(monkeypatch):
-    truth = findings.Posterior(np.array([1.0, -2.0]), np.array([0.5, 4.0]), 3.0, 0.01, 0.002)
+def test_the_bias_of_a_regression_s_mean_is_seen(monkeypatch):
+    """U is constant: it has no t. The means of 40 chains of 50 draws, .2 posterior deviations off, or not."""
+    rng = np.random.default_rng(0)
+    truth = findings.Posterior(
+        np.array([1.0, -2.0]) + rng.normal(size=(60, 2)) * [0.05, 0.4], np.array([2.99, 3.01] * 30)
+    )
     monkeypatch.setattr(findings, "potentials", lambda run, part: torch.full(part.shape[:2], 3.5, dtype=torch.float64))
     noise = torch.randn(50, 40, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    part = torch.tensor([1.0 + 0.1, -2.0]) + torch.tensor([0.5, 4.0]) * noise
-    row = findings.bias_of_regression(None, part, truth)
-    assert row["excess"] == pytest.approx(0.5) and row["reference_error"] == pytest.approx(0.01)
-    assert abs(row["mean_bias2"] - (0.2**2 / 2 - 0.002)) < 6 * row["mean_bias2_error"] < 0.03
+    truth = truth._replace(potentials=truth.potentials + 0.5)  # so that U agrees with the reference's
+    for off, likely in ((0.0, True), (0.1, False)):
+        part = torch.tensor([1.0 + off, -2.0]) + torch.tensor([0.5, 4.0]) * noise
+        row = findings.bias_of_regression(None, part, truth)
+        assert (row["exact_p"] > 1e-5) == likely
+    cold = findings.bias_of_regression(None, part, truth._replace(potentials=truth.potentials - 0.5))
+    assert cold["excess"] == pytest.approx(0.5)
+    assert cold["reference_error"] == pytest.approx(0.01 * (60 / 59) ** 0.5 / 60**0.5)
     assert findings.bias_of_regression(None, part, None) == {}
 
 
@@ -117,17 +125,13 @@ def quadratic(monkeypatch, curvature: list[float]) -> None:
 
 
 def test_a_reference_s_posterior_worked_by_loops(monkeypatch):
-    """U = θ₁² + 3 θ₂² of draws 0, 5 and 10 of eleven; moments of all."""
+    """U = θ₁² + 3 θ₂² of draws 0, 5 and 10 of eleven; means of all."""
     quadratic(monkeypatch, [1, 3])
     draws = (slow_draws(11, 4, 2, seed=1) + torch.tensor([0.5, -1.0])).numpy()
     found = findings.posterior(MadeRun(draws=torch.from_numpy(draws)))
     each = [np.mean([x**2 + 3 * y**2 for x, y in draws[[0, 5, 10], chain]]) for chain in range(4)]
-    assert found.potential == pytest.approx(np.mean(each))
-    assert found.potential_error == pytest.approx(np.std(each, ddof=1) / 2)
-    flat = np.concatenate(list(draws))
-    assert found.mean == pytest.approx(flat.mean(0)) and found.deviation == pytest.approx(flat.std(0, ddof=1))
-    scatter = [draws[..., j].mean(0).var(ddof=1) / 4 / flat[:, j].var(ddof=1) for j in (0, 1)]
-    assert found.mean_mse == pytest.approx(np.mean(scatter))
+    np.testing.assert_allclose(found.potentials, each)
+    np.testing.assert_allclose(found.means, [draws[:, chain].mean(0) for chain in range(4)])
 
 
 def steps_run(number: int, draws: torch.Tensor, acceptance: str, frozen=(), **others) -> MadeRun:
@@ -170,26 +174,19 @@ def test_a_row_over_steps_of_a_toy_is_of_the_chains_of_its_step_that_are_left():
     truth = integral(energy, -12, 10) / whole
     edges = np.linspace(-6, 6, 121)
     masses = np.array([integral(lambda x: 1, a, b) / whole for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    part = np.floor(4 * (masses.cumsum() - masses / 2))
     for row, size, chains in zip(rows, (0.2, 0.5), ([0, 2, 3, 4, 5], [7, 8, 10, 11]), strict=True):
         same_efficiency(row, draws[:, chains], size)
         assert row["frozen"] == 6 - len(chains) and row["schedule"] == "cosine"
         each = [2 * (energy(draws[:, chain, 0].numpy()).mean() - truth) for chain in chains]
         assert (row["excess"], row["excess_error"]) == pytest.approx((np.mean(each), standard_error(each)), rel=1e-6)
-        large = masses * 400 * len(chains) >= 10
-        p = np.append(masses[large], 1 - masses[large].sum())  # the others are one, with what is outside
-        away = []
-        for chain in chains:
-            share = np.histogram(draws[:, chain, 0].numpy(), edges)[0][large] / 400
-            away.append(np.append(share, 1 - share.sum()) - p)
-
-        def bias(kept, p=p, away=away):
-            pairs = [(one, other) for one in kept for other in kept if one != other]
-            return sum((away[one] * away[other] / p).sum() for one, other in pairs) / len(pairs)
-
-        number = range(len(chains))
-        without = np.array([bias([other for other in number if other != one]) for one in number])
-        error = math.sqrt((len(chains) - 1) * without.var())
-        assert (row["bias"], row["bias_error"]) == pytest.approx((bias(number), error), rel=1e-6)
+        functions = [each]
+        for quarter in range(4):
+            inside = [np.histogram(draws[:, c, 0].numpy(), edges)[0][part == quarter].sum() / 400 for c in chains]
+            functions.append(np.array(inside) - masses[part == quarter].sum())
+        t = [np.mean(values) / standard_error(values) for values in functions]
+        expected = min(1, 5 * 2 * student.sf(np.abs(t).max(), len(chains) - 1))
+        assert 0 < row["exact_p"] < 1 and row["exact_p"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_step_of_which_no_chain_is_left_says_so_and_a_plane_has_two_coordinates():
@@ -205,7 +202,7 @@ def test_a_step_of_which_no_chain_is_left_says_so_and_a_plane_has_two_coordinate
     first, second = draws[:, 6:].numpy()[..., 0], draws[:, 6:].numpy()[..., 1]
     each = ((first - second**2 / 4) ** 2 / 2 + second**2 / 8 - 1).mean(0)
     assert (row["excess"], row["excess_error"]) == pytest.approx((each.mean(), standard_error(each)))
-    assert math.isnan(row["bias"])  # of 2,400 draws no bin of a plane is to have ten
+    assert 0 <= row["exact_p"] <= 1
 
 
 def test_a_regression_s_rows_are_measured_against_the_run_whose_step_is_tuned(monkeypatch):
@@ -225,17 +222,15 @@ def test_a_regression_s_rows_are_measured_against_the_run_whose_step_is_tuned(mo
         same_efficiency(row, draws[:, chains], size)
         part = draws[:, chains].numpy()
         energies = (part[::5] ** 2 * [1, 2, 3]).sum(2).mean(0)
-        assert row["excess"] == pytest.approx(2 / 3 * (energies.mean() - truth.potential))
+        assert row["excess"] == pytest.approx(2 / 3 * (energies.mean() - truth.potentials.mean()))
         assert row["excess_error"] == pytest.approx(2 / 3 * standard_error(energies))
-        assert row["reference_error"] == pytest.approx(2 / 3 * truth.potential_error)
-        means = (part.mean(0) - truth.mean) / truth.deviation
-
-        def bias2(some):
-            return (some.mean(0) ** 2 - some.var(0, ddof=1) / len(some)).mean() - truth.mean_mse
-
-        without = np.array([bias2(np.delete(means, one, 0)) for one in range(len(chains))])
-        error = math.sqrt((len(chains) - 1) * without.var())
-        assert (row["mean_bias2"], row["mean_bias2_error"]) == pytest.approx((bias2(means), error))
+        assert row["reference_error"] == pytest.approx(2 / 3 * standard_error(truth.potentials))
+        p = []
+        for ours, exact in zip([energies, *part.mean(0).T], [truth.potentials, *truth.means.T], strict=True):
+            errors = standard_error(ours) ** 2, standard_error(exact) ** 2
+            freedom = sum(errors) ** 2 / (errors[0] ** 2 / (len(chains) - 1) + errors[1] ** 2 / 4)
+            p.append(2 * student.sf(abs(ours.mean() - exact.mean()) / sum(errors) ** 0.5, freedom))
+        assert row["exact_p"] == pytest.approx(min(1, 4 * min(p)))
     tau, error = jackknifed_time(true, together=False)
     # Three steps of BAB with full gradients are three gradients: that of the start is known.
     expected = {"word": "reference", "step_size": 0.17, "gradients": 3, "chains": 5, "draws_a_chain": 150, "tau": tau}
@@ -658,30 +653,29 @@ def test_whether_a_correction_costs_is_said_of_each_tolerance():
 def corrected_draws(**others) -> pd.DataFrame:
     """Twenty corrected settings without bias on each of a toy and a regression."""
     table = pd.DataFrame({"target": ["banana"] * 20 + ["heart"] * 20, "acceptance": "metropolis", "status": "done"})
-    table = table.assign(
-        chains=50, tau=9.0, excess=0.01, excess_error=0.01, reference_error=[np.nan] * 20 + [0.01] * 20
-    )
-    toy = table.target == "banana"
-    table = table.assign(bias=np.where(toy, -0.1, np.nan), bias_error=np.where(toy, 0.01, np.nan))
-    table = table.assign(mean_bias2=np.where(toy, np.nan, 0.0), mean_bias2_error=np.where(toy, np.nan, 0.01))
+    table = table.assign(chains=50, tau=9.0, draws_a_chain=180, exact_p=0.001)
     for column, value in others.items():
-        table.loc[39 if column != "bias" else 0, column] = value
+        table.loc[39, column] = value
     return table
 
 
 @pytest.mark.parametrize(
     "others, verdict",
     [
-        ({}, "agrees"),  # a squared bias that is too small is none
-        ({"excess": -0.1}, "differs"),
-        ({"bias": 0.1}, "differs"),
-        ({"mean_bias2": 0.1}, "differs"),
-        ({"mean_bias2": 0.1, "tau": np.nan}, "agrees"),  # a chain that may not have left its start
+        ({}, "agrees"),
+        ({"exact_p": 0.01 / 41}, "differs"),
+        ({"exact_p": 0.01 / 39}, "agrees"),
+        ({"exact_p": np.nan}, "agrees"),
+        ({"exact_p": 0.0, "tau": np.nan}, "agrees"),  # a chain that may not have left its start
+        ({"exact_p": 0.0, "draws_a_chain": 179}, "agrees"),  # nor this one, of less than 20 τ
+        ({"exact_p": 0.0, "acceptance": "monitor"}, "agrees"),
+        ({"exact_p": 0.0, "draws_a_chain": 179, "target": "banana"}, "differs"),  # which starts at an exact draw
     ],
 )
 def test_the_bias_of_corrected_draws_is_judged_by_all_that_is_known_of_it(others, verdict):
-    row = words.no_bias(corrected_draws(**others))
+    row = words.no_bias(long_enough(corrected_draws(**others)))
     assert row[3] == verdict and "over all" in row[2]
+    assert ("finds 1 of 1 uncorrected" in row[2]) == ("acceptance" in others)
 
 
 def test_chains_that_diverged_are_told():

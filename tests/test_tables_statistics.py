@@ -20,6 +20,33 @@ def test_counts_are_each_chain_s():
     assert counts[0, 60] == 2 and counts[1, 119] == 1 and counts.sum() == 3  # −7 is in no bin
 
 
+def test_quarters_are_of_bins_next_to_each_other_on_every_axis():
+    """Axis 0: .3, .3, .4 of the mass, whose middles are .15, .45 and .8; axis 1: .3, .7, middles .15 and .65."""
+    masses = np.array([[0.1, 0.2], [0.1, 0.2], [0.1, 0.3]])
+    counts = np.array([[[1, 0], [0, 4], [2, 1]], [[0, 0], [0, 0], [0, 10]]])
+    away = statistics.quarters(counts, masses, 10)
+    np.testing.assert_allclose(away[0], [0.1 - 0.3, 0.4 - 0.3, 0, 0.3 - 0.4, 0.3 - 0.3, 0, 0.5 - 0.7, 0], atol=1e-15)
+    np.testing.assert_allclose(away[1], [-0.3, -0.3, 0, 1 - 0.4, -0.3, 0, 0.3, 0], atol=1e-15)
+    halves = statistics.quarters(np.array([[2, 2, 0, 4]]), np.full(4, 0.25), 10)  # two draws outside of the grid
+    np.testing.assert_allclose(halves, [[-0.05, -0.05, -0.25, 0.15]])
+
+
+def test_exact_means_are_unlikely_as_often_as_is_said():
+    """4,000 sets of five functions of ten chains: p < .1 in at most a tenth, by Bonferroni in nearly that."""
+    rng = np.random.default_rng(3)
+    found = np.array([statistics.exact_p(rng.normal(size=(10, 5))) for _ in range(4000)])
+    against = np.array([statistics.exact_p(rng.normal(size=(10, 5)), rng.normal(size=(30, 5))) for _ in range(4000)])
+    for p in (found, against):
+        assert 0.1 * 0.9 - 4.5 * 0.0048 < (p < 0.1).mean() < 0.1 + 4.5 * 0.0048
+    assert statistics.exact_p(rng.normal(size=(10, 5)) + [0, 0, 5, 0, 0]) < 1e-4
+    assert statistics.exact_p(np.column_stack((np.ones(3), [0.1, -0.1, 0.0]))) == 0  # all are off by as much
+
+
+def test_nothing_is_known_of_one_chain_or_of_what_does_not_differ():
+    assert math.isnan(statistics.exact_p(np.ones((1, 2)))) and math.isnan(statistics.exact_p(np.zeros((4, 2))))
+    assert math.isnan(statistics.exact_p(np.ones((3, 2)), np.ones((1, 2))))
+
+
 def test_the_jackknife_of_a_mean_is_its_standard_error():
     values = np.random.default_rng(0).normal(size=30)
     error = statistics.jackknife([np.delete(values, i).mean() for i in range(30)])

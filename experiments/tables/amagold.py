@@ -24,9 +24,11 @@ from experiments.tables.statistics import (
     autocorrelation_time,
     counts_of,
     errors_of,
+    exact_p,
     jackknife,
     mse_of_mean,
     plane_masses,
+    quarters,
     shared_bias,
     well_masses,
 )
@@ -146,10 +148,12 @@ def _planes(run: Run) -> Iterator[dict]:
             continue
         part = draws[:, chains]
         tau, tau_error = autocorrelation_time(torch.cat((part, part.prod(-1, keepdim=True)), -1))
+        counts = counts_of(part, PLANES[model][1])
         yield {
             **place,
             "draws_a_chain": len(part),
-            **divergences(counts_of(part, PLANES[model][1]), masses, len(part), occupied_only=True),
+            **divergences(counts, masses, len(part), occupied_only=True),
+            "exact_p": exact_p(quarters(counts, masses, len(part))),
             "autocorrelation_time": tau,
             "autocorrelation_time_error": tau_error,
             **(accepted(part) if corrected else {}),

@@ -23,11 +23,10 @@ from experiments.tables.statistics import (
     WELL,
     accepted,
     counts_of,
-    errors_of,
+    exact_p,
     jackknifed_time,
-    mse_of_mean,
     plane_masses,
-    shared_bias,
+    quarters,
     well_masses,
 )
 from sgmcmc.diagnostics import rejection_clustering
@@ -66,14 +65,10 @@ def efficiency(draws: Tensor, gradients: float, together: bool = False) -> dict:
 
 
 class Posterior(NamedTuple):
-    """A regression's posterior by a reference run: means and standard deviations ``[dim]``, mean U and its error, and
-    the mean squared error of the means, in posterior variances."""
+    """A regression's posterior by a reference run: each chain's means ``[chains, dim]`` and mean U ``[chains]``."""
 
-    mean: np.ndarray
-    deviation: np.ndarray
-    potential: float
-    potential_error: float
-    mean_mse: float
+    means: np.ndarray
+    potentials: np.ndarray
 
 
 EVERY = 5  # draws of a regression, of which U is evaluated
@@ -88,42 +83,36 @@ def potentials(run: Run, draws: Tensor) -> Tensor:
 def posterior(run: Run) -> Posterior:
     """The posterior by all draws of a run."""
     draws = run.draws.double()
-    energies = potentials(run, draws).mean(0).numpy()
-    flat = draws.flatten(0, 1)
-    mean, deviation = flat.mean(0).numpy(), flat.std(0).numpy()
-    own = mse_of_mean(draws.mean(0).numpy() / deviation)
-    return Posterior(mean, deviation, float(energies.mean()), standard_error(energies), own)
+    return Posterior(draws.mean(0).numpy(), potentials(run, draws).mean(0).numpy())
 
 
-def excess(energies: Tensor, truth: float, dim: int) -> dict:
-    """2(mean U − ``truth``)/dim and its error, from U of draws ``[draws, chains]``."""
-    values = 2 * (energies.mean(0).numpy() - truth) / dim
+def excess(energies: np.ndarray, truth: float, dim: int) -> dict:
+    """2(mean U − ``truth``)/dim and its error, from each chain's mean U ``[chains]``."""
+    values = 2 * (energies - truth) / dim
     return {"excess": float(values.mean()), "excess_error": standard_error(values)}
 
 
 def bias_of_toy(run: Run, part: Tensor) -> dict:
-    """``excess``, and ``bias``: the divergence from the target that would stay with any number of draws
-    (``shared_bias``, on the bins of AMAGOLD's figures)."""
+    """``excess``, and ``exact_p`` of U and of the shares of draws in four parts of each axis (``quarters``)."""
     name = run.config["model"]["name"]
     target, grid = TOYS[name]
     masses = well_masses() if name == "double_well" else plane_masses(name)
-    energies = target.potential(part.flatten(0, 1)).view(part.shape[:2])
-    bias, error = shared_bias(counts_of(part, grid), masses, len(part))
-    return {**excess(energies, mean_potential(name), part.shape[-1]), "bias": bias, "bias_error": error}
+    energies = target.potential(part.flatten(0, 1).double()).view(part.shape[:2]).mean(0).numpy()
+    away = np.column_stack((energies - mean_potential(name), quarters(counts_of(part, grid), masses, len(part))))
+    return {**excess(energies, mean_potential(name), part.shape[-1]), "exact_p": exact_p(away)}
 
 
 def bias_of_regression(run: Run, part: Tensor, truth: Posterior | None) -> dict:
-    """``excess``, and ``mean_bias2``: the squared bias of the posterior mean that all chains share (``errors_of``), in
-    posterior variances, a mean over coordinates. Nothing without the reference."""
+    """``excess``, and ``exact_p`` of U and of the posterior mean. Nothing without the reference, whose share of the
+    excess's error is ``reference_error``."""
     if truth is None:
         return {}
-    means = part.double().mean(0).numpy() / truth.deviation
-    errors = errors_of(means, truth.mean / truth.deviation, truth.mean_mse)
+    energies, means = potentials(run, part).mean(0).numpy(), part.double().mean(0).numpy()
+    exact = np.column_stack((truth.potentials, truth.means))
     return {
-        **excess(potentials(run, part), truth.potential, part.shape[-1]),
-        "reference_error": 2 * truth.potential_error / part.shape[-1],
-        "mean_bias2": errors.get("bias2"),
-        "mean_bias2_error": errors.get("bias2_error"),
+        **excess(energies, float(truth.potentials.mean()), part.shape[-1]),
+        "reference_error": 2 * standard_error(truth.potentials) / part.shape[-1],
+        "exact_p": exact_p(np.column_stack((energies, means)), exact),
     }
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 
 import numpy as np
 import torch
+from scipy.stats import ttest_1samp, ttest_ind
 from torch import Tensor
 
 from experiments.tables.common import moved, standard_error
@@ -63,6 +65,37 @@ def shared_bias(counts: np.ndarray, masses: np.ndarray, draws: int) -> tuple[flo
 
     without = [of(total - one, squares.sum() - own, chains - 1) for one, own in zip(away, squares, strict=True)]
     return float(of(total, squares.sum(), chains)), jackknife(without)
+
+
+def quarters(counts: np.ndarray, masses: np.ndarray, draws: int) -> np.ndarray:
+    """By how much more of a chain's draws than is exact lie in each of four parts of every axis, ``[chains, 4 axes]``.
+
+    ``counts`` ``[chains, *bins]`` are the chains' histograms, ``masses`` ``[*bins]`` the bins' exact ones; the parts
+    are of bins next to each other, about equally probable.
+    """
+    away = []
+    for axis in range(masses.ndim):
+        others = tuple(other for other in range(masses.ndim) if other != axis)
+        exact, shares = masses.sum(others), counts.sum(tuple(other + 1 for other in others)) / draws
+        part = np.minimum(4 * (exact.cumsum() - exact / 2), 3).astype(int)
+        away.append((shares - exact) @ np.eye(4)[part])
+    return np.concatenate(away, 1)
+
+
+def exact_p(values: np.ndarray, truth: np.ndarray | None = None) -> float:
+    """How probable it is, of exact draws, that the farthest of their means is as far from the truth as it is.
+
+    ``values`` ``[chains, functions]`` are means over a chain's draws, ``truth`` ``[others, functions]`` those of
+    chains known to be exact, or None where the functions' means are 0: Student's t of independent chains, or Welch's of
+    both, and Bonferroni over the functions. NaN of fewer than two chains, or where none of them differ.
+    """
+    if min(len(values), len(values if truth is None else truth)) < 2:
+        return float("nan")
+    with warnings.catch_warnings():  # of a function that is the same on all chains
+        warnings.simplefilter("ignore")
+        test = ttest_1samp(values, 0) if truth is None else ttest_ind(values, truth, equal_var=False)
+    known = test.pvalue[np.isfinite(test.pvalue)]
+    return float(min(1, known.min() * len(known))) if len(known) else float("nan")
 
 
 def jackknife(without) -> float:

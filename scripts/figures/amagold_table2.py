@@ -118,10 +118,11 @@ def of_one_more(error: float, seeds: int) -> float:
 
 def judged(difference: float, error: float, seeds: int) -> str:
     """The verdict on an error less the paper's."""
-    alone = " (one seed)" if seeds == 1 else ""
-    if abs(difference) <= (LIMIT if alone else limit(chains=seeds)) * error:
-        return f"agrees{alone}"
-    return f"differs by {difference:+.2g}, {abs(difference) / error:.1f} errors{alone}"
+    alone, within = seeds == 1, abs(difference) <= (LIMIT if seeds == 1 else limit(chains=seeds)) * error
+    if within:
+        return "agrees (one seed)" if alone else "agrees"
+    by = f"differs by {difference:+.2g}, {abs(difference) / error:.1f} errors"
+    return f"not decided (one seed): it {by} of single draws" if alone else by
 
 
 def steady(table: pd.DataFrame) -> tuple | None:
@@ -158,6 +159,6 @@ def common_offset(table: pd.DataFrame) -> tuple | None:
     here = f"{offsets.mean():+.2f} ± {error:.2f} by single draws ({', '.join(f'{one:+.2f}' for one in offsets)}), "
     here += f"{means.mean():+.2f} by mean predictions, {first.mean():+.2f} by the first row of metrics"
     verdict = judged(offsets.mean(), error, seeds)
-    if seeds == 1 and verdict.startswith("differs"):
-        verdict += ": all have one seed, and one end of SGD, in common"
+    if seeds == 1 and not verdict.startswith("agrees"):
+        verdict += ", and all have one end of SGD in common"
     return "AMAGOLD, mean over settings: error less the paper's", "0", here, verdict

@@ -266,7 +266,10 @@ def bias(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
 
 def efficiency(name: str, exact: pd.Series | None, row: pd.Series | None) -> tuple:
     """The effective sample size of a pass over the data, as a part of the exact chains'."""
-    what, expected = f"{name}: effective sample size a pass over the data, of HMC's", "not known"
+    what, expected = (
+        f"{name}: effective sample size a pass over the data (those of the burn-in counted), of HMC's",
+        "not known",
+    )
     if exact is None or row is None:
         return what, expected, "", "not comparable: a run is missing"
     ratios = [row[key] / row.passes / (exact[key] / exact.passes) for key in ("ess_median", "ess_potential")]

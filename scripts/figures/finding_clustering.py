@@ -21,18 +21,18 @@ its own best step size. Grey: AMAGOLD as published, with fresh momentum and a fr
 sizes, two frictions and 4, 16 or 64 steps. Both quantities are asked for because means of coordinates alone flatter
 nearly deterministic trajectories: after half a period a chain on a Gaussian is at the mirror image of its start, so
 that errors cancel from draw to draw, while U stays as it was. Where τ of either is longer than a fifth of the chains it
-is not known, and the point missing. At paper scale 20 chains of each setting on the pairs (30 with fresh momentum),
-from exact draws, 3,000 trajectories each (6,000 with one step and noise, 1,500 and 800 with 16 and 64), and 12 on Heart
-(18), from 30 epochs of SGD, 5,000 after 1,000 left out (four steps 3,500 after 500, 16 and 64 1,500 and 800); quick
-scale 6 (9) of 500 after 100 (64 steps 150). τ is in the table, with the acceptance and with the clustering: the
-variance of the number of rejections in 20 successive decisions, over that of independent ones. Errors are the
-jackknife's over ten groups of chains. Best settings are chosen from the numbers that are compared, the persistent ones
-from five times as many, those of five δ. Where a best one is at an edge of its grid it says so, and where the fresh
-uniform's is, nothing is decided: a wider grid could raise it. What runs is exact by the certificate's rows ggmc
-persistent uniform and amagold persistent uniform, and, with kept momentum, by `python -m sgmcmc.certify --word ABOBA
---output results/words/ABOBA` ([its rows](words/ABOBA/certificate.md)). A difference is decided beyond what chance makes
-of the largest of nine such at each δ. Not shown: other targets and levels of noise, longer trajectories with kept
-momentum.
+is not known, and the point missing; longer than a twentieth, it comes out up to a tenth too small, which flatters the
+slower of two. At paper scale 20 chains of each setting on the pairs (30 with fresh momentum), from exact draws, 3,000
+trajectories each (6,000 with one step and noise, 1,500 and 800 with 16 and 64), and 12 on Heart (18), from 30 epochs of
+SGD, 5,000 after 1,000 left out (four steps 3,500 after 500, 16 and 64 1,500 and 800); quick scale 6 (9) of 500 after
+100 (64 steps 150). τ is in the table, with the acceptance and with the clustering: the variance of the number of
+rejections in 20 successive decisions, over that of independent ones. Errors are the jackknife's over ten groups of
+chains. Best settings are chosen from the numbers that are compared, the persistent ones from five times as many, those
+of five δ. Where a best one is at an edge of its grid it says so, and where the fresh uniform's is, nothing is decided:
+a wider grid could raise it. What runs is exact by the certificate's rows ggmc persistent uniform and amagold persistent
+uniform, and, with kept momentum, by `python -m sgmcmc.certify --word ABOBA --output results/words/ABOBA` ([its
+rows](words/ABOBA/certificate.md)). A difference is decided beyond what chance makes of the largest of nine such at each
+δ. Not shown: other targets and levels of noise, longer trajectories with kept momentum.
 """
 PAIRS, HEART = ("gaussian_pairs", 2.0), ("heart", None)
 CASES = {

@@ -29,9 +29,10 @@ scale 10 chains a step size of 2,000 draws on Heart and the mixture, 6 of 500 on
 (150 at T = 100); quick scale 10 of 300 after 100, and 4 of 80 after 40. Chains start from normals: on Heart of standard
 deviation 1 and on the generated data of .1, wider than the posterior but narrower than it at T = 100; on the mixture of
 1, between its modes. Where chains are too short to know τ, which is in the table, a bias may be the start's, and there
-is no point in the middle or at the bottom. Errors are over chains (of ESS the jackknife's over groups of them, and that
-of the data a decision, which are counted at 16 draws of each chain). What decides on a part is marked as not exact by
-the program, and fails the certificate on data of which it looks at half; one trajectory length, one σ.
+is no point in the middle or at the bottom. Where they are shorter than 20 τ, as on most of the generated data, ESS
+comes out some tenths too large, less than its errors. Errors are over chains (of ESS the jackknife's over groups of
+them, and that of the data a decision, which are counted at 16 draws of each chain). What decides on a part is marked as
+not exact by the program, and fails the certificate on data of which it looks at half; one trajectory length, one σ.
 """
 LOOK = {
     ("metropolis", None): (BLUE, "o", "-", "Metropolis"),

@@ -7,7 +7,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from style import BLUE, GREEN, ORANGE, RED, SKY, clean
-from verdicts import decided, limit, with_errors
+from verdicts import decided, limit, long_enough, with_errors
 
 SOURCE = "Schedules made exact by a random direction"
 CAPTION = """
@@ -23,11 +23,11 @@ and no bias is read off it. "Edge" marks what is best at an end of its grid of s
 Six step sizes are one tensor, at paper scale from exact draws on the toys, 1,000 trajectories after 300 left out: 100
 chains of each step size, 200 of the corrected ones on the double well; on Heart, from standard normals, as long, 20
 chains, 40 of the corrected ones. Quick scale: 20 of 180 after 150. The reference on Heart is HMC with full gradients,
-60 chains of 3,200 (quick 120 of 180). τ is in the table; chains are from five, below which it is not given, to hundreds
-of it long. Errors are over chains (of ESS the jackknife's over ten groups). A gain is excluded where it is above what
-was found by more than Student's t of ten groups and Bonferroni allow at one in a hundred. The corrected ones are exact
-by the certificate's rows ggmc metropolis, palindromic cosine and two-way cosine. One friction, one length, draws at the
-ends of trajectories alone: not shown is what a schedule with many cycles does for a network, where it is used.
+60 chains of 3,200 (quick 120 of 180). τ is in the table, ESS given of chains at least 20 τ long. Errors are over chains
+(of ESS the jackknife's over ten groups). A gain is excluded where it is above what was found by more than Student's t
+of ten groups and Bonferroni allow at one in a hundred. The corrected ones are exact by the certificate's rows ggmc
+metropolis, palindromic cosine and two-way cosine. One friction, one length, draws at the ends of trajectories alone:
+not shown is what a schedule with many cycles does for a network, where it is used.
 """
 LOOK = {
     ("constant", "forward", "metropolis"): (BLUE, "o", "-", "constant"),
@@ -53,6 +53,7 @@ def of_schedule(table: pd.DataFrame, target: str, key: tuple[str, str, str]) -> 
 
 def draw(table: pd.DataFrame) -> Figure:
     """A column a target: acceptance, efficiency, bias over the mean step a gradient."""
+    table = long_enough(table)
     figure, panels = pyplot.subplots(3, 3, figsize=(9.6, 7.4), layout="constrained", sharex="col")
     for (target, over), column in zip(PANELS, panels.T, strict=True):
         for key, (colour, marker, line, name) in LOOK.items():
@@ -81,6 +82,7 @@ BARE = [key for key in LOOK if key[2] == "monitor"]
 
 def compare(table: pd.DataFrame):
     """No bias where it is corrected; acceptance, jumps and ESS at equal gradients; bias where it is not."""
+    table = long_enough(table)
     yield no_bias(table, "no bias, under any schedule")
     yield diverged(table[table.schedule.notna()], name_of)
     for target, name in PANELS:

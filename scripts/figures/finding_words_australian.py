@@ -4,15 +4,16 @@ import pandas as pd
 from figures import finding_words
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from verdicts import long_enough
 
 SOURCE = "Which word, on Australian?"
 CAPTION = """
 As the figure before, on the logistic regression of Australian (standardised columns and an intercept, prior N(0, 100
 I)), whose posterior standard deviations differ by a factor of six: minibatches of a fifth of the data, seven step
-sizes, friction 1 and, of OBABO and ABOBA, 10, 14 chains of 5,000 draws after 1,000 (quick 4 of 400 after 400) from
-standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 28 of 400). Where chains are too
-short for τ there is no ESS, and no bias is judged. Words count as accepted alike where at one step size all are within
-.1. The certificate is that of the figure before.
+sizes, friction 1 and, of OBABO and ABOBA, 10, 14 chains of 20,000 draws after 1,000 (quick 4 of 400 after 400) from
+standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 28 of 400). Where chains are
+shorter than 20 τ there is no ESS, and no bias is judged. Words count as accepted alike where at one step size all are
+within .1. The certificate is that of the figure before.
 """
 TARGETS = (("australian", "Australian"),)
 
@@ -20,13 +21,14 @@ TARGETS = (("australian", "Australian"),)
 def draw(table: pd.DataFrame) -> Figure:
     """Bias against rejections, efficiency over step sizes."""
     figure, panels = pyplot.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
-    finding_words.columns(table, TARGETS, panels[:, None])
+    finding_words.columns(long_enough(table), TARGETS, panels[:, None])
     figure.suptitle(title(table), fontsize=11)
     return figure
 
 
 def compare(table: pd.DataFrame):
     """What finding_words compares, on this target."""
+    table = long_enough(table)
     yield finding_words.no_bias(table)
     yield finding_words.diverged(table, finding_words.name_of)
     yield from finding_words.of_targets(table, TARGETS)

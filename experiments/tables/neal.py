@@ -10,7 +10,8 @@ from torch import Tensor
 
 from experiments.build import build
 from experiments.tables.common import Run, moved, of_each, standard_error
-from sgmcmc.diagnostics import Estimate, integrated_autocorrelation_time, rejection_clustering
+from experiments.tables.statistics import PARTS, jackknifed_time
+from sgmcmc.diagnostics import rejection_clustering
 from sgmcmc.potentials.analytic import GaussianPairs
 from sgmcmc.random import Random
 from sgmcmc.trajectory import run_trajectory, start
@@ -18,7 +19,6 @@ from sgmcmc.trajectory import run_trajectory, start
 QUOTED_REJECTION = (0.68, 0.22, 0.37, 0.044, 0.13, 0.71, 0.22, 0.39, 0.035, 0.11)  # in his order
 IID = 500  # green points of a picture
 BLOCK = 20  # decisions whose rejections are counted together: his "16 accepts, 4 rejects"
-PARTS = 10  # groups of chains that an error is taken from
 
 
 def _rejection(run: Run) -> Iterator[dict]:
@@ -190,21 +190,13 @@ def _patterns(runs: list[Run]) -> list[dict]:
 # --------------------------------------------------------------------- Gibbs updates between trajectories
 
 
-def _efficiency(name: str, draws: Tensor | np.ndarray, gradients: float) -> dict:
-    """ESS in a thousand gradients, its error, and τ in gradients, of the mean over the columns of ``draws``' τ."""
-    tau = integrated_autocorrelation_time(draws)
-    return _of_tau(name, Estimate(np.mean(tau.value), np.mean(tau.error)), gradients)
-
-
-def _of_tau(name: str, tau: Estimate, gradients: float) -> dict:
-    value = float(tau.value) * gradients
-    if not value > 0:  # not known, or of a handful of draws
-        value = float("nan")
-    return {
-        f"ess_{name}": 1000 / value,
-        f"ess_{name}_error": 1000 / value * float(tau.error / tau.value),
-        f"tau_{name}": value,
-    }
+def _efficiency(name: str, draws: Tensor, gradients: float, together: bool = True) -> dict:
+    """ESS in a thousand gradients, its error, and τ in gradients, at so many a draw (see ``jackknifed_time``)."""
+    tau, error = jackknifed_time(draws, together)
+    if not tau > 0:  # not known, or of a handful of draws
+        tau = float("nan")
+    ess = 1000 / (tau * gradients)
+    return {f"ess_{name}": ess, f"ess_{name}_error": ess * error / tau, f"tau_{name}": tau * gradients}
 
 
 def _settings(run: Run) -> dict:
@@ -232,14 +224,12 @@ def _hierarchical(run: Run) -> Iterator[dict]:
     model = run.config["model"]
     for size, chains in run.groups():
         part = draws[:, chains.start : chains.stop]
-        tau = integrated_autocorrelation_time(part)
-        slowest = int(np.nan_to_num(tau.value[:-2], nan=np.inf).argmax())  # one whose τ is not known, if there is
         row = {"size": model["size"], "features": model["features"], **_settings(run)}
         row |= {"step_size": size, "chains": len(chains), "gradients": len(draws) * steps}
         row |= {"burn_in": run.config["burn_in"] * steps}
         row["accepted"] = float(moved(part[..., : model["features"]]).double().mean())
-        for name, place in (("tau2", -2), ("sigma2", -1), ("coefficient", slowest)):
-            row |= _of_tau(name, Estimate(tau.value[place], tau.error[place]), steps)
+        row |= _efficiency("tau2", part[..., -2:-1], steps) | _efficiency("sigma2", part[..., -1:], steps)
+        row |= _efficiency("coefficient", part[..., :-2], steps, together=False)
         yield row | {
             "mean_log_tau2": float(part[..., -2].double().mean()),
             "mean_log_sigma2": float(part[..., -1].double().mean()),

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import CHANCE, apart, chance, limit
+from verdicts import CHANCE, apart, chance, limit, long_enough
 
 SOURCE = "Decisions on a part of the data (AMAGOLD paper, section 5.2)"
 CAPTION = """
@@ -65,6 +65,7 @@ def of_rule(table: pd.DataFrame, target: str, key: tuple) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Figure:
     """A column a target: data a decision over what theory needs, bias and efficiency over the step size."""
+    table = long_enough(table)
     figure, panels = pyplot.subplots(3, 4, figsize=(12, 8), layout="constrained")
     for (target, heading), (looked, bias, ess) in zip(PANELS, panels.T, strict=True):
         sizes = sorted(table[table.target == target].step_size.dropna().unique())
@@ -130,6 +131,7 @@ def known(rows: pd.DataFrame, column: str = "away") -> pd.DataFrame:
 
 def compare(table: pd.DataFrame):
     """Exact rules without bias; the part against the formula; speed and bias of decisions on a part, at one step."""
+    table = long_enough(table)
     yield no_bias(table)
     part = table[(table.acceptance == "barker_minibatch") & (table.status == "done") & table.share.notna()]
     part = part[part.rounded.notna()] if "rounded" in part else part[:0]

@@ -508,12 +508,15 @@ def test_chains_are_compared_with_those_of_the_same_numbers():
     assert math.isnan(minibatch_mh.difference({0: 1.0}, {})["away"])
 
 
-def on_heart(rows: list[tuple]) -> dict:
+def heart_table(rows: list[tuple]) -> pd.DataFrame:
     """Rules at two step sizes: (rule, ε, step size, ESS, bias, their errors)."""
     names = ["acceptance", "epsilon", "step_size", "ess", "ess_error", "away", "away_error"]
     table = pd.DataFrame([dict(zip(names, row, strict=True)) for row in rows])
-    table = table.assign(target="heart", status="done", chains=10, tau=table.ess, spread_error=0.1, truth_error=0.0)
-    return {key: on_a_part.of_rule(table, "heart", key) for key in on_a_part.LOOK}
+    return table.assign(target="heart", status="done", chains=10, tau=table.ess, spread_error=0.1, truth_error=0.0)
+
+
+def on_heart(rows: list[tuple]) -> dict:
+    return {key: on_a_part.of_rule(heart_table(rows), "heart", key) for key in on_a_part.LOOK}
 
 
 def test_speed_and_bias_of_a_decision_on_a_part_are_those_at_one_step_size():
@@ -530,8 +533,12 @@ def test_speed_and_bias_of_a_decision_on_a_part_are_those_at_one_step_size():
     speed, bias = on_a_part.worth("Heart", on_heart(rows))
     assert speed[0].endswith("at h = 0.2, the largest") and "uncorrected 4.00 ± 0.04; " in speed[2]
     assert "ε = .01 1.50 ± 0.02" in speed[2] and "ε = .01 -0.100 ± 0.010" in bias[2]
-    assert speed[3] == "agrees: t-test, ε = .01"
+    assert speed[3] == "agrees: t-test, ε = .01 (biased)"
     assert bias[3] == "agrees: Barker on a part and t-test, ε = .01"
+    assert on_a_part.title(heart_table(rows)).endswith("on Heart, N = 270 (biased)")
+    exact = ("austerity", 0.05, 0.2, 15.0, 0.1, -0.02, 0.01)
+    assert next(on_a_part.worth("Heart", on_heart([*rows[:5], exact])))[3].endswith(" (biased) and t-test, ε = .05")
+    assert on_a_part.title(heart_table([*rows[:5], exact])).endswith("on Heart, N = 270")
     speed, bias = on_a_part.worth("Heart", on_heart(rows[:3] + rows[5:7]))
     assert speed[3] == bias[3] == "not decided: τ of Barker on a part and t-test, ε = .01 is not known"
     unknown = [(*rows[0][:4], np.nan, 0.0, 0.0), *rows[2:]]  # τ of Metropolis' rule is not known

@@ -33,6 +33,7 @@ from sgmcmc.trajectory import Record, State, run_trajectory, start
 EXACT = 1e-12  # what identities between numbers are held to, in float64
 SLOPE, SLOPE_CHAINS = 0.15, 4000  # what the powers of h are held to, and how many chains they are fitted to
 DECISIONS = 20  # before invariance is looked at
+CYCLES = 6  # of the loop; beyond a stair
 INDEX = 7  # the trajectory that the identities are about: on a lower stair, before another, in half a permutation
 FAILURE_CHAINS = 400_000
 GRADIENT_NOISE = 0.5  # standard deviation, on the quartic
@@ -474,6 +475,31 @@ def path(row: Row) -> Iterator[Cell]:
                 pairs.pop(2)
             error = max(error, *(_largest(ran.numpy() - followed) for ran, followed in pairs))
         yield Cell("path", name, "trajectory - the same in NumPy", error, EXACT)
+
+
+def loop(row: Row) -> Iterator[Cell]:
+    """What the loop of real runs makes of its trajectories: the states after each of six cycles against the same
+    trajectories one after another. And a trajectory with infinite and NaN noises: such an end is never kept."""
+    for name in row.targets:
+        target, ours = make_target(name, row)
+        kernel = build(row, target, row.step_size(name))
+        theta = torch.tensor(ours.draw(64, row.temperature, np.random.default_rng(5)))
+        chain = Chain(kernel, target, Plan(cycles=CYCLES), Random(7), len(theta), lambda theta=theta: theta)
+        chain.begin()
+        (state,), error = chain.states, 0.0
+        for index in range(CYCLES):
+            chain.advance()
+            state, _ = run_trajectory(kernel, target, state, Random(7), index, range(len(theta)))
+            error = max(error, _largest((chain.states[0].theta - state.theta).numpy()))
+            error = max(error, _largest((chain.states[0].momentum - state.momentum).numpy()))
+        yield Cell("path", name, "cycles - trajectories one after another", error, EXACT)
+        random = Scripted(7)
+        random.decision = 0.0
+        random.noise = torch.full((1 + len(letters_of(row, 1.0, kernel.steps)), *theta.shape), math.inf)
+        random.noise[:, ::2] = math.nan
+        end, record = play(kernel, target, theta.numpy(), random.noise[0].numpy(), random)
+        kept = record.accepted | (end.theta != theta).any(1)
+        yield Cell("path", name, "ends kept that are not finite", float(kept.double().mean()), 0.0)
 
 
 def _largest(values: np.ndarray) -> float:

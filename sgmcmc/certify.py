@@ -219,7 +219,14 @@ def certify_row(row: Row, number: int = 0, chains: int = CHAINS, seed: int = 0, 
     """All cells of a row; its place ``number`` decides the targets of (iv)."""
     torch.set_num_threads(1)
     cells = []
-    for column in (columns.realizable, columns.density_ratio, columns.path, columns.linear, columns.refused):
+    for column in (
+        columns.realizable,
+        columns.density_ratio,
+        columns.path,
+        columns.loop,
+        columns.linear,
+        columns.refused,
+    ):
         cells += column(row)
     for column in (
         columns.energy_identity,
@@ -339,7 +346,8 @@ LEGEND = """\
 acc      mean of min(1, MH) on the target where it is smaller
 back     distance from the start after forward, negate, backward with the backward noises (E: nearest any noise reaches)
 ratio    log MH against the log ratio of the path densities, a step
-path     end, energies and rejected state of a trajectory against the same in NumPy
+path     end, energies and rejected state of a trajectory against the same in NumPy; cycles of a run against the same
+         trajectories one after another; ends kept that are not finite
 lin      map, noise covariance, stationary covariance and closed forms on a Gaussian
 (i)      E[MH] = 1, one trajectory from exact draws, at a step size at which MH has light tails
 (ii)     E[min(1, MH) sign(log MH)] = 0

@@ -70,6 +70,31 @@ def test_every_row_follows_its_path():
     assert {label: True for label in ROWS} == {label: excess(columns.path(row)) <= 1 for label, row in ROWS.items()}
 
 
+def test_every_row_has_an_exact_loop():
+    assert all(cell.figure <= cell.tolerance for row in ROWS.values() for cell in columns.loop(row))
+
+
+@pytest.mark.parametrize("label", ["ggmc persistent uniform", "amagold", "sghmc"])
+def test_a_loop_that_turns_the_momentum_is_seen(label, monkeypatch):
+    """Between its cycles: the law that 20 decisions leave alone does not show it."""
+    gibbs = chain.Chain._gibbs
+
+    def turned(self, state, index, group):
+        state = gibbs(self, state, index, group)
+        return replace(state, momentum=-state.momentum)
+
+    monkeypatch.setattr(chain.Chain, "_gibbs", turned)
+    first, second = [cell for cell in columns.loop(ROWS[label]) if cell.target == "four data"]
+    assert first.figure > 0.1 and second.figure == 0
+
+
+@pytest.mark.parametrize("label", ["hmc", "ggmc metropolis", "sghmc"])
+def test_an_end_kept_that_is_not_finite_is_seen(label, monkeypatch):
+    monkeypatch.setattr(torch, "isfinite", lambda tensor: torch.ones_like(tensor, dtype=torch.bool))
+    monkeypatch.setattr(torch.Tensor, "nan_to_num", lambda self, **given: torch.zeros_like(self))
+    assert [cell.figure for cell in columns.loop(ROWS[label])][1::2] == [1] * len(ROWS[label].targets)
+
+
 def test_no_number_is_an_infinite_error():
     assert columns._largest(np.array([0.0, math.nan])) == columns._largest(np.array([-math.inf])) == math.inf
     assert columns._largest(np.array([1.0, -3.0])) == 3
@@ -408,15 +433,16 @@ def test_a_row_has_all_columns_on_the_right_targets(monkeypatch):
 
     statistical = {"energy_identity": "(i)", "reversal_identities": "(iii)", "decisions": "dec", "covariances": "cov"}
     statistical |= {"batch_order": "order", "slopes": "step"}
-    exact = {"realizable": "back", "density_ratio": "ratio", "path": "path", "linear": "lin", "refused": "refused"}
+    exact = {"realizable": "back", "density_ratio": "ratio", "path": "path", "loop": "loop", "linear": "lin"}
+    exact |= {"refused": "refused"}
     for function, column in {**exact, **statistical, "invariance": "(iv)"}.items():
         monkeypatch.setattr(columns, function, stub(column))
     row = ROWS["hmc one-sided BA"]
     cells = certify.certify_row(row, 3, 500, 2)
-    assert [one[0] for one in asked[:5]] == list(exact.values()) and all(len(one) == 1 for one in asked[:5])
-    assert asked[5:11] == [(column, 500, Seed(6, 3)) for column in statistical.values()]
+    assert [one[0] for one in asked[:6]] == list(exact.values()) and all(len(one) == 1 for one in asked[:6])
+    assert asked[6:12] == [(column, 500, Seed(6, 3)) for column in statistical.values()]
     f64, f32 = torch.float64, torch.float32
-    assert asked[11:] == [
+    assert asked[12:] == [
         ("(iv)", "quartic", f64, 500, Seed(7, 3)),
         ("(iv)", "four data", f32, 500, Seed(8, 3)),
     ]
@@ -425,10 +451,10 @@ def test_a_row_has_all_columns_on_the_right_targets(monkeypatch):
     assert expected["path"] == expected["cov"] == "holds" and {cell.row for cell in cells} == {row.label}
     asked.clear()
     certify.certify_row(row, 4, 500, 0)
-    assert [one[1:3] for one in asked[11:]] == [("four data", f64), ("quartic", f32)]
+    assert [one[1:3] for one in asked[12:]] == [("four data", f64), ("quartic", f32)]
     asked.clear()
     certify.certify_row(row, 4, 500, 0, full=True)
-    assert [one[1:3] for one in asked[11:]] == [(name, kind) for kind in (f64, f32) for name in row.targets[::-1]]
+    assert [one[1:3] for one in asked[12:]] == [(name, kind) for kind in (f64, f32) for name in row.targets[::-1]]
 
 
 def test_verdicts_and_what_a_cell_can_see():

@@ -20,7 +20,7 @@ from sgmcmc.certificate_columns import Cell
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import SAMPLERS
 
-EXACT = (columns.realizable, columns.density_ratio, columns.path, columns.linear, columns.refused)
+EXACT = (columns.realizable, columns.density_ratio, columns.path, columns.loop, columns.linear, columns.refused)
 
 
 def row_of(label: str):

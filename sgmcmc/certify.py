@@ -3,10 +3,10 @@
     python -m sgmcmc.certify [NAME …] [--word BABOBAB] [--full] [--seed 0] [--output FOLDER]
 
 A row for every sampler of ``samplers.SAMPLERS`` and every variant one step from its defaults, a column for every
-property; ``certificate_columns`` says what each measures, ``certificate_reference`` what it is held to. Rows
-whose acceptance cannot be exact must fail where theory says so, or the certificate itself fails. The whole is written
-to ``results``; rows of some samplers or of a word are printed, and written only to a folder that is given. Another
-``--seed`` draws other random numbers.
+property; ``certificate_identities`` and ``certificate_statistics`` say what each measures, ``certificate_reference``
+what it is held to. Rows whose acceptance cannot be exact must fail where theory says so, or the certificate itself
+fails. The whole is written to ``results``; rows of some samplers or of a word are printed, and written only to a folder
+that is given. Another ``--seed`` draws other random numbers.
 
 Exit status: 0 if every claim is borne out, 1 if not, 2 for a setting that cannot work.
 """
@@ -31,9 +31,10 @@ from pathlib import Path
 import torch
 from scipy.stats import norm
 
-from sgmcmc import certificate_columns as columns
+from sgmcmc import certificate_identities as identities
 from sgmcmc import certificate_networks as networks
-from sgmcmc.certificate_columns import Cell, Row, Seed
+from sgmcmc import certificate_statistics as statistics
+from sgmcmc.certificate_rows import Cell, Row, Seed
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import SAMPLERS, lookup
 from sgmcmc.schedules import Schedule
@@ -45,6 +46,7 @@ CHAINS, MANY = 100_000, 1_000_000
 COLUMNS = dict.fromkeys("back ratio path lin (i) (ii) (iii) dec (iv)64 (iv)32 cov order step time".split(), 6)
 COLUMNS |= {"(i)": 5, "(iv)64": 7, "(iv)32": 7, "cov": 4, "step": 5, "time": 5}  # widths; (iv) in each precision
 
+ENERGY, NOTHING_MOVES = "E[MH] = 1 holds for every word of A, B and O", "nothing is ever accepted"
 ONE_SIDED = "the schedule or the word does not read the same backwards"
 THEOREM = "GGMC paper, theorem 1: the letter E has no backward trajectory"
 MONITORED = "monitored: every end is kept, so the discretisation's bias stays"
@@ -220,28 +222,28 @@ def certify_row(row: Row, number: int = 0, chains: int = CHAINS, seed: int = 0, 
     torch.set_num_threads(1)
     cells = []
     for column in (
-        columns.realizable,
-        columns.density_ratio,
-        columns.path,
-        columns.loop,
-        columns.linear,
-        columns.refused,
+        identities.realizable,
+        identities.density_ratio,
+        identities.path,
+        identities.loop,
+        identities.linear,
+        identities.refused,
     ):
         cells += column(row)
     for column in (
-        columns.energy_identity,
-        columns.reversal_identities,
-        columns.decisions,
-        columns.covariances,
-        columns.batch_order,
-        columns.slopes,
+        statistics.energy_identity,
+        statistics.reversal_identities,
+        statistics.decisions,
+        statistics.covariances,
+        statistics.batch_order,
+        statistics.slopes,
     ):
         cells += column(row, chains, Seed(3 * seed, number))
     targets = row.targets if number % 2 else row.targets[::-1]
     float64, float32 = (targets, targets) if full else (targets[:1], targets[-1:])
     for place, (dtype, names) in enumerate(((torch.float64, float64), (torch.float32, float32)), 1):
         for name in names:
-            cells += columns.invariance(row, name, dtype, chains, Seed(3 * seed + place, number))
+            cells += statistics.invariance(row, name, dtype, chains, Seed(3 * seed + place, number))
     measured = {cell.column for cell in cells}
     # What must fail and is not measured has not failed.
     cells += [Cell(column, "", "not measured", math.nan) for column in row.fails if column not in measured]
@@ -250,9 +252,9 @@ def certify_row(row: Row, number: int = 0, chains: int = CHAINS, seed: int = 0, 
         cell.expected = "fails" if cell.column in row.fails else "free" if cell.column in row.free else "holds"
         cell.reason = row.fails.get(cell.column, "")
         if cell.column == "(i)" and (row.naive or row.order and not row.coin):
-            cell.reason = columns.ENERGY
+            cell.reason = ENERGY
         if cell.column in ("(ii)", "(iii)") and "E" in row.letters:
-            cell.reason = columns.NOTHING_MOVES
+            cell.reason = NOTHING_MOVES
     return cells
 
 
@@ -376,8 +378,9 @@ def summary(cells: list[Cell], threshold: float, tests: int, seconds: float) -> 
         f"{rows} rows, {len(cells)} cells, {tests} statistical tests, {seconds:.0f} seconds.",
         f"False alarm of the whole at most {FALSE_ALARM:g}, so {bonferroni} a test: |z| < {threshold:.2f} (Bonferroni;",
         "normal approximation of means over independent chains).",
-        f"Exact cells are held to {columns.EXACT:g} (stationary covariances: times the equation's condition number),",
-        f"powers of h to {columns.SLOPE:g}.",
+        f"Exact cells are held to {identities.EXACT:g} (stationary covariances: times the equation's "
+        "condition number),",
+        f"powers of h to {statistics.SLOPE:g}.",
         "Smallest bias that is seen with probability .9, worst cell, in standard deviations of a function",
         "(of (i), (ii) and dec as it is; of dec it is a probability):",
         "  " + ", ".join(f"{name} {max(values):.3f}" for name, values in biases.items()),

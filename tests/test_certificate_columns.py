@@ -14,10 +14,11 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from sgmcmc import acceptance, certify, chain, flows, kernel, part
-from sgmcmc import certificate_columns as columns
+from sgmcmc import acceptance, certificate_rows, certify, chain, flows, kernel, part
+from sgmcmc import certificate_identities as identities
 from sgmcmc import certificate_reference as reference
-from sgmcmc.certificate_columns import Cell, Seed
+from sgmcmc import certificate_statistics as statistics
+from sgmcmc.certificate_rows import Cell, Seed, build, make_target
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.regression import LogisticRegression
@@ -37,11 +38,11 @@ def excess(cells):
 
 
 PARTS = [
-    *((columns.path, name, 0.0) for name in ("theta", "momentum", "delta_kinetic", "delta_potential")),
-    *((columns.path, name, math.inf) for name in ("theta", "momentum")),
-    (columns.density_ratio, "log_accept", 0.0),
-    *((columns.realizable, name, 0.0) for name in ("theta", "momentum", "delta_kinetic")),
-    *((columns.linear, name, None) for name in ("theta", "momentum")),
+    *((identities.path, name, 0.0) for name in ("theta", "momentum", "delta_kinetic", "delta_potential")),
+    *((identities.path, name, math.inf) for name in ("theta", "momentum")),
+    (identities.density_ratio, "log_accept", 0.0),
+    *((identities.realizable, name, 0.0) for name in ("theta", "momentum", "delta_kinetic")),
+    *((identities.linear, name, None) for name in ("theta", "momentum")),
 ]
 
 
@@ -49,7 +50,7 @@ PARTS = [
 @pytest.mark.parametrize(("kind", "way"), [(Quartic, 1.0), (LogisticRegression, 0.0)])
 def test_an_error_of_1e_9_in_one_chain_is_seen(column, name, decision, kind, way, monkeypatch):
     """On either target alone and in either direction alone: of the end, of what a rejection leaves, of an energy."""
-    run, kind = columns.run_trajectory, Gaussian if column is columns.linear else kind
+    run, kind = certificate_rows.run_trajectory, Gaussian if column is identities.linear else kind
 
     def off(kernel, target, state, random, index, chains):
         new, record = run(kernel, target, state, random, index, chains)
@@ -61,17 +62,17 @@ def test_an_error_of_1e_9_in_one_chain_is_seen(column, name, decision, kind, way
 
     row = ROWS["amagold two-way cosine"]
     assert excess(column(row)) <= 1
-    monkeypatch.setattr(columns, "run_trajectory", off)
+    monkeypatch.setattr(certificate_rows, "run_trajectory", off)
     assert excess(column(row)) > 10
 
 
 def test_every_row_follows_its_path():
     """Of every word, refresh, schedule, mass and temperature of the design."""
-    assert {label: True for label in ROWS} == {label: excess(columns.path(row)) <= 1 for label, row in ROWS.items()}
+    assert {label: True for label in ROWS} == {label: excess(identities.path(row)) <= 1 for label, row in ROWS.items()}
 
 
 def test_every_row_has_an_exact_loop():
-    assert all(cell.figure <= cell.tolerance for row in ROWS.values() for cell in columns.loop(row))
+    assert all(cell.figure <= cell.tolerance for row in ROWS.values() for cell in identities.loop(row))
 
 
 @pytest.mark.parametrize("label", ["ggmc persistent uniform", "amagold", "sghmc"])
@@ -84,7 +85,7 @@ def test_a_loop_that_turns_the_momentum_is_seen(label, monkeypatch):
         return replace(state, momentum=-state.momentum)
 
     monkeypatch.setattr(chain.Chain, "_gibbs", turned)
-    first, second = [cell for cell in columns.loop(ROWS[label]) if cell.target == "four data"]
+    first, second = [cell for cell in identities.loop(ROWS[label]) if cell.target == "four data"]
     assert first.figure > 0.1 and second.figure == 0
 
 
@@ -92,19 +93,19 @@ def test_a_loop_that_turns_the_momentum_is_seen(label, monkeypatch):
 def test_an_end_kept_that_is_not_finite_is_seen(label, monkeypatch):
     monkeypatch.setattr(torch, "isfinite", lambda tensor: torch.ones_like(tensor, dtype=torch.bool))
     monkeypatch.setattr(torch.Tensor, "nan_to_num", lambda self, **given: torch.zeros_like(self))
-    assert [cell.figure for cell in columns.loop(ROWS[label])][1::2] == [1] * len(ROWS[label].targets)
+    assert [cell.figure for cell in identities.loop(ROWS[label])][1::2] == [1] * len(ROWS[label].targets)
 
 
 def test_no_number_is_an_infinite_error():
-    assert columns._largest(np.array([0.0, math.nan])) == columns._largest(np.array([-math.inf])) == math.inf
-    assert columns._largest(np.array([1.0, -3.0])) == 3
+    assert identities._largest(np.array([0.0, math.nan])) == identities._largest(np.array([-math.inf])) == math.inf
+    assert identities._largest(np.array([1.0, -3.0])) == 3
 
 
 def test_what_is_no_longer_refused_is_seen(monkeypatch):
     rows = [ROWS[name] for name in ("hmc one-sided BA", "ggmc one-sided cosine", "sghmc")]
-    assert [cell.figure for row in rows for cell in columns.refused(row)] == [0, 0, 0]
+    assert [cell.figure for row in rows for cell in identities.refused(row)] == [0, 0, 0]
     monkeypatch.setattr(kernel, "_impossible", lambda one: None)
-    assert [cell.figure > cell.tolerance for row in rows for cell in columns.refused(row)] == [True] * 3
+    assert [cell.figure > cell.tolerance for row in rows for cell in identities.refused(row)] == [True] * 3
 
 
 # ---- statistical columns
@@ -112,7 +113,7 @@ def test_what_is_no_longer_refused_is_seen(monkeypatch):
 
 def no_flip(monkeypatch):
     """A rejection leaves the momentum that the trajectory began with."""
-    for module in (columns, chain):
+    for module in (certificate_rows, chain):
 
         def broken(*given, run=module.run_trajectory, **more):
             new, record = run(*given, **more)
@@ -191,13 +192,13 @@ BREAKS = [
 def measured(label, column, target, chains):
     """The cell of a column, and what its standard error would be were its functions of standard deviation 1."""
     if column == "(iv)":
-        cells = columns.invariance(ROWS[label], target, torch.float64, chains, SEED)
+        cells = statistics.invariance(ROWS[label], target, torch.float64, chains, SEED)
     elif column == "cov":
-        cells = columns.covariances(ROWS[label], chains, SEED)
+        cells = statistics.covariances(ROWS[label], chains, SEED)
     elif column == "dec":
-        cells = columns.decisions(ROWS[label], chains, SEED)
+        cells = statistics.decisions(ROWS[label], chains, SEED)
     else:
-        cells = columns.reversal_identities(ROWS[label], chains, SEED)
+        cells = statistics.reversal_identities(ROWS[label], chains, SEED)
     (cell,) = (cell for cell in cells if (cell.column, cell.target) == (column, target))
     return cell, chains**-0.5
 
@@ -217,40 +218,40 @@ def test_a_broken_engine_is_seen(label, column, target, chains, tests, broken, m
 def test_trajectories_are_sometimes_rejected(label):
     """Not seldom enough, nor so often, that nothing could be seen; nearly never where MH must have light tails."""
     row = ROWS[label]
-    cells = columns.reversal_identities(row, 2000, SEED)
+    cells = statistics.reversal_identities(row, 2000, SEED)
     assert all(0.3 < cell.figure < 0.98 for cell in cells if cell.column == "accept")
-    _, _, record = columns.one_trajectory(row, "four data", row.small_step, 2000, SEED)
+    _, _, record = statistics.one_trajectory(row, "four data", row.small_step, 2000, SEED)
     assert record.log_accept.std() < 0.5
 
 
 def test_wrong_powers_of_the_step_are_seen(monkeypatch):
-    (step, time) = columns.slopes(ROWS["langevin"], 1000, SEED)
-    assert max(step.figure, time.figure) < columns.SLOPE and step.standard_error < columns.SLOPE / 5
+    (step, time) = statistics.slopes(ROWS["langevin"], 1000, SEED)
+    assert max(step.figure, time.figure) < statistics.SLOPE and step.standard_error < statistics.SLOPE / 5
     half_the_energy(monkeypatch)
-    assert all(cell.figure > 0.5 for cell in columns.slopes(ROWS["langevin"], 1000, SEED))
+    assert all(cell.figure > 0.5 for cell in statistics.slopes(ROWS["langevin"], 1000, SEED))
 
 
 def test_functions_are_in_their_standard_deviations():
     """Of θ ~ N(0, 1) and m ~ N(0, 4): E θ^4, θ^6, θ^8 are 3, 15, 105."""
     moments = np.array([[1.0], [0.0], [1.0], [0.0], [3.0], [0.0], [15.0], [0.0], [105.0]])
-    one = columns._functions(np.array([[2.0], [50.0]]), np.array([[3.0], [-50.0]]), moments, [4.0], 4)
+    one = statistics._functions(np.array([[2.0], [50.0]]), np.array([[3.0], [-50.0]]), moments, [4.0], 4)
     there = {"theta^1": 2, "theta^2": 3 / 2**0.5, "theta^3": 8 / 15**0.5, "theta^4": 13 / 96**0.5}
     there |= {"m": 1.5, "m^2": 1.25 / 2**0.5, "theta m": 3.0}
     assert {name: value[0] for name, value in one.items()} == pytest.approx(there)
     assert one["theta^1"][1] == 9 and one["m"][1] == -9 and one["theta m"][1] == -81  # cut off
-    two = columns._functions(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]), moments.repeat(2, 1), [1.0, 4.0], 3)
+    two = statistics._functions(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]), moments.repeat(2, 1), [1.0, 4.0], 3)
     assert len(two) == 12 and two["theta m[0]"] == 3 and two["theta m[1]"] == 4
 
 
 def test_a_cell_shows_its_worst_function():
     """Means of 4 chains: their standard errors are σ/2. It can see no less than its least certain function."""
     few = {"a": np.array([1.0, -1.0, 3.0, 1.0]), "b": np.array([-4.0, -5.0, -5.0, -4.0]), "c": 10 * np.array([1.0, -1])}
-    cell = columns._worst("(iv)", "quartic", few)
+    cell = statistics._worst("(iv)", "quartic", few)
     assert (cell.statistic, cell.figure, cell.tests) == ("b", -4.5, 3)
     assert (cell.standard_error, cell.z) == pytest.approx((0.25, -18))
     assert cell.smallest_bias == pytest.approx(10 / 2**0.5)
     for values, z in (([0.0, 0.0], 0), ([-2.0, -2.0], -math.inf), ([math.nan, 1.0], math.inf)):
-        assert columns._worst("(ii)", "quartic", {"f": np.array(values)}).z == z
+        assert statistics._worst("(ii)", "quartic", {"f": np.array(values)}).z == z
 
 
 def test_orders_are_compared_with_their_mirror_images(monkeypatch):
@@ -258,8 +259,8 @@ def test_orders_are_compared_with_their_mirror_images(monkeypatch):
     the 20 of (3, 0) are too few."""
     drawn = torch.tensor([[0, 1]] * 60 + [[1, 0]] * 40 + [[2, 2]] * 100 + [[3, 0]] * 20)
     batches = SimpleNamespace(draw=lambda random, index, chains: lambda point: drawn[chains][:, point : point + 1])
-    monkeypatch.setattr(columns, "build", lambda row, target, h: SimpleNamespace(points=2, batches=batches))
-    _, cell = columns.batch_order(ROWS["ggmc metropolis"], len(drawn), SEED)
+    monkeypatch.setattr(statistics, "build", lambda row, target, h: SimpleNamespace(points=2, batches=batches))
+    _, cell = statistics.batch_order(ROWS["ggmc metropolis"], len(drawn), SEED)
     assert cell.z == pytest.approx(2) and cell.tests == 1 and "1 pairs" in cell.statistic
 
 
@@ -271,9 +272,9 @@ def test_a_chain_that_keeps_its_end_for_ever_is_seen(monkeypatch):
     def broken(self, stream, trajectory, *given, **more):
         return whole(self, stream, 1 if stream == "direction" else trajectory, *given, **more)
 
-    assert max(abs(cell.z) for cell in columns.batch_order(row, 20_000, SEED)) < 6
+    assert max(abs(cell.z) for cell in statistics.batch_order(row, 20_000, SEED)) < 6
     monkeypatch.setattr(Random, "uniform", broken)
-    again, alone = columns.batch_order(row, 20_000, SEED)
+    again, alone = statistics.batch_order(row, 20_000, SEED)
     assert abs(again.z) > 12 and abs(alone.z) < 6
 
 
@@ -289,14 +290,14 @@ def test_a_half_of_a_permutation_that_is_turned_as_the_other_is_seen(name, monke
         second = order[:, half:].sort(1).values
         return torch.cat([order[:, :half], torch.where(up.bool(), second, second.flip(1))], 1)
 
-    assert max(abs(cell.z) for cell in columns.batch_order(row, 20_000, SEED)) < 6
+    assert max(abs(cell.z) for cell in statistics.batch_order(row, 20_000, SEED)) < 6
     if "run" in name:
         monkeypatch.setattr(Random, "permutation", broken)
-        again, alone = columns.batch_order(row, 20_000, SEED)
+        again, alone = statistics.batch_order(row, 20_000, SEED)
         assert abs(again.z) > 12 and "first datum less the last" in again.statistic
 
 
-@pytest.mark.parametrize("column", [columns.path, columns.density_ratio])
+@pytest.mark.parametrize("column", [identities.path, identities.density_ratio])
 def test_a_stair_in_the_middle_of_a_trajectory_is_seen(column, monkeypatch):
     """The trajectory that is looked at is the last one before a stair, and not on the first."""
     row, whole = ROWS["ggmc stairs"], Schedule.factors
@@ -308,12 +309,12 @@ def test_a_stair_in_the_middle_of_a_trajectory_is_seen(column, monkeypatch):
     monkeypatch.setattr(Schedule, "factors", broken)
     assert excess(column(row)) > 1e3
     monkeypatch.setattr(Schedule, "factors", lambda self, steps, trajectory: whole(self, steps, 0))
-    assert column is columns.density_ratio or excess(column(row)) > 1e3  # one step size for ever is exact, too
+    assert column is identities.density_ratio or excess(column(row)) > 1e3  # one step size for ever is exact, too
 
 
 def test_what_must_fail_and_is_not_measured_is_wrong(monkeypatch):
     for column in ("energy_identity", "reversal_identities", "decisions", "covariances", "invariance"):
-        monkeypatch.setattr(columns, column, lambda *given: [])
+        monkeypatch.setattr(statistics, column, lambda *given: [])
     cells = certify.certify_row(ROWS["amagold austerity"], chains=1000)
     certify.judge(cells)
     assert {(cell.column, cell.statistic) for cell in cells if cell.verdict == "WRONG"} == {
@@ -377,11 +378,11 @@ def test_variants_are_one_step_from_the_corrected_sampler(name):
         "stairs": {"schedule"},
     }
     rows = {row.variant: row for row in certify.variants(name)}
-    target, _ = columns.make_target("four data", rows[""])
-    base = columns.build(rows.get("metropolis", rows[""]), target, 0.1)
+    target, _ = make_target("four data", rows[""])
+    base = build(rows.get("metropolis", rows[""]), target, 0.1)
     assert base.acceptance == "metropolis"
     for variant in changes.keys() & rows.keys():
-        one = columns.build(rows[variant], target, 0.1)
+        one = build(rows[variant], target, 0.1)
         differ = {
             field.name for field in fields(one) if str(getattr(one, field.name)) != str(getattr(base, field.name))
         }
@@ -396,12 +397,12 @@ def test_the_design_has_as_many_rows_as_the_readme_says():
     assert f"Some of its {len(rows)} rows" in readme
     for row in rows:
         for name in row.targets:
-            target, _ = columns.make_target(name, row)
-            one = columns.build(row, target, row.step_size(name))
+            target, _ = make_target(name, row)
+            one = build(row, target, row.step_size(name))
             assert (one.temperature, one.impossible is None) == (row.temperature, "E" not in row.letters)
             if row.naive:
                 with pytest.raises(SettingError):
-                    columns.build(replace(row, naive=False), target, 0.1, acceptance="metropolis")
+                    build(replace(row, naive=False), target, 0.1, acceptance="metropolis")
 
 
 @pytest.mark.parametrize(
@@ -415,8 +416,8 @@ def test_the_design_has_as_many_rows_as_the_readme_says():
 )
 def test_orders_of_batches_are_those_that_rows_are_named_for(label, epochs, more):
     """Of four data: so many whole epochs and so many batches more in a trajectory."""
-    target, _ = columns.make_target("four data", ROWS[label])
-    law = columns.build(ROWS[label], target, 0.1).batches
+    target, _ = make_target("four data", ROWS[label])
+    law = build(ROWS[label], target, 0.1).batches
     assert (law.law, law.batch_size, law.epochs, law.extra) == ("shuffled", 1, epochs, more)
 
 
@@ -436,7 +437,7 @@ def test_a_row_has_all_columns_on_the_right_targets(monkeypatch):
     exact = {"realizable": "back", "density_ratio": "ratio", "path": "path", "loop": "loop", "linear": "lin"}
     exact |= {"refused": "refused"}
     for function, column in {**exact, **statistical, "invariance": "(iv)"}.items():
-        monkeypatch.setattr(columns, function, stub(column))
+        monkeypatch.setattr(identities if function in exact else statistics, function, stub(column))
     row = ROWS["hmc one-sided BA"]
     cells = certify.certify_row(row, 3, 500, 2)
     assert [one[0] for one in asked[:6]] == list(exact.values()) and all(len(one) == 1 for one in asked[:6])

@@ -12,15 +12,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sgmcmc import certificate_columns as columns
+from sgmcmc import certificate_identities as identities
 from sgmcmc import certificate_networks as networks
 from sgmcmc import certificate_reference as reference
+from sgmcmc import certificate_statistics as statistics
 from sgmcmc import certify, flows
-from sgmcmc.certificate_columns import Cell
+from sgmcmc.certificate_rows import Cell, Seed, build, make_target
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import SAMPLERS
 
-EXACT = (columns.realizable, columns.density_ratio, columns.path, columns.loop, columns.linear, columns.refused)
+EXACT = (
+    identities.realizable,
+    identities.density_ratio,
+    identities.path,
+    identities.loop,
+    identities.linear,
+    identities.refused,
+)
 
 
 def row_of(label: str):
@@ -99,26 +107,26 @@ def test_no_noise_brings_sghmc_back():
 
 
 def test_energy_identity_sees_wrong_energies(monkeypatch):
-    row, seed = row_of("ggmc full gradient"), columns.Seed(0, 0)
-    (cell,) = columns.energy_identity(row, 20_000, seed)
+    row, seed = row_of("ggmc full gradient"), Seed(0, 0)
+    (cell,) = statistics.energy_identity(row, 20_000, seed)
     assert abs(cell.z) < 6
     whole = flows.kinetic_change
     monkeypatch.setattr(flows, "kinetic_change", lambda *given: 0.5 * whole(*given))
-    (cell,) = columns.energy_identity(row, 20_000, seed)
+    (cell,) = statistics.energy_identity(row, 20_000, seed)
     assert abs(cell.z) > 12
     assert errors(row)["ratio"] > 1e6
 
 
 def test_batch_orders_are_told_apart():
-    seed = columns.Seed(0, 0)
-    first = columns.batch_order(row_of("ggmc extra batch first"), 20_000, seed)
-    either = columns.batch_order(row_of("ggmc epoch + batch, either end"), 20_000, seed)
+    seed = Seed(0, 0)
+    first = statistics.batch_order(row_of("ggmc extra batch first"), 20_000, seed)
+    either = statistics.batch_order(row_of("ggmc epoch + batch, either end"), 20_000, seed)
     assert min(cell.z for cell in first) > 12 and max(abs(cell.z) for cell in either) < 6
 
 
 def test_slopes_of_a_one_sided_word():
-    step, time = columns.slopes(row_of("hmc one-sided BA"), 4000, columns.Seed(0, 0))
-    assert max(step.figure, time.figure) < columns.SLOPE
+    step, time = statistics.slopes(row_of("hmc one-sided BA"), 4000, Seed(0, 0))
+    assert max(step.figure, time.figure) < statistics.SLOPE
 
 
 # ---- the verdict
@@ -240,5 +248,5 @@ def test_error_budget_of_a_network():
 def test_refused_settings_are_refused_by_the_engine():
     row = row_of("ggmc one-sided cosine")
     with pytest.raises(SettingError):
-        target, _ = columns.make_target("quartic", row)
-        columns.build(replace(row, naive=False), target, 0.1, acceptance="metropolis")
+        target, _ = make_target("quartic", row)
+        build(replace(row, naive=False), target, 0.1, acceptance="metropolis")

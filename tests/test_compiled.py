@@ -16,8 +16,9 @@ from torch import nn
 
 from experiments.build import build
 from experiments.run import run as execute
-from sgmcmc import certificate_columns as columns
+from sgmcmc import certificate_statistics as statistics
 from sgmcmc import certify
+from sgmcmc.certificate_rows import Seed
 from sgmcmc.chain import DONE, INTERRUPTED, run
 from sgmcmc.compiled import Compiled, Normals, Segments, Words, pays, why_eager
 from sgmcmc.data import Dataset
@@ -265,7 +266,7 @@ def test_moments_stay_over_twenty_compiled_decisions(label, dtype):
     for name in row.targets:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # that it is not compiled
-            cells = columns.invariance(replace(row, compiled=True), name, dtype, 100_000, columns.Seed(2, 0))
+            cells = statistics.invariance(replace(row, compiled=True), name, dtype, 100_000, Seed(2, 0))
             assert all(abs(cell.z) < LIMIT for cell in cells)
 
 

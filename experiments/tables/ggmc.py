@@ -12,7 +12,7 @@ from torch import Tensor
 
 from experiments.build import build
 from experiments.tables.common import Run, data_size, of_each, standard_error
-from sgmcmc.certificate_columns import Scripted
+from sgmcmc.certificate_rows import Scripted
 from sgmcmc.kernel import Friction, step_size_of
 from sgmcmc.trajectory import State, run_trajectory, start
 

@@ -17,6 +17,7 @@ from style import NAMES
 
 LIMIT, CHANCE = 3.0, 0.01  # standard errors, and how often the largest may exceed its limit by chance
 LENGTH = 20  # of τ, the chains from which it is believed: of shorter ones it comes out too small
+GROUPS = 10  # of chains, which errors of τ and ESS are from
 MIXED = 1.05  # R-hat, the worst of all that is looked at, below which chains are taken to agree
 TIMING = 1.5  # a factor within which two timings are the same: each is taken once, on a machine with other work
 
@@ -36,6 +37,22 @@ def long_enough(table: pd.DataFrame) -> pd.DataFrame:
     short = table.draws_a_chain < LENGTH * table.tau
     columns = [name for name in ("tau", "tau_error", "ess", "ess_error") if name in table]
     return table.assign(**{name: table[name].mask(short) for name in columns})
+
+
+def unbiased(what: str, claim: str, corrected: pd.DataFrame, bare: pd.DataFrame, of: str, left: int = 0) -> tuple:
+    """The row of the least likely of all ``corrected`` settings, were they exact, by ``exact_p``, a test of what ``of``
+    says; how many uncorrected ones the same test finds not to be; and that nothing is said of ``left`` others."""
+    others = f"nothing is said of {left} settings of chains shorter than {LENGTH} τ" if left else ""
+    if corrected.empty:
+        return what, claim, others, "not comparable: no reference, or chains too short for τ"
+    least = corrected.exact_p.min()
+    probability = min(1, least * len(corrected))
+    here = (
+        f"Student's t of {of}: the least likely of {len(corrected)} settings has p = {least:.2g}, by Bonferroni over "
+    )
+    here += f"all {probability:.2g}; the same test finds {(bare.exact_p < CHANCE).sum()} of {len(bare)} uncorrected "
+    here += f"settings biased (p < {CHANCE:g} each)" + f"; {others}" * bool(left)
+    return what, claim, here, "agrees" if probability > CHANCE else "differs"
 
 
 class Rows:
@@ -96,6 +113,11 @@ def freedom(error, other, chains, others):
     one, two = np.square(error), np.square(other)
     with np.errstate(divide="ignore", invalid="ignore"):
         return (one + two) ** 2 / (one**2 / (chains - 1) + two**2 / (others - 1))
+
+
+def of_groups(errors, rows, number: int = 1) -> float:
+    """``limit`` of ``number`` differences such as two rows' ESS have, of ``errors`` from ten groups of chains."""
+    return limit(number, 1 + freedom(*errors, *(min(GROUPS, row.chains) for row in rows)))
 
 
 def welch(one, other, column: str) -> float:

@@ -23,7 +23,9 @@ from experiments.tables.statistics import (
     autocorrelation_time,
     counts_of,
     errors_of,
+    exact_p,
     plane_masses,
+    quarters,
     shared_bias,
     well_masses,
 )
@@ -586,6 +588,11 @@ def turning(length: int, chains: int) -> torch.Tensor:
     return torch.from_numpy(np.stack((first, turns * first + 0.01 * rng.normal(size=first.shape)), -1))
 
 
+def quarters_of(draws: torch.Tensor) -> np.ndarray:
+    """What an axis of the mixture alone tells of draws."""
+    return quarters(counts_of(draws, PLANES["mixture"][1]), plane_masses("mixture"), len(draws))
+
+
 def test_a_row_of_the_plane_is_over_the_bins_with_draws_and_of_the_slowest_function():
     draws = turning(500, 4)
     run = made(draws, frozen=[0, 1, 3], step_size=[0.1, 0.2], model={"name": "mixture"})
@@ -603,6 +610,13 @@ def test_a_row_of_the_plane_is_over_the_bins_with_draws_and_of_the_slowest_funct
     for shift, likely in ((0.0, True), (0.2, False)):
         (row,) = amagold._planes(made(exact + shift, step_size=0.1, model={"name": "mixture"}))
         assert (row["exact_p"] > 1e-5) == likely
+    exact[..., 1] = exact[torch.randperm(2_000, generator=torch.Generator().manual_seed(1)), :, 1]
+    (row,) = amagold._planes(made(exact, step_size=0.1, model={"name": "mixture"}))  # each axis alone is exact
+    assert row["exact_p"] < 1e-9 and exact_p(quarters_of(exact)) > 1e-5
+    for axis in (0, 1):
+        one = Mixture().exact(40_000, Random(8)).view(2_000, 20, 2)
+        one[..., axis] += 0.2
+        assert exact_p(quarters_of(one)) < 1e-9
     plain = made(draws[:20], step_size=0.1, model={"name": "mixture"}, sampler={"acceptance": "monitor"})
     assert [("accepted" in row, row["chains"]) for row in amagold._planes(plain)] == [(False, 4)]
     assert amagold._model(plain) == {"model": "mixture"}

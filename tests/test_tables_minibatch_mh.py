@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from made import MadeRun
+from scipy.stats import ttest_1samp, ttest_ind
 
 from experiments.config import compose
 from experiments.tables import minibatch_mh
@@ -37,7 +38,7 @@ def test_the_truth_of_a_plane_is_that_of_its_temperature():
     truth = minibatch_mh.truth_of_plane(Gaussian(2, [[0.5, 0.3], [0.3, 0.8]], mean=[0.4, -0.3]), 0.5)
     assert truth.mean == pytest.approx([0.4, -0.3], abs=1e-9)
     assert truth.deviation**2 == pytest.approx([0.25, 0.4], abs=1e-9)
-    assert (truth.error, truth.mean_mse) == (0, 0)
+    assert truth.error == 0 and truth.chains is None
 
 
 def test_spread_and_the_truth_of_a_run_worked_by_hand():
@@ -45,12 +46,13 @@ def test_spread_and_the_truth_of_a_run_worked_by_hand():
     draws = np.array([[[1.0, 6.0], [3.0, 14.0]], [[1.0, 14.0], [1.0, 6.0]], [[3.0, 14.0], [3.0, 6.0]]])
     truth = minibatch_mh.truth_of_run(MadeRun(draws=torch.from_numpy(draws)))
     assert truth.mean.tolist() == [2, 10] and truth.deviation.tolist() == [1, 4]
-    # Means of the first chain 5/3 and 34/3, of the second 7/3 and 26/3: scatters of 2/9 and 32/9 over 2, in variances.
-    assert truth.mean_mse == pytest.approx((2 / 9 / 2 / 1 + 32 / 9 / 2 / 16) / 2)
-    assert truth.error == 0  # all draws are one deviation from the mean
+    # Means of the first chain 5/3 and 34/3, of the second 7/3 and 26/3; all draws are one deviation from the mean.
+    assert truth.chains == pytest.approx(np.array([[0, -1 / 3, 1 / 3], [0, 1 / 3, -1 / 3]]))
+    assert truth.error == 0
     # About another truth: ((1, 1, 9)/4 − 1, (0, 1, 1) − 1) and ((9, 1, 9)/4 − 1, (1, 0, 0) − 1).
-    each = minibatch_mh.spread(draws, np.array([0.0, 6.0]), np.array([2.0, 8.0]))
-    assert each == pytest.approx([(11 / 4 - 3 + 2 - 3) / 6, (19 / 4 - 3 + 1 - 3) / 6])
+    each = minibatch_mh.away(draws, np.array([0.0, 6.0]), np.array([2.0, 8.0]))
+    spreads = (11 / 4 - 3 + 2 - 3) / 6, (19 / 4 - 3 + 1 - 3) / 6
+    assert each == pytest.approx(np.array([[spreads[0], 5 / 6, 2 / 3], [spreads[1], 7 / 6, 1 / 3]]))
     uneven = torch.from_numpy(draws * [[[1, 1], [2, 1]]])
     away = uneven.numpy() - uneven.numpy().mean((0, 1))
     own = ((away / uneven.numpy().std((0, 1))) ** 2 - 1).mean((0, 2))
@@ -163,9 +165,8 @@ def test_a_row_is_of_the_chains_of_one_step_size_that_are_left(monkeypatch):
         z = (run.draws[:, chain].numpy() - mean) / deviation
         return float((z**2 - 1).mean())
 
-    def bias2(run, chains):
-        means = np.array([(run.draws[:, one].numpy().mean(0) - mean) / deviation for one in chains])
-        return float((means.mean(0) ** 2 - means.var(0, ddof=1) / len(chains)).mean())
+    def means(run, chain):
+        return (run.draws[:, chain].numpy().mean(0) - mean) / deviation
 
     alive = {(0, 0.05): [0, 1, 2], (0, 0.3): [3, 5], (1, 0.05): [0, 2], (1, 0.3): [3, 4, 5], (2, 0.3): [3, 4, 5]}
     for row in rows[:4] + rows[5:6]:
@@ -189,10 +190,9 @@ def test_a_row_is_of_the_chains_of_one_step_size_that_are_left(monkeypatch):
         mine = [spread(run, chain) for chain in chains]
         both = [spread(run, chain) - spread(exact, chain) for chain in chains if chain in alive[0, row["step_size"]]]
         expected |= {"spread": np.mean(mine), "spread_error": standard_error(mine)}
-        expected |= {"away": np.mean(both), "away_error": standard_error(both), "mean_bias2": bias2(run, chains)}
-        without = [bias2(run, [other for other in chains if other != one]) for one in chains if len(chains) > 2]
-        error = math.sqrt(2 / 3 * sum((one - np.mean(without)) ** 2 for one in without)) if without else math.nan
-        expected["mean_bias2_error"] = error
+        expected |= {"away": np.mean(both), "away_error": standard_error(both)}
+        p = [ttest_1samp(values, 0).pvalue for values in (mine, *np.transpose([means(run, one) for one in chains]))]
+        expected["exact_p"] = min(1, 3 * min(p))
         assert {key: row[key] for key in expected} == pytest.approx(expected, rel=1e-6, nan_ok=True)
         assert ("accepted" in row) == (run is not none)
         if run is not none:
@@ -212,13 +212,14 @@ def test_biases_are_about_the_reference_of_the_target_and_its_error_is_told(monk
     assert [row["target"] for row in rows] == ["heart, T = 1.5"] * 2
     mean, deviation = (3 * true + 1).mean((0, 1)), (3 * true + 1).std((0, 1), correction=0)
     own = (((3 * true + 1 - mean) / deviation) ** 2).mean((0, 2))
-    mse = ((3 * true + 1).mean(0) / deviation).var(0).mean() / 4
+    known = [own - 1, *((3 * true + 1 - mean) / deviation).mean(0).T]
     for row, chains in zip(rows, (slice(0, 3), slice(3, 6)), strict=True):
         part = (6 * wide[:, chains] + 1 - mean) / deviation
         assert row["truth_error"] == pytest.approx(float(own.std() / 2))
         assert row["spread"] == pytest.approx(float(part.square().mean() - 1)) and row["away"] == 0
-        means = part.mean(0)
-        assert row["mean_bias2"] == pytest.approx(float((means.mean(0).square() - means.var(0) / 3).mean() - mse))
+        mine = [part.square().mean((0, 2)) - 1, *part.mean(0).T]
+        p = [ttest_ind(one, other, equal_var=False).pvalue for one, other in zip(mine, known, strict=True)]
+        assert row["exact_p"] == pytest.approx(min(1, 3 * min(p))) and row["exact_p"] < 0.2
     lost = rule_run(0, None, "metropolis", model=model, tune=tuned, status="failed")
     (row, _) = minibatch_mh.minibatch_mh([rule_run(1, wide, "metropolis", model=model), lost])
-    assert row["tau"] > 0 and "spread" not in row
+    assert row["tau"] > 0 and "spread" not in row and "exact_p" not in row

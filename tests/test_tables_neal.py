@@ -110,7 +110,9 @@ def test_comparisons_survive_missing_runs(figure):
 
 def _points(sampler, rows):
     columns = ["step_size", "steps", "alpha", "ess_x"]
-    return [{"sampler": sampler, **dict(zip(columns, row, strict=True)), "ess_x_error": 0.1} for row in rows]
+    return [
+        {"sampler": sampler, **dict(zip(columns, row, strict=True)), "ess_x_error": 0.1, "chains": 9} for row in rows
+    ]
 
 
 @pytest.mark.parametrize(
@@ -143,11 +145,20 @@ def test_a_delta_that_is_itself_the_best_is_compared_with_the_others():
     assert verdict.startswith("agrees")
 
 
-@pytest.mark.parametrize(("tau", "word"), [(5.0, "not comparable: each update"), (50.0, "agrees")])
+@pytest.mark.parametrize(
+    ("tau", "word"), [(5.0, "not comparable: each update"), (5.25, "not comparable: each update"), (50.0, "agrees")]
+)
 def test_a_gradient_after_a_gibbs_update_may_count(tau, word):
     """Whether a variance is renewed by each update does not depend on it."""
     rows = [
-        {"sampler": sampler, "steps": steps, "alpha": alpha, "step_size": 0.1, "evaluations": 1 + 1 / steps}
+        {
+            "sampler": sampler,
+            "steps": steps,
+            "alpha": alpha,
+            "step_size": 0.1,
+            "evaluations": 1 + 1 / steps,
+            "chains": 9,
+        }
         | {"tau_tau2": steps * tau / 5.0, "ess_tau2": 1000 / (steps * tau / 5.0), "ess_tau2_error": 0.1}
         for sampler, steps, alpha in ((hierarchical.MINE, 1, 0.9), ("hmc", 5, math.nan))
     ]

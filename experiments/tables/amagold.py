@@ -22,13 +22,13 @@ from experiments.tables.statistics import (
     WELL,
     accepted,
     autocorrelation_time,
+    away_from_toy,
     counts_of,
     errors_of,
     exact_p,
     jackknife,
     mse_of_mean,
     plane_masses,
-    quarters,
     shared_bias,
     well_masses,
 )
@@ -153,7 +153,7 @@ def _planes(run: Run) -> Iterator[dict]:
             **place,
             "draws_a_chain": len(part),
             **divergences(counts, masses, len(part), occupied_only=True),
-            "exact_p": exact_p(quarters(counts, masses, len(part))),
+            "exact_p": exact_p(away_from_toy(model, part, counts)),
             "autocorrelation_time": tau,
             "autocorrelation_time_error": tau_error,
             **(accepted(part) if corrected else {}),
@@ -175,7 +175,10 @@ def growth(draws: Tensor, model: str) -> Iterator[tuple[int, dict]]:
 
 
 def _planes_growth(run: Run) -> Iterator[dict]:
-    """J of the first draws at the step size of Figure 3; seconds are those of the tensor's chains, divided by them."""
+    """J and ``exact_p`` of the first draws at the step size of Figure 3.
+
+    Seconds are those of the tensor's chains, divided by them.
+    """
     draws, model = run.draws, run.config["model"]["name"]
     seconds = seconds_a_cycle(run) / run.config["chains"]
     for size, chains, numbers in run.alive_groups():
@@ -185,8 +188,10 @@ def _planes_growth(run: Run) -> Iterator[dict]:
         if not chains:
             yield place
             continue
-        for number, js in growth(draws[:, chains], model):
-            yield {**place, "draws_a_chain": number, **js}
+        part = draws[:, chains]
+        for number, js in growth(part, model):
+            away = away_from_toy(model, part[:number], counts_of(part[:number], PLANES[model][1]))
+            yield {**place, "draws_a_chain": number, **js, "exact_p": exact_p(away)}
 
 
 def _planes_density(runs: list[Run]) -> list[dict]:

@@ -8,7 +8,6 @@ coordinate where nothing else is said. Errors are over chains.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,39 +18,18 @@ from experiments.build import build
 from experiments.tables.common import Maker, Run, data_size, gradients_of, moved, of_each, passes, standard_error
 from experiments.tables.statistics import (
     PARTS,
-    PLANES,
-    WELL,
+    TOYS,
     accepted,
+    away_from_toy,
     counts_of,
     exact_p,
     jackknifed_time,
-    plane_masses,
-    quarters,
-    well_masses,
 )
 from sgmcmc.diagnostics import rejection_clustering
-from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.schedules import Schedule
 from sgmcmc.words import Word
 
 BLOCK = 20  # decisions whose rejections are counted together
-TOYS = {"double_well": (DoubleWell(), WELL), **PLANES}
-
-
-@cache
-def mean_potential(name: str) -> float:
-    """E U of a toy under exp(−U), by the trapezoidal rule on a fine grid four times as wide as that of its bins.
-
-    The density is smooth and negligible at the edges, where the rule is exact but for rounding.
-    """
-    target, bins = TOYS[name]
-    axes = []
-    for low, high in zip(bins.low, bins.high, strict=True):
-        middle, width = (low + high) / 2, high - low
-        axes.append(torch.arange(middle - 2 * width, middle + 2 * width, 0.05, dtype=torch.float64))
-    energy = target.potential(torch.cartesian_prod(*axes).reshape(-1, len(axes)))
-    weight = (energy.min() - energy).exp()
-    return float((weight * energy).sum() / weight.sum())
 
 
 def efficiency(draws: Tensor, gradients: float, together: bool = False) -> dict:
@@ -86,20 +64,17 @@ def posterior(run: Run) -> Posterior:
     return Posterior(draws.mean(0).numpy(), potentials(run, draws).mean(0).numpy())
 
 
-def excess(energies: np.ndarray, truth: float, dim: int) -> dict:
-    """2(mean U − ``truth``)/dim and its error, from each chain's mean U ``[chains]``."""
-    values = 2 * (energies - truth) / dim
+def excess(energies: np.ndarray, dim: int) -> dict:
+    """2(mean U − its exact mean)/dim and its error, from each chain's difference ``[chains]``."""
+    values = 2 * energies / dim
     return {"excess": float(values.mean()), "excess_error": standard_error(values)}
 
 
 def bias_of_toy(run: Run, part: Tensor) -> dict:
-    """``excess``, and ``exact_p`` of U and of the shares of draws in four parts of each axis (``quarters``)."""
+    """``excess``, and ``exact_p`` of U and of the shares of draws in four parts of each axis."""
     name = run.config["model"]["name"]
-    target, grid = TOYS[name]
-    masses = well_masses() if name == "double_well" else plane_masses(name)
-    energies = target.potential(part.flatten(0, 1).double()).view(part.shape[:2]).mean(0).numpy()
-    away = np.column_stack((energies - mean_potential(name), quarters(counts_of(part, grid), masses, len(part))))
-    return {**excess(energies, mean_potential(name), part.shape[-1]), "exact_p": exact_p(away)}
+    away = away_from_toy(name, part, counts_of(part, TOYS[name][1]))
+    return {**excess(away[:, 0], part.shape[-1]), "exact_p": exact_p(away)}
 
 
 def bias_of_regression(run: Run, part: Tensor, truth: Posterior | None) -> dict:
@@ -110,7 +85,7 @@ def bias_of_regression(run: Run, part: Tensor, truth: Posterior | None) -> dict:
     energies, means = potentials(run, part).mean(0).numpy(), part.double().mean(0).numpy()
     exact = np.column_stack((truth.potentials, truth.means))
     return {
-        **excess(energies, float(truth.potentials.mean()), part.shape[-1]),
+        **excess(energies - truth.potentials.mean(), part.shape[-1]),
         "reference_error": 2 * standard_error(truth.potentials) / part.shape[-1],
         "exact_p": exact_p(np.column_stack((energies, means)), exact),
     }

@@ -15,34 +15,38 @@ import torch
 from experiments.build import build
 from experiments.tables.common import Run, gradients_of, of_each, standard_error
 from experiments.tables.findings import target_of
-from experiments.tables.statistics import accepted, errors_of, jackknifed_time, mse_of_mean
+from experiments.tables.statistics import accepted, exact_p, jackknifed_time
 from sgmcmc.trajectory import run_trajectory, start
 
 LOOKS = 16  # draws of each chain, equally far apart, from which one more trajectory is decided
 
 
 class Truth(NamedTuple):
-    """Means and standard deviations of the coordinates ``[dim]``, the error of ``spread`` that is theirs, and the mean
-    squared error of the means, in true variances."""
+    """Means and standard deviations of the coordinates ``[dim]``; of a reference run, how far its chains are from them
+    (``away``), and None where they are exact."""
 
     mean: np.ndarray
     deviation: np.ndarray
-    error: float = 0.0
-    mean_mse: float = 0.0
+    chains: np.ndarray | None = None
+
+    @property
+    def error(self) -> float:
+        """That of the mean spread."""
+        return 0.0 if self.chains is None else standard_error(self.chains[:, 0])
 
 
-def spread(draws: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """The mean of ((θ − ``mean``)/``deviation``)² − 1 over draws and coordinates, of each chain; 0 without bias."""
-    return (((draws - mean) / deviation) ** 2 - 1).mean((0, 2))
+def away(draws: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """The mean over draws and coordinates of z² − 1 and the means of z, z = (θ − ``mean``)/``deviation``, of each
+    chain: ``[chains, 1 + dim]``, 0 without bias."""
+    z = (draws - mean) / deviation
+    return np.column_stack(((z**2 - 1).mean((0, 2)), z.mean(0)))
 
 
 def truth_of_run(run: Run) -> Truth:
     """By the draws of a reference run."""
     draws = run.draws.double().numpy()
     mean, deviation = draws.mean((0, 1)), draws.std((0, 1))
-    return Truth(
-        mean, deviation, standard_error(spread(draws, mean, deviation)), mse_of_mean(draws.mean(0) / deviation)
-    )
+    return Truth(mean, deviation, away(draws, mean, deviation))
 
 
 def truth_of_plane(target, temperature: float = 1.0) -> Truth:
@@ -87,20 +91,20 @@ def looks(run: Run) -> dict[str, np.ndarray]:
     return arrays | {"size": size}
 
 
-def spreads(run: Run, truth: Truth) -> dict[float, dict[int, float]]:
-    """``spread`` of the chains of each step size that have not diverged."""
+def biases(run: Run, truth: Truth) -> dict[float, dict[int, np.ndarray]]:
+    """``away`` of the chains of each step size that have not diverged."""
     draws = run.draws.double().numpy()
     return {
-        step: dict(zip(chains, spread(draws[:, chains], truth.mean, truth.deviation).tolist(), strict=True))
+        step: dict(zip(chains, away(draws[:, chains], truth.mean, truth.deviation), strict=True))
         for step, chains, _ in run.alive_groups()
     }
 
 
-def difference(some: dict[int, float], others: dict[int, float]) -> dict:
-    """By how much the mean of chains is above that of other chains of the same numbers, and its error, chain by chain:
-    they have the same starts, minibatches and momenta."""
-    away = [some[chain] - others[chain] for chain in some if chain in others]
-    return {"away": float(np.mean(away)) if away else float("nan"), "away_error": standard_error(away)}
+def difference(some: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> dict:
+    """By how much the mean spread of chains is above that of other chains of the same numbers, and its error, chain by
+    chain: they have the same starts, minibatches and momenta."""
+    apart = [some[chain][0] - others[chain][0] for chain in some if chain in others]
+    return {"away": float(np.mean(apart)) if apart else float("nan"), "away_error": standard_error(apart)}
 
 
 def _target(run: Run) -> str:
@@ -122,9 +126,9 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
     same moves, and ``rounded`` in whole batches; ``evaluations`` are a trajectory's with its gradients, ``ess``
     effective draws of the slowest coordinate a million of them. ``spread`` is the bias of the second moment about the
     true mean, in true variances, a mean over coordinates, and ``away`` by how much it is above that of Metropolis' rule
-    at the same step size (``difference``); ``mean_bias2`` the squared bias of the mean that all chains share, in true
-    variances. Errors are over chains (of ESS the jackknife's over groups of them, and that of the data a decision);
-    ``truth_error`` is the reference's.
+    at the same step size (``difference``); ``exact_p`` is of ``spread`` and of the coordinates' means. Errors are over
+    chains (of ESS the jackknife's over groups of them, and that of the data a decision); ``truth_error`` is the
+    reference's.
     """
     references = {_target(run): run for run in runs if run.config["tune"]["target"] is not None}
     truths = {target: truth_of_run(run) for target, run in references.items() if run.status == "done"}
@@ -134,7 +138,7 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
 
     others = [run for run in runs if run not in references.values()]
     exact = {
-        _target(run): spreads(run, truths[_target(run)])
+        _target(run): biases(run, truths[_target(run)])
         for run in others
         if run.config["sampler"]["acceptance"] == "metropolis" and run.status == "done" and _target(run) in truths
     }
@@ -144,7 +148,7 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
         config, size, truth = run.config, seen["size"], truths.get(target)
         gradients = gradients_of(config) * config["batch_size"]
         ends = 2 if config["sampler"]["decision_batch"] is not None else 1
-        each = spreads(run, truth) if truth else {}
+        each = biases(run, truth) if truth else {}
         for step, chains, numbers in run.alive_groups():
             row = {"step_size": step, "size": size, **numbers}
             if not chains:
@@ -166,11 +170,10 @@ def minibatch_mh(runs: list[Run]) -> list[dict]:
             row |= {"gradients": gradients, "evaluations": evaluations}
             row |= {"tau": tau, "tau_error": error, "ess": ess, "ess_error": ess * float(its)}
             if truth:
-                means, mine = part.double().numpy().mean(0) / truth.deviation, list(each[step].values())
-                bias = errors_of(means, truth.mean / truth.deviation, truth.mean_mse)
-                row |= {"spread": float(np.mean(mine)), "spread_error": standard_error(mine)}
-                row |= {"truth_error": truth.error, **difference(each[step], exact.get(target, {}).get(step, {}))}
-                row |= {"mean_bias2": bias.get("bias2"), "mean_bias2_error": bias.get("bias2_error")}
+                mine = np.array(list(each[step].values()))
+                row |= {"spread": float(mine[:, 0].mean()), "spread_error": standard_error(mine[:, 0])}
+                row |= {"truth_error": truth.error, "exact_p": exact_p(mine, truth.chains)}
+                row |= difference(each[step], exact.get(target, {}).get(step, {}))
             yield row
 
     return of_each(rows, _rule)(others)

@@ -23,6 +23,9 @@ PLANES = {
 }
 
 
+TOYS = {"double_well": (DoubleWell(), WELL), **PLANES}
+
+
 @cache
 def well_masses() -> np.ndarray:
     """The exact masses of the bins of ``WELL``."""
@@ -34,6 +37,22 @@ def plane_masses(model: str) -> np.ndarray:
     """The exact masses of the bins of a two-dimensional target's grid (its U is normalised)."""
     target, grid = PLANES[model]
     return grid.masses(lambda z: -target.potential(z), 0.0)
+
+
+@cache
+def mean_potential(name: str) -> float:
+    """E U of a toy under exp(−U), by the trapezoidal rule on a fine grid four times as wide as that of its bins.
+
+    The density is smooth and negligible at the edges, where the rule is exact but for rounding.
+    """
+    target, bins = TOYS[name]
+    axes = []
+    for low, high in zip(bins.low, bins.high, strict=True):
+        middle, width = (low + high) / 2, high - low
+        axes.append(torch.arange(middle - 2 * width, middle + 2 * width, 0.05, dtype=torch.float64))
+    energy = target.potential(torch.cartesian_prod(*axes).reshape(-1, len(axes)))
+    weight = (energy.min() - energy).exp()
+    return float((weight * energy).sum() / weight.sum())
 
 
 def counts_of(draws: Tensor, grid: Grid) -> np.ndarray:
@@ -82,12 +101,23 @@ def quarters(counts: np.ndarray, masses: np.ndarray, draws: int) -> np.ndarray:
     return np.concatenate(away, 1)
 
 
+def away_from_toy(name: str, draws: Tensor, counts: np.ndarray) -> np.ndarray:
+    """By how much each chain's mean U is above E U, and its ``quarters`` above what is exact, ``[chains, 1 + 4 axes]``.
+
+    Of ``draws`` ``[draws, chains, dim]`` of a toy and their histograms. U tells of what no axis alone does.
+    """
+    energies = TOYS[name][0].potential(draws.flatten(0, 1).double()).view(draws.shape[:2]).mean(0).numpy()
+    masses = well_masses() if name == "double_well" else plane_masses(name)
+    return np.column_stack((energies - mean_potential(name), quarters(counts, masses, len(draws))))
+
+
 def exact_p(values: np.ndarray, truth: np.ndarray | None = None) -> float:
-    """How probable it is, of exact draws, that the farthest of their means is as far from the truth as it is.
+    """At most how probable it is, of exact draws, that the farthest of their means is as far from the truth as it is.
 
     ``values`` ``[chains, functions]`` are means over a chain's draws, ``truth`` ``[others, functions]`` those of
     chains known to be exact, or None where the functions' means are 0: Student's t of independent chains, or Welch's of
-    both, and Bonferroni over the functions. NaN of fewer than two chains, or where none of them differ.
+    both, and Bonferroni over the functions. A function on which all chains agree is certainly off unless it is the
+    truth, of which it says nothing. NaN of fewer than two chains, or where no function says anything.
     """
     if min(len(values), len(values if truth is None else truth)) < 2:
         return float("nan")

@@ -118,8 +118,8 @@ def of_one_more(error: float, seeds: int) -> float:
 
 def judged(difference: float, error: float, seeds: int) -> str:
     """The verdict on an error less the paper's."""
-    alone, within = seeds == 1, abs(difference) <= (LIMIT if seeds == 1 else limit(chains=seeds)) * error
-    if within:
+    alone = seeds == 1
+    if abs(difference) <= (LIMIT if alone else limit(chains=seeds)) * error:
         return "agrees (one seed)" if alone else "agrees"
     by = f"differs by {difference:+.2g}, {abs(difference) / error:.1f} errors"
     return f"not decided (one seed): it {by} of single draws" if alone else by

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pandas as pd
-from figures.finding_words import GROUPS, groups_of, share_left
+from figures.finding_words import share_left
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, clean
-from verdicts import CHANCE, chance, freedom, limit, side
+from verdicts import CHANCE, GROUPS, chance, freedom, limit, of_groups, side
 
 SOURCE = "Neal's persistent uniform, with noisy gradients"
 CAPTION = """
@@ -194,9 +194,9 @@ def worth(title: str, rows: pd.DataFrame) -> tuple:
 def more(ours: pd.Series, others: pd.Series, edge: str = "", number: int = 1) -> str:
     """The verdict on the slower ESS of one setting over that of another, whose grid could be wider at an ``edge``, as
     one of ``number`` such comparisons."""
-    errors, groups = (ours.slower_error, others.slower_error), (groups_of(ours), groups_of(others))
+    errors = ours.slower_error, others.slower_error
     away, ratio = (ours.slower - others.slower) / np.hypot(*errors), ours.slower / others.slower
-    most = limit(number, 1 + freedom(*errors, *groups))
+    most = of_groups(errors, (ours, others), number)
     if away > most and edge:
         return f"not decided: {ratio:.1f} times, but the other's best is at the edge of its grid, {edge}"
     return f"agrees: {ratio:.1f} times" if away > most else "differs: less" if away < -most else "not resolved"

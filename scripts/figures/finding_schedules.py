@@ -2,12 +2,12 @@
 
 import numpy as np
 import pandas as pd
-from figures.finding_words import EDGE, GROUPS, best, diverged, no_bias
+from figures.finding_words import EDGE, best, diverged, no_bias
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from style import BLUE, GREEN, ORANGE, RED, SKY, clean
-from verdicts import decided, limit, long_enough, with_errors
+from verdicts import GROUPS, decided, limit, long_enough, with_errors
 
 SOURCE = "Schedules made exact by a random direction"
 CAPTION = """

@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
-from verdicts import CHANCE, limit, long_enough, mark_diverged, side
+from verdicts import GROUPS, limit, long_enough, mark_diverged, side, unbiased
 
 SOURCE = "Which word, with noisy gradients?"
 CAPTION = """
@@ -68,7 +68,6 @@ TOYS = ("double_well", "banana", "mixture")
 REGRESSIONS = ("heart", "australian")
 BATCHES = 5  # minibatches of a regression in its data
 BASE = 1.0  # the friction at which every word with an O was run
-GROUPS = 10  # of chains, which errors of ESS are from
 TOP = 4.0  # excess of U, the largest that is shown
 
 
@@ -208,20 +207,14 @@ def compare(toys: pd.DataFrame, *regressions: pd.DataFrame):
 
 
 def no_bias(table: pd.DataFrame, claim: str = "no bias, for any word") -> tuple:
-    """What is the least likely of all corrected settings, were they exact, and how many uncorrected ones the same test
-    finds not to be. Toys begin at exact draws; of a regression chains too short for τ may not have left their start."""
+    """``unbiased`` of all settings: toys begin at exact draws; of a regression chains too short for τ may not have left
+    their start."""
     table = with_columns(table, "tau", "exact_p")
-    table = table[(table.tau.notna() | table.target.isin(TOYS)) & table.exact_p.notna()]
+    table = table[table.exact_p.notna()]
     corrected, bare = (table[table.acceptance == name] for name in ("metropolis", "monitor"))
-    if corrected.empty:
-        return "corrected draws", claim, "", "not comparable: no reference, or chains too short for τ"
-    least = corrected.exact_p.min()
-    probability = min(1, least * len(corrected))
-    here = "Student's t of U and of the shares of draws in four parts of each axis (toys) or the posterior mean "
-    here += f"(regressions): the least likely of {len(corrected)} settings has p = {least:.2g}, by Bonferroni over all "
-    here += f"{probability:.2g}; the same test finds {(bare.exact_p < CHANCE).sum()} of {len(bare)} uncorrected "
-    here += f"settings biased (p < {CHANCE:g} each)"
-    return "corrected draws", claim, here, "agrees" if probability > CHANCE else "differs"
+    judged, others = (rows[rows.tau.notna() | rows.target.isin(TOYS)] for rows in (corrected, bare))
+    of = "U and of the shares of draws in four parts of each axis (toys) or the posterior mean (regressions)"
+    return unbiased("corrected draws", claim, judged, others, of, len(corrected) - len(judged))
 
 
 def with_columns(table: pd.DataFrame, *columns: str) -> pd.DataFrame:

@@ -1,10 +1,11 @@
 """Neal's talk (2020): non-reversible acceptance clusters rejections, and what that is worth, over δ."""
 
+import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, ORANGE, RED, clean
-from verdicts import LIMIT, apart, decided, limit
+from verdicts import apart, decided, limit, of_groups, welch
 
 SOURCE = "Neal, clustering of rejections"
 CAPTION = """
@@ -94,11 +95,13 @@ def compare(table: pd.DataFrame, patterns: pd.DataFrame):
         here += f"largest difference {off:.1f} errors (limit {most:.1f})"
         yield f"rejection rate, {where}", "same as standard", here, "agrees" if off < most else "differs"
         near = moved.loc[(moved.delta - (1 - alpha)).abs().idxmin()]
+        least = of_groups((near.clustering_error, standard.clustering_error), (near, standard))
         here = f"{near.clustering:.2f} ± {near.clustering_error:.2f} at δ = {near.delta:g} "
         here += f"(standard {standard.clustering:.2f} ± {standard.clustering_error:.2f})"
-        yield f"clustering, {where}", "clustered", here, decided(apart(near, standard, "clustering"))
+        yield f"clustering, {where}", "clustered", here, decided(apart(near, standard, "clustering"), least)
         here = f"{near.reach:.2f} ± {near.reach_error:.2f} (standard {standard.reach:.2f} ± {standard.reach_error:.2f})"
-        yield f"√(Σ r²/n), {where}", "larger: less random walk", here, decided(apart(near, standard, "reach"))
+        least = welch(near, standard, "reach")
+        yield f"√(Σ r²/n), {where}", "larger: less random walk", here, decided(apart(near, standard, "reach"), least)
         if near[["ess_x1", "ess_U"]].isna().any():  # a τ that is not known is longer than a fifth of the chain
             yield f"δ ≈ 1 − α, {where}", "seems about right", "τ not known", "not comparable: too few draws"
             continue
@@ -111,10 +114,11 @@ def compare(table: pd.DataFrame, patterns: pd.DataFrame):
                 continue
             best = others.loc[others[column].idxmax()]
             share = near[column] / best[column]
-            error = share * sum((row[f"{column}_error"] / row[column]) ** 2 for row in (near, best)) ** 0.5
+            errors = [row[f"{column}_error"] / row[column] for row in (near, best)]
+            error = share * np.hypot(*errors)
             shares.append(f"{share:.2f} ± {error:.2f} times the best other's (δ = {best.delta:g}) for {name}")
             edge = share < 1 and best.delta in (moved.delta.min(), moved.delta.max())
-            verdicts.append(_verdict(share, error, edge))
+            verdicts.append(_verdict(share, error * of_groups(errors, (near, best)), edge))
             if standard[column] > 0:
                 gains.append(f"{near[column] / standard[column]:.1f} ({name})")
         here = f"ESS at δ = {near.delta:g}: {', '.join(shares)}"
@@ -130,11 +134,12 @@ _ORDER = (
 )
 
 
-def _verdict(share: float, error: float, edge: bool) -> str:
-    """Whether a δ has three quarters of the best other's ESS. An edge that is better leaves only "differs" sure."""
+def _verdict(share: float, away: float, edge: bool) -> str:
+    """Whether a δ has three quarters of the best other's ESS, its share known to ``away``. An edge that is better
+    leaves only "differs" sure."""
     agrees, not_decided, at_edge, differs = _ORDER
-    if share + LIMIT * error < ENOUGH:
+    if share + away < ENOUGH:
         return differs
     if edge:
         return at_edge
-    return agrees if share - LIMIT * error > ENOUGH else not_decided
+    return agrees if share - away > ENOUGH else not_decided

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, NAMES, clean
-from verdicts import LIMIT
+from verdicts import LIMIT, of_groups
 
 SOURCE = "Neal, models with variance hyperparameters"
 CAPTION = """
@@ -140,7 +140,7 @@ def against(
     """The sampler's best least ESS of ``columns`` over the other's, with its error.
 
     The talk's claim, "more", is that of non-reversible Langevin over HMC, unless ``claim`` says otherwise. Within
-    ``LIMIT`` errors nothing is decided, the less so as both were chosen as the best of many.
+    what errors of ten groups of chains allow nothing is decided, the less so as both were chosen as the best of many.
     """
     claim = claim or ("more" if (sampler, other) == (MINE, "hmc") else "no claim")
     what = f"{NAMES[sampler]} over {NAMES[other]}: {what}"
@@ -153,6 +153,7 @@ def against(
         column = row[columns].astype(float).idxmin()
         best.append((row[column], row[f"{column}_error"] / row[column], row))
     (mine, error, row), (others, others_error, other_row) = best
+    most = of_groups((error, others_error), (row, other_row))
     ratio = mine / others
     error = ratio * (error**2 + others_error**2) ** 0.5
     here = f"{ratio:.2f} ± {error:.2f} ({_settings(row)} against {_settings(other_row)})"
@@ -160,7 +161,7 @@ def against(
         return what, claim, here, "not claimed"
     if columns == ["ess_tau2"] and _renewed(row) and _renewed(other_row):
         return what, claim, here, "not comparable: each update renews log τ², only their number counts"
-    if abs(ratio - 1) <= LIMIT * error:
+    if abs(ratio - 1) <= most * error:
         return what, claim, here, "not decided by this run"
     # What a wider grid could raise: the loser's best.
     loser = other_row if ratio > 1 else row

@@ -30,13 +30,16 @@ def limit(number: int = 1, chains: float = np.inf) -> float:
     return max(LIMIT, float(student.isf(CHANCE / 2 / number, chains - 1)))
 
 
-def long_enough(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without τ, and the ESS that it gives, of chains that are not 20 of it long."""
-    if not {"tau", "draws_a_chain"} <= set(table):
+def long_enough(table: pd.DataFrame, length: str = "draws_a_chain") -> pd.DataFrame:
+    """The table without each τ (``tau``, ``tau_x``), and the ESS that it gives, of chains not 20 of it long."""
+    if length not in table:
         return table
-    short = table.draws_a_chain < LENGTH * table.tau
-    columns = [name for name in ("tau", "tau_error", "ess", "ess_error") if name in table]
-    return table.assign(**{name: table[name].mask(short) for name in columns})
+    for tau in [name for name in table if name.startswith("tau") and not name.endswith("_error")]:
+        short = table[length] < LENGTH * table[tau]
+        ess = tau.replace("tau", "ess")
+        columns = [name for name in (tau, f"{tau}_error", ess, f"{ess}_error") if name in table]
+        table = table.assign(**{name: table[name].mask(short) for name in columns})
+    return table
 
 
 def unbiased(what: str, claim: str, corrected: pd.DataFrame, bare: pd.DataFrame, of: str, left: int = 0) -> tuple:

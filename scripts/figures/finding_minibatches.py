@@ -27,10 +27,10 @@ no friction. All words have their random numbers in common.
 
 Seven step sizes are one tensor, 20 chains each, from standard normals: 1,000 trajectories of four epochs after 300 left
 out, 2,000 of one after 600, of Australian's independent minibatches 8,000 and 16,000 (quick scale: 6 chains each, 200
-after 100); the reference 60 chains of 3,200 (quick 42 of 200). Crosses: some chains diverged; they are in no number. No
-τ or ESS is given of chains shorter than 20 τ, of which it would come out too small, and no bias is judged there. Errors
-are over chains (of ESS the jackknife's over ten groups). Batches forth and then back again in a second epoch, which
-read the same backwards too (Paulin and others 2025), were tried and gained nothing here that was worth a setting.
+after 100); the reference 60 chains of 3,200 (quick 42 of 200). Crosses: some chains diverged; they are in no number. Of
+chains shorter than 20 τ, whose τ comes out too small, no ESS is drawn or compared, and no bias is judged. Errors are
+over chains (of ESS the jackknife's over ten groups). Batches forth and then back again in a second epoch, which read
+the same backwards too (Paulin and others 2025), were tried and gained nothing here that was worth a setting.
 """
 TARGETS = (("heart", "Heart"), ("australian", "Australian"))
 COLOUR = {"independent": BLUE, "shuffled": ORANGE}

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, NAMES, clean
-from verdicts import LIMIT, of_groups
+from verdicts import LIMIT, long_enough, of_groups
 
 SOURCE = "Neal, models with variance hyperparameters"
 CAPTION = """
@@ -20,8 +20,8 @@ rarely exceeds 3. With 100 data every Gibbs update renews log τ²: its ESS is 1
 nothing but how many updates were made. Where a best point lies at the edge of its grid and a wider grid could change
 the verdict, nothing is decided. Equal numbers of leapfrog steps; the gradient that is computed anew after a Gibbs
 update is free, since nothing but the scale of its two parts changes: counted, Langevin's values halve, and HMC's are
-multiplied by L/(L + 1), and with them the best settings change (last rows of each data set below). A missing point: too
-few draws to know its τ. Values far above the others (an arrow, where the panel has no room) are those of trajectories
+multiplied by L/(L + 1), and with them the best settings change (last rows of each data set below). A missing point:
+chains shorter than 20 τ. Values far above the others (an arrow, where the panel has no room) are those of trajectories
 of half a period, whose end mirrors their start in every coefficient (with 100 data all have nearly one period), so that
 errors of means cancel from draw to draw.
 """
@@ -34,7 +34,7 @@ NEARLY = 0.1  # by how much τ in updates may differ from 1 where each update re
 
 def draw(table: pd.DataFrame) -> Figure:
     """A row a data set, a column a quantity."""
-    done = table[table.status == "done"]
+    done = finished(table)
     figure, panels = pyplot.subplots(2, 3, figsize=(10, 6), sharex="row", layout="constrained")
     for row, (size, features) in zip(panels, ((20, 20), (100, 10)), strict=True):
         part = done[done["size"] == size]
@@ -50,6 +50,11 @@ def draw(table: pd.DataFrame) -> Figure:
     clean(*panels.flat)
     figure.suptitle(title(done), fontsize=11)
     return figure
+
+
+def finished(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of finished runs, without τ and ESS of chains shorter than 20 τ."""
+    return long_enough(table[table.status == "done"], "gradients")
 
 
 def title(done: pd.DataFrame) -> str:
@@ -103,7 +108,7 @@ def lines(panel, part: pd.DataFrame, column: str) -> None:
 def compare(table: pd.DataFrame):
     """The best settings against HMC's best and against plain Langevin's, for each quantity, and with one setting for
     all."""
-    done = table[table.status == "done"]
+    done = finished(table)
     for size in (20, 100) if len(done) else ():
         part = done[done["size"] == size]
         for sampler, other in (
@@ -161,7 +166,7 @@ def against(
         return what, claim, here, "not claimed"
     if columns == ["ess_tau2"] and _renewed(row) and _renewed(other_row):
         return what, claim, here, "not comparable: each update renews log τ², only their number counts"
-    if abs(ratio - 1) <= most * error:
+    if not abs(ratio - 1) > most * error:
         return what, claim, here, "not decided by this run"
     # What a wider grid could raise: the loser's best.
     loser = other_row if ratio > 1 else row

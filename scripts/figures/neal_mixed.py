@@ -1,7 +1,7 @@
 """Neal's talk (2020): Gibbs updates of discrete variables every step or every trajectory."""
 
 import pandas as pd
-from figures.neal_hierarchical import MINE, against, counted, lines, told
+from figures.neal_hierarchical import MINE, against, counted, finished, lines, told
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, clean
@@ -16,15 +16,15 @@ Langevin updates, the w by Gibbs updates after each trajectory of L leapfrog ste
 with persistent momentum); green dashed: after every tenth. Effective sample size per 1,000 leapfrog steps over the step
 size, of u, of the number of ones, and of a single w; a line an L or α, the thick one has a sampler's best point. Chains
 of 12,000 leapfrog steps from exact draws. The talk states the claim without a target: this one, its grids, and δ = 1 −
-α are our choices. A missing point: too few draws to know its τ. The gradient that is computed anew after a Gibbs update
-is free; last rows below: counted. Leapfrog steps are stable up to ε = .0566: at .06 HMC accepts next to nothing.
+α are our choices. A missing point: chains shorter than 20 τ. The gradient that is computed anew after a Gibbs update is
+free; last rows below: counted. Leapfrog steps are stable up to ε = .0566: at .06 HMC accepts next to nothing.
 """
 QUANTITIES = (("u", "u"), ("k", "number of ones"), ("w", "one binary variable"))
 
 
 def draw(table: pd.DataFrame) -> Figure:
     """A panel a quantity."""
-    done = table[table.status == "done"]
+    done = finished(table)
     figure, panels = pyplot.subplots(1, 3, figsize=(10, 3.5), layout="constrained")
     for panel, (name, title) in zip(panels, QUANTITIES, strict=True):
         lines(panel, done[done.every == 1], f"ess_{name}")
@@ -46,7 +46,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def compare(table: pd.DataFrame):
     """The best setting of each sampler against HMC's best; and that the chains have the target's moments."""
-    done = table[table.status == "done"]
+    done = finished(table)
     each = done[done.every == 1]
     if done.empty:
         return

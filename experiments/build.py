@@ -170,7 +170,10 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         found = "" if isinstance(error, TypeError | ValueError) else "; it is looked for in the current folder too"
         why = f"{where} ({type(error).__name__}: {error}){found}"
         raise SettingError("model._target_", target, why) from error
-    if isinstance(own, torch.nn.Module) and not hasattr(own, "potential"):
+    module = isinstance(own, torch.nn.Module) and not hasattr(own, "potential")
+    if data.train is not None and not (module or anything or {"data", "test"} & taken.keys()):
+        raise SettingError("data", config["data"]["name"], f"{target} takes neither data nor test: leave data out")
+    if module:
         if data.train is None:
             raise SettingError("data", "none", f"{target} is a network, and needs data, such as data=digits")
         return _network(config, own, data, device, dtype, **prior)

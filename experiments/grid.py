@@ -37,6 +37,9 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
             mend = f"leaves out points of experiment={experiment}, which has {points}: range(0,{points})"
             raise SettingError("hydra.sweeper.params.point", values, mend)
         choices.append([f"{key}={value}" for value in each])
+    if points and "point" not in {*params, *given}:
+        mend = f"experiment={experiment} has {points} points, which nothing runs: let it say point: range(0,{points})"
+        raise SettingError("hydra.sweeper.params.point", "null", mend)
     return [list(chosen) for chosen in product(*choices)]
 
 
@@ -73,7 +76,11 @@ def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
         for key, value in settings.items():
             if key not in groups:
                 put(config, key, deepcopy(value))
-        configs.append(resolve(config, [*base, *(f"{key}={value}" for key, value in settings.items())]))
+        try:
+            configs.append(resolve(config, [*base, *(f"{key}={value}" for key, value in settings.items())]))
+        except SettingError as error:
+            where = f" (of {' '.join(chosen)}, a run of experiment={experiment})" if chosen else ""
+            raise SettingError(error.setting, error.value, error.mend + where) from None
     _refuse_one_seed(base, configs)
     return configs
 

@@ -131,7 +131,8 @@ def _finished(config: dict, path: Path) -> int | None:
     if wanted is None:
         return None
     if status.get("state") == engine.DIVERGED:
-        say(f"diverged after {status.get('cycles')} cycles; the run lies in {path}")
+        cycles = status.get("cycles")
+        say(f"diverged after {cycles} cycle{'s' * (cycles != 1)}; the run lies in {path}")
         return DIVERGED
     if status.get("state") != engine.DONE or status.get("cycles", 0) < wanted or damage(path):
         return None  # what is damaged is told when the run is taken up

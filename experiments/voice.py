@@ -266,7 +266,7 @@ class Voice:
                 f"{len(result.frozen)} of {self.pieces.chains} chains diverged and stand still where they were last "
                 f"finite (chains {few}): leave their draws out; a smaller step size may do"
             )
-        if kernel.acceptance != "monitor" and not kernel.impossible and rate < 0.01:
+        if result.stuck:
             exact = "not exact, and" if kernel.partial else "exact but"
             lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
         if result.status == engine.INTERRUPTED:
@@ -284,22 +284,26 @@ class Voice:
         return [f"mean log MH of the second half {mean:.3g}{warning}"]
 
     def _mixing_lines(self, metrics, result) -> list[str]:
-        """Effective sample size, a second and a gradient, and R-hat: of draws where they are few enough to read.
+        """Effective sample size, a second and a gradient, and R-hat: of draws where they are few enough to read, and of
+        their squares about the mean, as a trajectory that makes means antithetic may leave variances slow.
 
         It is that of all chains that are finite, in the cycles that are looked at, and costs what as large a part of
         the whole run did. With data that is in passes over them, be it for a gradient or for U. None where ArviZ is not
         installed, which a machine that only computes can do without.
         """
-        draws, of, chains, part = self._draws(metrics, result)
+        draws, of, chains, part, still = self._draws(metrics, result)
         if draws is None or find_spec("arviz_stats") is None:
             return []
+        dim, lines = self.pieces.potential.dim, []
+        if still:
+            lines = [f"{still:,} of {_number(dim, 'coordinate')} never moved in any chain: they are in no number below"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             size, r_hat = diagnostics.ess(draws), diagnostics.r_hat(draws)
         worst = int(torch.as_tensor(size.value).nan_to_num(nan=math.inf).argmin())
         value, error = float(size.value[worst]) * chains, float(size.error[worst]) * chains
         if not math.isfinite(value):
-            return []
+            return lines
         rates = f"{value / part / max(result.seconds, 1e-9):.3g} a second"
         if self.pieces.potential.data_size:
             work, unit = result.gradients + result.energies, "a pass over the data"
@@ -308,36 +312,41 @@ class Voice:
         else:
             work, unit = result.energies, "an evaluation of U"
         rates += f", {value / part / max(work * self.pieces.chains, 1e-9):.3g} {unit}"
-        lines = [f"effective sample size of {of} {value:.4g} ± {error:.2g}: {rates}"]
-        worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0).max())
+        lines.append(f"effective sample size of {of} {value:.4g} ± {error:.2g}: {rates}")
+        worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0, posinf=math.inf).max())
         if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
             over = "halves of the one chain" if chains == 1 else "halves of the mean over chains"
             over = f"{draws.shape[1]} chains" if draws.shape[1] > 1 else over
-            least = mixed_below(len(draws), draws.shape[1], self.pieces.potential.dim if "coordinate" in of else 1)
+            least = mixed_below(len(draws), draws.shape[1], 2 * dim if draws.shape[2] > 1 else 1)
             warning = f" (above {least:.4g}: not mixed)" if worst_r_hat > least else ""
-            lines.append(f"R-hat {worst_r_hat:.5g} over {over}{warning}")
+            worst_of_all = f"{worst_r_hat:.5g}" if math.isfinite(worst_r_hat) else "infinite"
+            lines.append(f"R-hat {worst_of_all} over {over}{warning}")
         return lines
 
     def _draws(self, metrics, result):
-        """``[draws, chains, dim]`` to look at: at most 64 chains and 16 coordinates that look slowest, else the
-        potential's rows, which are means over the chains, and over ``log_every`` cycles, so that there may be more than
-        they tell; what it is; by how much the finite chains' effective sample size is more; and which part of the
-        cycles after the burn-in is looked at."""
+        """``[draws, chains, functions]`` to look at: of at most 64 chains the 16 coordinates, and the squares of 16
+        about their means, that look slowest; else the potential's rows, which are means over the chains, and over
+        ``log_every`` cycles, so that there may be more than they tell. Then what it is; by how much the finite chains'
+        effective sample size is more; which part of the cycles after the burn-in is looked at; and how many coordinates
+        never move in a chain."""
         plan, numbers = self.pieces.plan, self.pieces.chains * self.pieces.potential.dim
         finite = self.pieces.chains - len(result.frozen)
         kept = (result.cycles - plan.burn_in) // plan.thin
         if plan.keep != "none" and 8 <= kept and kept * numbers <= READ_AT_MOST and numbers < 100_000:
             alive = torch.ones(self.pieces.chains, dtype=torch.bool)
             alive[result.frozen] = False
-            draws = slowest(sgmcmc.load_samples(self.path)[:, alive][:, :64], 16).double()
-            of = "the slowest of " * (self.pieces.potential.dim > 1) + _number(self.pieces.potential.dim, "coordinate")
-            return draws, of, finite / draws.shape[1], len(draws) / kept
+            draws, dim = sgmcmc.load_samples(self.path)[:, alive][:, :64], self.pieces.potential.dim
+            still = int((draws == draws[0]).all(0).all(0).sum())
+            squares = (draws - draws.mean((0, 1))).square()
+            looked = torch.cat((slowest(draws, 16), slowest(squares, 16)), -1).double()
+            of = f"the slowest of {dim:,} means and {dim:,} variances" if dim > 1 else "the slower of mean and variance"
+            return looked, of, finite / looked.shape[1], len(draws) / kept, still
         rows = torch.as_tensor(metrics["potential"][metrics["cycle"] > plan.burn_in])
         late = rows[len(rows) // 2 :]
         if len(late) < 8 or not bool(late.isfinite().all()):
-            return None, "", 1, 1.0
+            return None, "", 1, 1.0, 0
         of = "the potential in the second half" + ", at least," * (plan.log_every > 1)
-        return late[:, None, None], of, finite, len(late) / len(rows)
+        return late[:, None, None], of, finite, len(late) / len(rows), 0
 
 
 def slowest(draws: Tensor, number: int) -> Tensor:

@@ -62,6 +62,12 @@ class Result:
     captured: bool = False
     under_way: int = 0  # gradients of the cycle in progress, which a checkpoint holds
 
+    @property
+    def stuck(self) -> bool:
+        """Whether less than one trajectory in a hundred of a corrected chain was accepted."""
+        corrected = self.kernel.acceptance != "monitor" and not self.kernel.impossible
+        return corrected and self.accepted < 0.01 * self.proposed
+
     def __repr__(self) -> str:
         """One line: how it ended, how much there is, and the draws' shape."""
         chains, draws = self.proposed // max(self.cycles, 1), None if self.draws is None else list(self.draws.shape)

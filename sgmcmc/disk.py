@@ -29,7 +29,7 @@ def told(path: Path):
         elif error.errno in (errno.EACCES, errno.EPERM):
             text = "no permission to read or write here: give this run another output"
         else:
-            text = error.strerror or str(error)
+            text = f"{error.strerror or error}: is this run's output what you meant?"
         raise StoreError(f"{where}: {text}") from error
 
 

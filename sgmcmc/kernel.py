@@ -327,7 +327,8 @@ def make_kernel(
         if potential.data_size and points:
             size = batch_size
             if size is None:
-                raise SettingError("batch_size", "null", f"give the size of a minibatch, below {potential.data_size}")
+                mend = f"give the size of a minibatch, at most {potential.data_size}, or gradient=full"
+                raise SettingError("batch_size", "null", mend)
             views = getattr(potential, "views", 1)
             batches = Minibatches(minibatches, potential.data_size, size, points, views)
         elif getattr(potential, "noise", 0.0) and points > 0:

@@ -180,6 +180,9 @@ def sample(
         still = f"{len(result.frozen)} of {chains} chains diverged and stand still where they were last finite"
         mend = "leave the draws of result.frozen out; a smaller step_size may do"
         warnings.warn(f"{still}: {mend}", stacklevel=2)
+    if result.stuck:
+        some = f"{result.accepted} of {result.proposed} trajectories are accepted"
+        warnings.warn(f"the chain is stuck: {some}; take a smaller step_size", stacklevel=2)
     return result
 
 
@@ -212,7 +215,8 @@ def _own_names():
     try:
         yield
     except SettingError as error:
-        raise SettingError(own(error.setting), error.value, own(error.mend)) from None
+        value = None if error.value == "null" else error.value
+        raise SettingError(own(error.setting), value, own(error.mend)) from None
 
 
 def _check_names(policies: dict) -> None:
@@ -236,7 +240,8 @@ def _whole(name: str, value, least: int) -> int:
     except (TypeError, ValueError, OverflowError):
         whole = None
     if whole is None or whole != value or whole < least:
-        raise SettingError(name, value, f"must be a whole number, at least {least}")
+        shown = repr(value) if isinstance(value, str) else value
+        raise SettingError(name, shown, f"must be a whole number, at least {least}")
     return whole
 
 
@@ -288,7 +293,7 @@ def _initial(value, chains: int | None, dim: int, dtype: torch.dtype) -> Tensor:
     if chains is None:
         chains = len(initial) if initial.ndim == 2 else 1
     if not 1 <= initial.ndim <= 2 or not chains:
-        raise SettingError("initial", list(initial.shape), need)
+        raise SettingError("shape of initial", list(initial.shape), need)
     if initial.numel() != chains * dim or initial.ndim == 2 and initial.shape != (chains, dim):
-        raise SettingError("initial", list(initial.shape), need)
+        raise SettingError("shape of initial", list(initial.shape), need)
     return initial.reshape(chains, dim)

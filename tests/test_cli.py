@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file
 
 import sgmcmc
+from experiments import grid
 from experiments.build import build
 from experiments.command_line import main
 from experiments.config import compose
@@ -29,7 +30,7 @@ from experiments.voice import Voice, _duration, mixed_below, say, slowest
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
 from sgmcmc.diagnostics import Estimate
-from sgmcmc.errors import StoreError
+from sgmcmc.errors import SettingError, StoreError
 
 ROOT = Path(__file__).resolve().parent.parent
 TOY = ["model=banana", "sampler=amagold", "step_size=0.1", "chains=3", "steps_per_cycle=2", "cycles=40", "output=run"]
@@ -207,9 +208,10 @@ def summarised(monkeypatch):
     )
     seen = []
 
-    def lines(draws=60, size=0, keep="all", result=None, **columns):
+    def lines(draws=60, size=0, keep="all", result=None, still=0, **columns):
         metrics = {"cycle": np.arange(10, 110, 10), "log_accept": np.zeros(10), "potential": np.arange(10.0)} | columns
-        rows = torch.zeros(draws, 80, 20)
+        rows = torch.randn(draws, 80, 20, generator=torch.Generator().manual_seed(0))
+        rows[..., :still] = 0.5
         monkeypatch.setattr(sgmcmc, "load_metrics", lambda path: metrics)
         monkeypatch.setattr(sgmcmc, "load_samples", lambda path: rows)
         ess = Estimate(np.array([40.0, np.nan, 16.0]), np.array([1.0, 2.0, 4.0]))
@@ -220,6 +222,7 @@ def summarised(monkeypatch):
         target = SimpleNamespace(data_size=size, dim=20)
         voice.path, voice.pieces = Path("run"), replace(pieces, potential=target, plan=replace(pieces.plan, keep=keep))
         known = {"status": "done", "cycles": 100, "accepted": 2000, "proposed": 8000, "seconds": 4.0, "gradients": 25.0}
+        lines.again = lambda: voice.summary(Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel}))
         return voice.summary(Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel} | (result or {})))
 
     lines.seen, lines.pieces = seen, pieces
@@ -230,8 +233,10 @@ def test_a_summary_gives_the_least_effective_sample_size_of_all_chains_and_its_c
     """16 of the first 64 of 80 chains are 20 of all: 5 a second of 4, and .01 a gradient of 25 of 80 chains."""
     first, energy, size, r_hat = summarised()
     assert first == "done after 100 cycles in 4 s: 2,000 of 8,000 trajectories accepted (0.25)"
-    assert summarised.seen == [(60, 64, 16)]
-    assert size == "effective sample size of the slowest of 20 coordinates 20 ± 5: 5 a second, 0.01 a gradient"
+    assert summarised.seen == [(60, 64, 32)]  # 16 means, and 16 variances
+    assert (
+        size == "effective sample size of the slowest of 20 means and 20 variances 20 ± 5: 5 a second, 0.01 a gradient"
+    )
     assert r_hat == "R-hat 1.02 over 64 chains (above 1.01: not mixed)"
     # with data gradients and U are passes over them; a random walk takes U alone
     assert "5 a second, 0.00625 a pass over the data" in summarised(size=9)[2]
@@ -272,7 +277,7 @@ def test_independent_draws_are_seldom_called_not_mixed(draws, chains, coordinate
 def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(summarised):
     """Of the last 15 of 60 draws ESS is 20, so 80 of all; of U's rows, means over the 80 chains, those of the second
     half after the burn-in: 3 of 6, whose 16 are 1,280 of all chains."""
-    assert summarised(draws=15, keep=15)[2].endswith(" coordinates 20 ± 5: 20 a second, 0.04 a gradient")
+    assert summarised(draws=15, keep=15)[2].endswith(" variances 20 ± 5: 20 a second, 0.04 a gradient")
     rows = {"cycle": np.arange(2, 102, 2), "log_accept": np.zeros(50), "potential": np.arange(50.0)}
     _, _, size = summarised(keep="none", **rows)
     assert size == (
@@ -284,8 +289,41 @@ def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(s
 def test_chains_that_stand_still_have_no_part_in_a_summary_s_effective_sample_size(summarised):
     """Of 80 chains 48 go on: 16 of 48 draws' chains, as nobody else moves."""
     lines = summarised(result={"frozen": list(range(32))})
-    assert summarised.seen[-1] == (60, 48, 16)
-    assert "effective sample size of the slowest of 20 coordinates 16 ± 4: 4 a second, 0.008 a gradient" in lines
+    assert summarised.seen[-1] == (60, 48, 32)
+    assert (
+        "effective sample size of the slowest of 20 means and 20 variances 16 ± 4: 4 a second, 0.008 a gradient"
+        in lines
+    )
+
+
+def test_coordinates_that_never_move_are_counted(summarised):
+    """They have no effective sample size, so that the least of the others' must not stand for all."""
+    assert summarised(still=3)[2] == "3 of 20 coordinates never moved in any chain: they are in no number below"
+    assert "never moved" not in " ".join(summarised())
+
+
+def test_variances_are_looked_at_as_means_are(tmp_path, monkeypatch):
+    """Of a trajectory of half a period every draw is the one before mirrored: the mean's draws are better than
+    independent, and the square never changes but by the momentum's refreshments."""
+    monkeypatch.chdir(tmp_path)
+    words = "model=gaussian model.dim=2 sampler=hmc step_size=.1 steps_per_cycle=30 cycles=2000 output=run"
+    assert main(words.split()) == 0
+    draws = sgmcmc.load_samples("run").double()
+    means, variances = (diagnostics.ess(one).value for one in (draws, (draws - draws.mean(0)) ** 2))
+    assert variances.max() < 1000 and not means.min() < 2000  # or so antithetic that it is not known
+    voice = object.__new__(Voice)
+    voice.path, voice.pieces = Path("run"), build(compose(words.split()))
+    done = Result(
+        "done", cycles=2000, accepted=2000, proposed=2000, seconds=1.0, kernel=voice.pieces.kernel, energies=1
+    )
+    (line,) = [line for line in voice.summary(replace(done, gradients=1.0)) if line.startswith("effective")]
+    assert f"slowest of 2 means and 2 variances {variances.min():.4g} ±" in line
+
+
+def test_chains_that_stay_apart_have_an_infinite_r_hat(summarised, monkeypatch):
+    summarised()
+    monkeypatch.setattr(diagnostics, "r_hat", lambda draws: np.array([1.0, np.inf, np.nan]))
+    assert summarised.again()[3] == "R-hat infinite over 64 chains (above 1.01: not mixed)"
 
 
 def test_a_summary_says_log_mh_of_the_second_half_and_where_it_cannot_be(summarised):
@@ -411,6 +449,8 @@ class Data(Bowl):
     assert "model.width=null: mine.Bowl needs it: give model.width=" in capsys.readouterr().err
     assert main("model._target_=mine.Bowl model.width=3 model.wide=2 step_size=1".split()) == 2
     assert "model.wide=2: mine.Bowl does not take it; it takes width, dtype" in capsys.readouterr().err
+    assert main("model._target_=mine.Bowl model.width=3 step_size=1 data=digits".split()) == 2
+    assert "data=digits: mine.Bowl takes neither data nor test: leave data out" in capsys.readouterr().err
     assert main("model._target_=mine.Ball step_size=1".split()) == 2
     assert "has no attribute 'Ball'" in capsys.readouterr().err
 
@@ -615,6 +655,22 @@ def test_a_mistake_is_one_sentence_with_status_2_and_nothing_written(elsewhere, 
 
 def _no_network(*_, **__):
     raise OSError("no network in the tests")
+
+
+def test_points_that_nothing_runs_or_that_cannot_work_are_named(elsewhere, monkeypatch, capsys):
+    shutil.copytree(ROOT / "conf", elsewhere / "conf")
+    text = "# @package _global_\ndefaults:\n  - override /model: banana\npoints:\n  - {step_size: 0.1}\n"
+    text += "  - {step_size: -1}\n"
+    (elsewhere / "conf" / "experiment" / "wells.yaml").write_text(text)
+    monkeypatch.setattr("experiments.schema.CONF", elsewhere / "conf")
+    assert main(["experiment=wells"]) == 2
+    mend = "experiment=wells has 2 points, which nothing runs: let it say point: range(0,2)"
+    assert capsys.readouterr().err == f"hydra.sweeper.params.point=null: {mend}\n"
+    text += "hydra:\n  sweeper:\n    params:\n      point: range(0,2)\n"
+    (elsewhere / "conf" / "experiment" / "wells.yaml").write_text(text)
+    grid._params.cache_clear()
+    with pytest.raises(SettingError, match=r"^step_size=-1: .* \(of point=1, a run of experiment=wells\)$"):
+        grid.configurations("wells")
 
 
 def test_a_file_that_hydra_cannot_use_is_one_sentence(elsewhere, monkeypatch, capsys):

@@ -46,7 +46,7 @@ def test_the_samplers_table_is_the_program_s():
     rows = dict(re.findall(r"^\| `(\w+)` \| ([A-Z]+)", README, re.MULTILINE))
     for name, sampler in SAMPLERS.items():
         if name not in ("baoab", "aboba"):
-            assert rows[name] == sampler.word
+            assert rows.get(name) == sampler.word, f"README's table of samplers lacks {name} ({sampler.word})"
 
 
 def test_the_certificate_s_rows_stand_in_it():

@@ -49,18 +49,18 @@ def short(target=square, sampler="ggmc", **settings):
         ({"steps": 0}, "steps=0: must be a whole number, at least 1"),
         ({"seed": -1}, "seed=-1: must be a whole number, at least 0"),
         ({"dim": None}, "dim=None: a function as the target needs"),
-        ({"dim": "2"}, "dim=2: must be a whole number"),
+        ({"dim": "2"}, "dim='2': must be a whole number"),
         ({"burn_in": 9, "cycles": 5}, "burn_in=9: leaves no draws of cycles=5"),
         ({"tune": 1.5}, "tune=1.5: is the acceptance"),
         ({"tune": 0.6}, "tune=0.6: tunes during the burn-in: give burn_in"),
         ({"trajectory": True}, "trajectory=True: chooses during the burn-in: give burn_in"),
         ({"dim": 3, "target": Gaussian()}, "dim=3: the target has its own, 1: leave it out"),
-        ({"initial": torch.zeros(4, 2), "chains": 1}, "initial=[4, 2]: must be [1, 2]"),
-        ({"initial": torch.zeros(0, 2)}, "initial=[0, 2]: must be [chains, 2]: [chains, dim]"),
-        ({"initial": torch.zeros(1, 2, 2), "dim": 4}, "initial=[1, 2, 2]: must be [chains, 4]: [chains, dim]"),
-        ({"initial": torch.zeros(3)}, "initial=[3]: must be [chains, 2]: [chains, dim]"),
-        ({"initial": torch.zeros(2, 3), "dim": 3, "chains": 3}, "initial=[2, 3]: must be [3, 3]"),
-        ({"initial": torch.zeros(2, 3), "chains": 3}, "initial=[2, 3]: must be [3, 2]"),
+        ({"initial": torch.zeros(4, 2), "chains": 1}, "shape of initial=[4, 2]: must be [1, 2]"),
+        ({"initial": torch.zeros(0, 2)}, "shape of initial=[0, 2]: must be [chains, 2]: [chains, dim]"),
+        ({"initial": torch.zeros(1, 2, 2), "dim": 4}, "shape of initial=[1, 2, 2]: must be [chains, 4]: [chains, dim]"),
+        ({"initial": torch.zeros(3)}, "shape of initial=[3]: must be [chains, 2]: [chains, dim]"),
+        ({"initial": torch.zeros(2, 3), "dim": 3, "chains": 3}, "shape of initial=[2, 3]: must be [3, 3]"),
+        ({"initial": torch.zeros(2, 3), "chains": 3}, "shape of initial=[2, 3]: must be [3, 2]"),
         ({"initial": [[1.0, 2.0], [1.0]]}, "initial=[[1.0, 2.0], [1.0]]: must be [chains, 2]"),
         ({"initial": torch.zeros(2, 2), "step_size": [0.1] * 3}, "step_size=[0.1, 0.1, 0.1]: must be a number or 2"),
         ({"acceptance": "mh"}, "acceptance=mh: must be one of monitor, metropolis"),
@@ -182,6 +182,8 @@ def test_chains_that_diverged_are_told():
     with pytest.warns(UserWarning, match=r"^diverged: no chain is finite after cycle \d+ of 60; a smaller step_size"):
         result = short(**quartic, step_size=10.0)
     assert result.status == "diverged" and (result.draws is None or len(result.draws) < 60)
+    with pytest.warns(UserWarning, match="^the chain is stuck: 0 of 50 trajectories are accepted; take a smaller"):
+        sgmcmc.sample(Gaussian(2), "hmc", step_size=50.0, cycles=50)
     with pytest.warns(UserWarning, match="^1 of 2 chains diverged and stand still"):
         result = short(**quartic, step_size=[0.01, 10.0])
     assert result.status == "done" and result.frozen == [1] and len(result.draws) == 60

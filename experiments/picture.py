@@ -33,7 +33,7 @@ def draw(folder: str | Path, title: str, acceptance: str = "acceptance") -> Path
     rows = pd.read_csv(Path(folder) / "metrics.csv")
     figure, panels = pyplot.subplots(2, 2, figsize=(10, 6))
     # Not by the constrained layout, which draws all of it once more: a grid has hundreds of these.
-    figure.subplots_adjust(left=0.075, right=0.925, bottom=0.085, top=0.88, wspace=0.3, hspace=0.38)
+    figure.subplots_adjust(left=0.095, right=0.92, bottom=0.085, top=0.88, wspace=0.3, hspace=0.38)
     panels = panels.flatten()
     _potential(panels[0], rows)
     _energies(panels[1], rows)

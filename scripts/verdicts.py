@@ -45,7 +45,7 @@ def long_enough(table: pd.DataFrame, length: str = "draws_a_chain") -> pd.DataFr
 def unbiased(what: str, claim: str, corrected: pd.DataFrame, bare: pd.DataFrame, of: str, left: int = 0) -> tuple:
     """The row of the least likely of all ``corrected`` settings, were they exact, by ``exact_p``, a test of what ``of``
     says; how many uncorrected ones the same test finds not to be; and that nothing is said of ``left`` others."""
-    others = f"nothing is said of {left} settings of chains shorter than {LENGTH} τ" if left else ""
+    others = f"nothing is said of {left} setting{'s' * (left != 1)} of chains shorter than {LENGTH} τ" if left else ""
     if corrected.empty:
         return what, claim, others, "not comparable: no reference, or chains too short for τ"
     least = corrected.exact_p.min()

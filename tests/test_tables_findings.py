@@ -498,7 +498,7 @@ def test_the_bias_of_exact_rules_is_judged_in_all_settings_whose_chains_are_long
     row = next(on_a_part.compare(exact_rules(p, unknown, **others).assign(share=np.nan)))
     assert row[3].startswith(verdict) and (unknown == 8 or "finds 1 of 2 uncorrected" in row[2])
     left = unknown or len(others)
-    assert (f"nothing is said of {left} settings" in row[2]) == (left > 0)
+    assert (f"nothing is said of {left} setting" in row[2]) == (left > 0)
 
 
 def test_a_rule_whose_bias_is_not_known_is_not_taken_to_have_none():
@@ -693,7 +693,7 @@ def test_the_bias_of_corrected_draws_is_judged_by_all_that_is_known_of_it(others
     assert row[3] == verdict and "over all" in row[2]
     assert ("finds 1 of 1 uncorrected" in row[2]) == ("acceptance" in others)
     short = others.get("draws_a_chain", 180) < 180 or np.isnan(others.get("tau", 0))
-    assert ("nothing is said of 1 settings" in row[2]) == (short and "target" not in others)
+    assert ("nothing is said of 1 setting of" in row[2]) == (short and "target" not in others)
 
 
 def test_uncorrected_settings_are_not_in_bonferroni_s_number():

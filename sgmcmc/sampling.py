@@ -72,8 +72,8 @@ def sample(
 
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
     Ctrl-C or a signal: both have fewer draws (``result.draws`` is None where there are none). Chains that diverged,
-    all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite. Another
-    tells of an argument that has no effect.
+    all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite. Others
+    tell of chains that are stuck (``result.stuck``) and of an argument that has no effect.
     Raises SettingError, one sentence, for what cannot work.
     """
     _check_names(policies)

@@ -267,8 +267,8 @@ CASES = [
     ("amagold_fig2", plane, {}, "least likely of 6 settings has p = 0.006, by Bonferroni over all 0.036", "agrees"),
     ("amagold_fig2", plane, {}, "finds 3 of 3 uncorrected settings", "agrees"),
     ("amagold_fig2", plane, {("l2mc", 0.05): {"exact_p": 0.0015}}, "corrected samplers", "differs"),  # 6 p < .01
-    ("amagold_fig2", plane, {("l2mc", 0.05): {"exact_p": 0, "autocorrelation_time": 11}}, "of 1 settings", "agrees"),
-    ("amagold_fig2", plane, {("l2mc", 0.05): {"exact_p": 0, "autocorrelation_time": NAN}}, "of 1 settings", "agrees"),
+    ("amagold_fig2", plane, {("l2mc", 0.05): {"exact_p": 0, "autocorrelation_time": 11}}, "of 1 setting of", "agrees"),
+    ("amagold_fig2", plane, {("l2mc", 0.05): {"exact_p": 0, "autocorrelation_time": NAN}}, "of 1 setting of", "agrees"),
     ("amagold_fig2", plane, {}, "Dist1: SGHMC's bias", "not resolved"),  # .24 ± .14 more
     ("amagold_fig2", plane, {("sghmc", 0.25): {"bias": 5.45}}, "Dist1: SGHMC's bias", "agrees"),  # .44 ± .14
     ("amagold_fig3", growth, {}, "a factor of 1.50", "agrees."),  # 3,375 draws of AMAGOLD, 2,250 of L2MC

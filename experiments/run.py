@@ -16,7 +16,7 @@ import sgmcmc
 from experiments import picture
 from experiments.build import build
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, planned_cycles, scientific, show
-from experiments.voice import Voice, say
+from experiments.voice import Voice, counted, say
 from sgmcmc import chain as engine
 from sgmcmc.disk import told
 from sgmcmc.errors import DataError, SettingError, StoreError
@@ -131,8 +131,7 @@ def _finished(config: dict, path: Path) -> int | None:
     if wanted is None:
         return None
     if status.get("state") == engine.DIVERGED:
-        cycles = status.get("cycles")
-        say(f"diverged after {cycles} cycle{'s' * (cycles != 1)}; the run lies in {path}")
+        say(f"diverged after {counted(status.get('cycles', 0), 'cycle')}; the run lies in {path}")
         return DIVERGED
     if status.get("state") != engine.DONE or status.get("cycles", 0) < wanted or damage(path):
         return None  # what is damaged is told when the run is taken up

@@ -95,8 +95,8 @@ class Voice:
         kind = kinds["full" if exact else kernel.gradient]
         lines = [
             f"{self.config['sampler']['name']} ({kernel.word.letters}) on {target}{data}, "
-            f"{_number(potential.dim, 'coordinate')}: {_number(self.pieces.chains, 'chain')} of "
-            f"{_number(plan.cycles, 'cycle')} of {_number(kernel.steps, 'step')}, "
+            f"{counted(potential.dim, 'coordinate')}: {counted(self.pieces.chains, 'chain')} of "
+            f"{counted(plan.cycles, 'cycle')} of {counted(kernel.steps, 'step')}, "
             f"{max(gradients, plan.cycles):,} {kind} each",
             self.worth,
         ]
@@ -177,7 +177,7 @@ class Voice:
         device = self.pieces.random.device
         if device.type == "cuda":
             return torch.cuda.get_device_name(device)
-        return _number(torch.get_num_threads(), "CPU thread")
+        return counted(torch.get_num_threads(), "CPU thread")
 
     def starting(self, initial):
         """``initial``, announced where it takes its time."""
@@ -239,7 +239,7 @@ class Voice:
         moved = f"{result.accepted:,} of {result.proposed:,} trajectories accepted ({rate:.3g})"
         if kernel.acceptance == "monitor":
             moved = f"{result.accepted:,} of {result.proposed:,} trajectories finite, and taken (not corrected)"
-        after = _number(result.cycles, "cycle")
+        after = counted(result.cycles, "cycle")
         if result.under_way:
             after += f" and {result.under_way} gradients of the next"
         again = "; the same command goes on from there" if result.status == engine.INTERRUPTED else ""
@@ -296,7 +296,7 @@ class Voice:
             return []
         dim, lines = self.pieces.potential.dim, []
         if still:
-            lines = [f"{still:,} of {_number(dim, 'coordinate')} never moved in any chain: they are in no number below"]
+            lines = [f"{still:,} of {counted(dim, 'coordinate')} never moved in any chain: they are in no number below"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             size, r_hat = diagnostics.ess(draws), diagnostics.r_hat(draws)
@@ -369,7 +369,8 @@ def mixed_below(draws: int, chains: int, coordinates: int) -> float:
     return max(1.01, math.sqrt(1 + (largest - 1) / (draws // 2)))
 
 
-def _number(value: int, noun: str) -> str:
+def counted(value: int, noun: str) -> str:
+    """A number of things, in words."""
     return f"{value:,} {noun}" + "s" * (value != 1)
 
 

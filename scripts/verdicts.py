@@ -50,11 +50,9 @@ def unbiased(what: str, claim: str, corrected: pd.DataFrame, bare: pd.DataFrame,
         return what, claim, others, "not comparable: no reference, or chains too short for τ"
     least = corrected.exact_p.min()
     probability = min(1, least * len(corrected))
-    here = (
-        f"Student's t of {of}: the least likely of {len(corrected)} settings has p = {least:.2g}, by Bonferroni over "
-    )
-    here += f"all {probability:.2g}; the same test finds {(bare.exact_p < CHANCE).sum()} of {len(bare)} uncorrected "
-    here += f"settings biased (p < {CHANCE:g} each)" + f"; {others}" * bool(left)
+    here = f"Student's t of {of}: the least likely of {len(corrected)} settings has p = {least:.2g}, by Bonferroni "
+    here += f"over all {probability:.2g}; the same test finds {(bare.exact_p < CHANCE).sum()} of {len(bare)} "
+    here += f"uncorrected settings biased (p < {CHANCE:g} each)" + f"; {others}" * bool(left)
     return what, claim, here, "agrees" if probability > CHANCE else "differs"
 
 

@@ -245,3 +245,6 @@ def refused(row: Row) -> Iterator[Cell]:
     except SettingError:
         figure = 0.0
     yield Cell("refused", "", "metropolis is not refused", figure, 0.0)
+
+
+COLUMNS = (realizable, density_ratio, path, loop, linear, refused)

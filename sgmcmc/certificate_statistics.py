@@ -263,3 +263,7 @@ def slopes(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
         name = f"power of h, {'one step' if key == 'step' else 'fixed time'}: {fits.mean():.2f} for {power:g}"
         error = float(fits.std(ddof=1) / math.sqrt(len(fits)))
         yield Cell(key, "quartic", name, abs(float(fits.mean()) - power), SLOPE, error)
+
+
+# Those of a row; ``invariance`` is of a target and a precision, too.
+COLUMNS = (energy_identity, reversal_identities, decisions, covariances, batch_order, slopes)

@@ -221,23 +221,9 @@ def certify_row(row: Row, number: int = 0, chains: int = CHAINS, seed: int = 0, 
     """All cells of a row; its place ``number`` decides the targets of (iv)."""
     torch.set_num_threads(1)
     cells = []
-    for column in (
-        identities.realizable,
-        identities.density_ratio,
-        identities.path,
-        identities.loop,
-        identities.linear,
-        identities.refused,
-    ):
+    for column in identities.COLUMNS:
         cells += column(row)
-    for column in (
-        statistics.energy_identity,
-        statistics.reversal_identities,
-        statistics.decisions,
-        statistics.covariances,
-        statistics.batch_order,
-        statistics.slopes,
-    ):
+    for column in statistics.COLUMNS:
         cells += column(row, chains, Seed(3 * seed, number))
     targets = row.targets if number % 2 else row.targets[::-1]
     float64, float32 = (targets, targets) if full else (targets[:1], targets[-1:])

@@ -21,15 +21,6 @@ from sgmcmc.certificate_rows import Cell, Seed, build, make_target
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import SAMPLERS
 
-EXACT = (
-    identities.realizable,
-    identities.density_ratio,
-    identities.path,
-    identities.loop,
-    identities.linear,
-    identities.refused,
-)
-
 
 def row_of(label: str):
     (row,) = [row for row in certify.design() if row.label == label]
@@ -39,7 +30,7 @@ def row_of(label: str):
 def errors(row) -> dict[str, float]:
     """The largest figure over tolerance of each exact column."""
     worst: dict[str, float] = {}
-    for column in EXACT:
+    for column in identities.COLUMNS:
         for cell in column(row):
             share = cell.figure / cell.tolerance if cell.tolerance else 1e9 * cell.figure
             worst[cell.column] = max(worst.get(cell.column, 0.0), share)

@@ -166,12 +166,13 @@ def _model(run: Run) -> dict:
 
 
 def growth(draws: Tensor, model: str) -> Iterator[tuple[int, dict]]:
-    """(n, J of the first n draws of each chain) at the checkpoints of draws ``[draws, chains, 2]``."""
+    """(n, J and ``exact_p`` of the first n draws of each chain) at the checkpoints of draws ``[draws, chains, 2]``."""
     masses, before, counts = plane_masses(model), 0, 0
     for number in checkpoints(len(draws)):
         counts = counts + counts_of(draws[before:number], PLANES[model][1])
         before = number
-        yield number, divergences(counts, masses, number, occupied_only=True)
+        js = divergences(counts, masses, number, occupied_only=True)
+        yield number, js | {"exact_p": exact_p(away_from_toy(model, draws[:number], counts))}
 
 
 def _planes_growth(run: Run) -> Iterator[dict]:
@@ -188,10 +189,8 @@ def _planes_growth(run: Run) -> Iterator[dict]:
         if not chains:
             yield place
             continue
-        part = draws[:, chains]
-        for number, js in growth(part, model):
-            away = away_from_toy(model, part[:number], counts_of(part[:number], PLANES[model][1]))
-            yield {**place, "draws_a_chain": number, **js, "exact_p": exact_p(away)}
+        for number, js in growth(draws[:, chains], model):
+            yield {**place, "draws_a_chain": number, **js}
 
 
 def _planes_density(runs: list[Run]) -> list[dict]:

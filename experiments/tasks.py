@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from experiments import tables
-from experiments.resolved import NETWORKS, folder, identity, planned_cycles
+from experiments.resolved import INTERRUPTED, MISTAKE, NETWORKS, folder, identity, planned_cycles
 from experiments.signals import signals_first
 from sgmcmc.errors import DataError, DiskFull, FolderBusy, SettingError, StoreError
 
@@ -53,16 +53,16 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
             code = run({**config, "progress": False})
     except (FolderBusy, DiskFull) as error:
         print(error, file=sys.stderr)
-        raise SystemExit(75) from None
+        raise SystemExit(INTERRUPTED) from None
     except DataError as error:
         if "--keep-going" in sys.argv:
             raise
         print(error, file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(MISTAKE) from None
     except (SettingError, StoreError) as error:
         return {"status": "failed", "why": str(error), "hash": identity(config), "folder": str(folder(config))}
-    if code == 75:
-        raise SystemExit(75)
+    if code == INTERRUPTED:
+        raise SystemExit(INTERRUPTED)
     return {"status": status_of(code), "hash": identity(config), "folder": str(folder(config))}
 
 

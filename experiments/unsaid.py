@@ -18,7 +18,7 @@ from experiments.resolved import (
 )
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import NUMBERS, Sampler
-from sgmcmc.schedules import Schedule
+from sgmcmc.schedules import Schedule, why_impossible
 from sgmcmc.words import Word
 
 
@@ -194,16 +194,11 @@ def _check_exact(config: dict, word: Word) -> None:
     """
     if config["sampler"]["acceptance"] == "monitor":
         return
-    random_direction = config["schedule"]["direction"] == "random"
-    schedule = Schedule(config["schedule"]["name"])
-    reason = None
-    if word.euler:
-        reason = "the letter E (Euler-Maruyama) has no backward trajectory (GGMC paper, theorem 1)"
-    elif not random_direction and (word.one_sided or schedule.one_sided):
-        reason = f"{word.one_sided or schedule.one_sided} (schedule.direction=random mends that)"
-    elif config["model"].get("norm") == "bn":
+    schedule = Schedule(config["schedule"]["name"], config["schedule"]["direction"])
+    reason = why_impossible(word, schedule, config["temperature"])
+    if not reason and config["model"].get("norm") == "bn":
         reason = "batch normalisation makes U depend on how the data are split into batches (model.norm=frn does not)"
-    elif config["augmentation"] == "random":
+    elif not reason and config["augmentation"] == "random":
         reason = "random augmentation makes U random (augmentation=averaged fixes the views)"
     if reason:
         raise SettingError(

@@ -291,7 +291,7 @@ class Voice:
         the whole run did. With data that is in passes over them, be it for a gradient or for U. None where ArviZ is not
         installed, which a machine that only computes can do without.
         """
-        draws, of, chains, part, still = self._draws(metrics, result)
+        draws, of, chains, share, still = self._draws(metrics, result)
         if draws is None or find_spec("arviz_stats") is None:
             return []
         dim, lines = self.pieces.potential.dim, []
@@ -304,14 +304,14 @@ class Voice:
         value, error = float(size.value[worst]) * chains, float(size.error[worst]) * chains
         if not math.isfinite(value):
             return lines
-        rates = f"{value / part / max(result.seconds, 1e-9):.3g} a second"
+        rates = f"{value / share / max(result.seconds, 1e-9):.3g} a second"
         if self.pieces.potential.data_size:
             work, unit = result.gradients + result.energies, "a pass over the data"
         elif result.gradients:
             work, unit = result.gradients, "a gradient"
         else:
             work, unit = result.energies, "an evaluation of U"
-        rates += f", {value / part / max(work * self.pieces.chains, 1e-9):.3g} {unit}"
+        rates += f", {value / share / max(work * self.pieces.chains, 1e-9):.3g} {unit}"
         lines.append(f"effective sample size of {of} {value:.4g} ± {error:.2g}: {rates}")
         worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0, posinf=math.inf).max())
         if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
     "#0072B2",
     "#E69F00",
     "#009E73",
     "#D55E00",
     "#CC79A7",
     "#56B4E9",
-    "#B59F00",
     "#7F7F7F",
 )
 

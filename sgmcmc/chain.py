@@ -562,6 +562,8 @@ def run(
                 if plan.keep != "none" and plan.draws_after(chain.cycle):
                     pending["draws"].append(chain.theta.cpu())
                     held += pending["draws"][-1].nbytes
+                    if not store and plan.keep != "all":
+                        del pending["draws"][: -plan.keep]
                 row, status = None, _finished(chain, plan)
                 if chain.cycle % plan.log_every == 0 or status != RUNNING:
                     row = chain.row()
@@ -584,6 +586,12 @@ def run(
             commit()
     result.status = status
     result.draws = torch.stack(draws) if draws else None
+    _fill(result, chain)
+    return result
+
+
+def _fill(result: Result, chain: Chain) -> None:
+    """What a chain has to say at its end."""
     result.cycles, result.accepted, result.proposed = chain.cycle, chain.accepted, chain.proposed
     result.gradients, result.energies = chain.evaluated
     result.moments = chain.moments.values() if chain.moments else {}
@@ -597,7 +605,6 @@ def run(
         for row in torch.nonzero(~state.alive).flatten()
     ]
     result.seconds, result.kernel, result.ensembles = chain.spent, chain.kernel, chain.ensembles
-    return result
 
 
 def _finished(chain: Chain, plan: Plan) -> str:

@@ -334,20 +334,9 @@ class Normals(Random):
         return self._graphs[key]
 
 
-def distinct(program: list) -> list:
+def distinct(program: Ops) -> list:
     """The floats and tensors of a program, each once: what ops share is one object."""
-    found: dict[int, object] = {}
-
-    def add(value):
-        if isinstance(value, tuple):
-            for one in value:
-                add(one)
-        elif isinstance(value, float | Tensor):
-            found[id(value)] = value
-
-    for _, number, extra in program:
-        add((number, extra))
-    return list(found.values())
+    return list({id(one): one for one in numbers_of(program)}.values())
 
 
 # -- random words as inputs

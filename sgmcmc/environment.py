@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import socket
 import subprocess
@@ -13,6 +12,8 @@ from pathlib import Path
 import numpy
 import torch
 
+from sgmcmc import __version__
+
 
 def environment(device: torch.device | str = "cpu") -> dict:
     """What a chain's last bits may depend on: machine, device, number of threads, versions, commit."""
@@ -21,9 +22,6 @@ def environment(device: torch.device | str = "cpu") -> dict:
     with suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    version = "unknown"
-    with suppress(importlib.metadata.PackageNotFoundError):
-        version = importlib.metadata.version("sgmcmc")
     on_gpu = {}
     if device.type == "cuda":
         on_gpu = {"device": torch.cuda.get_device_name(device), "precision": precision()}
@@ -37,7 +35,7 @@ def environment(device: torch.device | str = "cpu") -> dict:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,
-        "sgmcmc": version,
+        "sgmcmc": __version__,
         "git_commit": _git_commit(),
     }
 

@@ -49,8 +49,3 @@ def kinetic_change(before: Tensor, after: Tensor, inverse_mass) -> Tensor:
     """
     product = (after - before) * inverse_mass * (after + before)
     return 0.5 * product.sum(-1, dtype=torch.float64)
-
-
-def kinetic_energy(momentum: Tensor, inverse_mass) -> Tensor:
-    """K(m) = ½ mᵀ M⁻¹ m, float64 ``[chains]``."""
-    return 0.5 * (momentum.double().square() * inverse_mass).sum(-1)

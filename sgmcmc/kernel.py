@@ -16,7 +16,7 @@ from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials import together
 from sgmcmc.samplers import NUMBERS, POLICIES, Sampler, lookup
-from sgmcmc.schedules import SCHEDULES, Schedule
+from sgmcmc.schedules import SCHEDULES, Schedule, why_impossible
 from sgmcmc.words import Op, Word
 
 
@@ -110,8 +110,8 @@ class Kernel:
         return self.word.gradient_points(self.steps) if self.gradient != "none" else 0
 
     def epochs(self, data_size: int) -> float:
-        """Passes over the data that a trajectory's steps are, as if every gradient of theirs were of a minibatch, whose
-        is its share of one, where they are stochastic: a word's gradients a step, times the steps."""
+        """Passes over the data of one trajectory: steps × the word's gradients a step × B/N; without minibatches a
+        gradient is one pass."""
         if not data_size or self.gradient == "none":
             return 0.0
         batch = getattr(self.batches, "batch_size", data_size)
@@ -259,8 +259,16 @@ def make_kernel(
 ) -> Kernel:
     """The kernel of a sampler of the table (or of a row of one's own), with what is given put in.
 
-    ``step_size`` is h; a sequence gives one a chain. ``alpha`` defaults to .9, ``delta`` to .05, and of decisions on
-    a part of the data ``decision_batch`` to 100, ``epsilon`` to .05, ``sigma`` to 1.
+    None leaves the row's word and policies, ``refresh``, ``acceptance`` and ``gradient``. ``step_size`` is h, a number
+    or a sequence of one a chain; ``steps`` is L of a trajectory; ``friction`` as ``Friction.of`` makes it (γ = 1);
+    ``temperature`` T; ``mass`` the diagonal of M, a number or ``[dim]``. ``alpha`` defaults to .9, ``delta`` to .05,
+    and of decisions on a part of the data ``decision_batch`` to 100, ``epsilon`` to .05, ``sigma`` to 1.
+
+    Of minibatch gradients: ``batch_size`` data each (a target with data has no default), by the law ``minibatches``,
+    independent or shuffled (``sgmcmc.data.minibatches``); ``ends`` is minibatch, or exact for the full gradient at a
+    trajectory's two ends (GGMC paper's code). ``schedule`` multiplies step sizes (constant); ``dtype`` is that of θ,
+    for artificial noise.
+
     Raises SettingError, naming the reason, for a trajectory that is to be corrected but whose acceptance
     probability is not exact, for momentum that would never be refreshed, and for impossible numbers.
     """
@@ -336,7 +344,7 @@ def make_kernel(
     kernel = replace(
         kernel,
         batches=batches,
-        impossible=_impossible(kernel),
+        impossible=why_impossible(word, schedule, temperature),
         inexact=getattr(potential, "inexact", None),
     )
     reason = kernel.impossible or kernel.inexact
@@ -349,22 +357,6 @@ def make_kernel(
     if kernel.partial:
         part.check(kernel, potential)
     return kernel
-
-
-def _impossible(kernel: Kernel) -> str | None:
-    """Why log MH cannot be had from the kicks' energies, or None where it can."""
-    if kernel.word.euler:
-        return "the Euler-Maruyama letter E has no backward trajectory (GGMC paper, theorem 1)"
-    if kernel.temperature == 0:
-        return "the acceptance probability needs temperature > 0"
-    if kernel.random_direction:
-        return None
-    mend = ", and its direction is not drawn at random (schedule.direction=random)"
-    if kernel.word.one_sided or kernel.schedule.one_sided:
-        return (kernel.word.one_sided or kernel.schedule.one_sided) + mend
-    if kernel.schedule.name == "palindromic_cosine" and kernel.word.leading_refresh:
-        return f"under a schedule the O's of {kernel.word.letters} do not read the same backwards" + mend
-    return None
 
 
 def _check_refresh(kernel: Kernel) -> None:

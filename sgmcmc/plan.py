@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sgmcmc.errors import SettingError
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -21,6 +23,9 @@ class Plan:
     and the sampler can be, of networks the segments of trajectories (``sgmcmc.compiled``); a run that is continued
     stays what it was begun as. ``graph``: the steps of a network on a GPU are replayed as CUDA graphs, which changes
     no number (``sgmcmc.captured``).
+
+    Raises SettingError for a ``thin``, ``log_every`` or ``save_every`` below 1, a ``burn_in`` below 0, or another
+    ``keep``.
     """
 
     cycles: int
@@ -39,6 +44,19 @@ class Plan:
     compile: bool = False
     graph: bool = False
 
+    def __post_init__(self):
+        check_keep(self.keep)
+        for name, least in (("burn_in", 0), ("thin", 1), ("log_every", 1), ("save_every", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise SettingError(name, value, f"must be at least {least}")
+
     def draws_after(self, cycle: int) -> bool:
         """Whether the state after the ``cycle``-th cycle, from 1, is a draw."""
         return cycle > self.burn_in and (cycle - self.burn_in) % self.thin == 0
+
+
+def check_keep(keep: int | str) -> None:
+    """Raise SettingError for what does not say which draws to keep."""
+    if keep not in ("all", "none") and not (isinstance(keep, int) and keep > 0):
+        raise SettingError("keep", keep, "must be all, none or how many of the last draws to keep")

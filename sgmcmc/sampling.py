@@ -140,7 +140,7 @@ def sample(
             policies[name] = _number(name, value)
     with _own_names():
         kernel = make_kernel(
-            row,
+            sampler,
             potential,
             step_size,
             steps=row.steps or 10 if steps is None else _whole("steps", steps, 1),
@@ -206,6 +206,7 @@ def find_device(name: str | torch.device) -> torch.device:
 def _own_names():
     """Within, errors name the arguments of ``sample`` and not the command line's settings."""
     names = {"steps_per_cycle": "steps", "tune.target": "tune", "tune.trajectory": "trajectory", "sampler.": ""}
+    names["schedule.direction=random"] = "Schedule(…, direction='random')"
 
     def own(text: str) -> str:
         for theirs, ours in names.items():

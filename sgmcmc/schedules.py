@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 from sgmcmc.errors import SettingError
+from sgmcmc.words import Word
 
 SCHEDULES = ("constant", "cosine", "palindromic_cosine", "stairs")
 
@@ -62,3 +63,17 @@ class Schedule:
     def one_sided(self) -> str | None:
         """Why the schedule does not read the same backwards, or None where it does."""
         return "the cosine schedule does not read the same backwards" if self.name == "cosine" else None
+
+
+def why_impossible(word: Word, schedule: Schedule, temperature: float) -> str | None:
+    """Why log MH cannot be had from the energies of a trajectory's kicks, or None where it can."""
+    if word.euler:
+        return "the Euler-Maruyama letter E has no backward trajectory (GGMC paper, theorem 1)"
+    if temperature == 0:
+        return "log MH needs temperature > 0"
+    if schedule.direction == "random":
+        return None
+    reason = word.one_sided or schedule.one_sided
+    if not reason and schedule.name == "palindromic_cosine" and word.leading_refresh:
+        reason = f"under a schedule the O's of {word.letters} do not read the same backwards"
+    return reason and f"{reason}, and its direction is not drawn at random (schedule.direction=random)"

@@ -39,7 +39,7 @@ from torch import Tensor
 
 from sgmcmc import disk
 from sgmcmc.environment import environment
-from sgmcmc.errors import FolderBusy, SettingError, StoreError
+from sgmcmc.errors import FolderBusy, StoreError
 from sgmcmc.formats import (
     SAMPLE_FILE,
     Damaged,
@@ -54,6 +54,7 @@ from sgmcmc.formats import (
     signature,
     write_draws,
 )
+from sgmcmc.plan import check_keep
 
 SLOTS = ("checkpoint-0.pt", "checkpoint-1.pt")
 _TABLES = ("metrics.csv", "trace.csv")
@@ -88,8 +89,7 @@ class RunFolder:
         device: torch.device | str = "cpu",
         warn: Callable[[str], object] = warnings.warn,
     ):
-        if keep not in ("all", "none") and not (isinstance(keep, int) and keep > 0):
-            raise SettingError("keep", keep, "must be all, none or how many of the last draws to keep")
+        check_keep(keep)
         self.path, self.keep, self.warn = Path(path), keep, warn
         self.identity, self.config_text, self._device = identity, config_text, device
         self._lock: io.IOBase | None = None

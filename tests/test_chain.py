@@ -442,6 +442,27 @@ def test_the_run_folder_brings_it_back_bit_for_bit(name, tmp_path):
         assert one[column].tobytes() == other[column].tobytes(), column
 
 
+@pytest.mark.parametrize(("keep", "kept"), [("all", 4), (2, 2), (9, 4), ("none", None)])
+def test_without_a_store_a_run_keeps_the_last_draws_that_were_asked_for(keep, kept):
+    """Draws after cycles 3, 5, 7 and 9; moments are of all, whatever is kept."""
+    target = Quartic(2)
+    kernel, plan = make_kernel("hmc", target, 0.1), Plan(9, burn_in=1, thin=2, keep=keep)
+    start = lambda: torch.ones(3, 2, dtype=F64)  # noqa: E731
+    result = run(kernel, target, plan, Random(1), 3, start)
+    every = run(kernel, target, replace(plan, keep="all"), Random(1), 3, start).draws
+    assert len(every) == 4 and result.moments["count"] == 4
+    assert result.draws is None if kept is None else torch.equal(result.draws, every[-kept:])
+
+
+@pytest.mark.parametrize(
+    "settings", [{"keep": 0}, {"keep": -1}, {"keep": "some"}, {"thin": 0}, {"burn_in": -1}, {"log_every": 0}]
+)
+def test_a_plan_that_cannot_work_is_refused(settings):
+    ((name, value),) = settings.items()
+    with pytest.raises(SettingError, match=f"{name}={value}: must be"):
+        Plan(9, **settings)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_longer_plan_continues_the_shorter_run(name):
     """At a cycle where both write a row: the longer run is then the same to the bit."""

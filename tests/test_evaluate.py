@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from experiments.command_line import main as run
+from experiments.evaluate import main
 from sgmcmc import RunFolder, diagnostics, load_metrics, load_samples
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.errors import SettingError, StoreError
-from sgmcmc.evaluate import FUNCTIONS, evaluate, main, shifted
+from sgmcmc.evaluate import FUNCTIONS, evaluate, shifted
 
 WORDS = "model=mlp model.hidden=[8] data=digits sampler=ggmc lr=1e-3 batch_size=100 steps_per_cycle=5 cycles=6".split()
 
@@ -257,7 +258,7 @@ def test_foreign_images_have_an_entropy_alone(runs, tmp_path, capsys, monkeypatc
     """Normalised as the digits were: the digits themselves under another name and with other labels are they."""
     own = load("digits")
     strangers = replace(own.test, targets=own.test.targets + 10, mean=own.test.mean * 3, name="strange")
-    monkeypatch.setattr("sgmcmc.evaluate.load", lambda name, root: Data(None, strangers))
+    monkeypatch.setattr("experiments.evaluate.load", lambda name, root: Data(None, strangers))
     row, labelled = _row([*runs, "data=strange"], tmp_path), _row(runs, tmp_path)
     assert row["entropy"] == pytest.approx(labelled["entropy"], rel=1e-9) and row["data"] == "strange"
     assert "nll" not in row and row["sample_entropy"] == pytest.approx(labelled["sample_entropy"], rel=1e-9)

@@ -520,7 +520,7 @@ def test_a_rung_s_minibatches_are_as_many_as_its_steps_need():
     [
         ({"steps": 1}, False, "a trajectory of 1 step has no other length"),
         ({"acceptance": "monitor"}, False, "nothing to choose by: every end is taken"),
-        ({"acceptance": "monitor", "temperature": 0.0}, False, "to choose by: the acceptance probability needs"),
+        ({"acceptance": "monitor", "temperature": 0.0}, False, "to choose by: log MH needs temperature > 0"),
         ({"acceptance": "barker_minibatch"}, False, "what a decision costs is not known before"),
         ({}, True, "would measure each length's moves by another mass"),
         ({"minibatches": "shuffled", "batch_size": 10}, False, "of a part of an epoch have one length"),

@@ -3,12 +3,14 @@
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
 import sgmcmc
 from sgmcmc.samplers import SAMPLERS
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
 
 
 def test_the_notebook_example_samples_its_ring(capsys):
@@ -50,13 +52,26 @@ def test_the_samplers_table_is_the_program_s():
 
 
 def test_the_certificate_s_rows_stand_in_it():
-    page = (Path(__file__).parents[1] / "results/certificate.md").read_text().splitlines()
+    page = (ROOT / "results/certificate.md").read_text().splitlines()
     (excerpt,) = re.findall(r"```\n(sampler and variant .*?)\n```", README, re.DOTALL)
     assert [line for line in excerpt.splitlines() if line not in page] == []
     (rows,) = re.findall(r"Some of its (\d+) rows", README)
     assert any(line.startswith(f"{rows} rows, ") for line in page)
 
 
-def test_every_file_that_the_readme_names_is_there():
-    for link in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (Path(__file__).parents[1] / link).exists(), link
+def slugs(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", ["README.md", "results/README.md", "benchmarks/README.md"])
+def test_every_file_and_heading_that_a_page_names_is_there(name):
+    page = ROOT / name
+    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text())
+    links = [(link, anchor) for link, anchor in links if "://" not in link]
+    assert links
+    for link, anchor in links:
+        target = page.parent / link if link else page
+        assert target.exists(), link
+        assert not anchor or anchor in slugs(target), f"{link}#{anchor}"

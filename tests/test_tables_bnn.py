@@ -18,9 +18,9 @@ from sgmcmc.diagnostics import ess, nll, r_hat
 from sgmcmc.random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-from figures import finding_bnn as figure  # noqa: E402
-from figures import finding_bnn_resnet as resnet  # noqa: E402
-from figures import finding_corrected as corrected  # noqa: E402
+from figures import finding_bnn as figure
+from figures import finding_bnn_resnet as resnet
+from figures import finding_corrected as corrected
 
 HMC, GGMC, SGD = 3, (10, 11), 15  # points of the grid
 

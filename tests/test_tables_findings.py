@@ -24,17 +24,17 @@ from sgmcmc.random import Random
 from sgmcmc.trajectory import run_trajectory, start
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-import verdicts  # noqa: E402
-from figures import finding_clustering as clustering  # noqa: E402
-from figures import finding_minibatch_mh as on_a_part  # noqa: E402
-from figures import finding_minibatches as orders  # noqa: E402
-from figures import finding_schedules as schedules  # noqa: E402
-from figures import finding_theorem2 as theorem2  # noqa: E402
-from figures import finding_trajectory as lengths  # noqa: E402
-from figures import finding_words as words  # noqa: E402
-from figures import finding_words_australian as australian  # noqa: E402
-from figures import finding_words_network as network  # noqa: E402
-from verdicts import long_enough  # noqa: E402
+import verdicts
+from figures import finding_clustering as clustering
+from figures import finding_minibatch_mh as on_a_part
+from figures import finding_minibatches as orders
+from figures import finding_schedules as schedules
+from figures import finding_theorem2 as theorem2
+from figures import finding_trajectory as lengths
+from figures import finding_words as words
+from figures import finding_words_australian as australian
+from figures import finding_words_network as network
+from verdicts import long_enough
 
 
 @pytest.mark.parametrize("name", ["double_well", "banana", "mixture"])

@@ -16,7 +16,7 @@ from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-from figures import finding_noise as figure  # noqa: E402
+from figures import finding_noise as figure
 
 F64 = torch.float64
 SIZE, BATCH, STIFFNESS, FRICTION = 40, 2, 30.0, 2.0

@@ -14,7 +14,7 @@ from scipy.linalg import solve_discrete_lyapunov
 from experiments.config import compose
 from experiments.tables import note
 from sgmcmc.diagnostics import integrated_autocorrelation_time
-from sgmcmc.potentials.analytic import _Independent
+from sgmcmc.potentials.analytic import Independent
 
 FRICTION, SIZES, CHAINS, DIM, STEPS = 1.3, (0.1, 0.3), 3, 2, 400  # CHAINS of each step size
 
@@ -243,7 +243,7 @@ def test_drift_is_the_last_energy_over_time_and_coordinates(sampler):
             assert math.isnan(row["leading"])
 
 
-class Oscillator(_Independent):
+class Oscillator(Independent):
     """U = Σ 3 x²/2: E|∇U|² = 3 a coordinate."""
 
     def energy(self, x):

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-from draw import short  # noqa: E402
-from figures import (  # noqa: E402
+from draw import short
+from figures import (
     finding_bnn,
     finding_clustering,
     finding_corrected,

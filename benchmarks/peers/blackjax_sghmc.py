@@ -12,7 +12,7 @@ import blackjax
 import jax
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from pace import serve  # noqa: E402
+from pace import serve
 
 CHAINS, BLOCK = 1000, 2000
 

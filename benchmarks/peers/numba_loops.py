@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from pace import serve  # noqa: E402
+from pace import serve
 
 
 @numba.njit(fastmath=True)

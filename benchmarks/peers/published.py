@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from pace import Pace  # noqa: E402
+from pace import Pace
 
 
 def main(path: str, draws: str) -> None:

@@ -17,19 +17,16 @@ from torch import Tensor
 from experiments.build import build
 from experiments.tables.common import Maker, Run, data_size, gradients_of, moved, of_each, passes, standard_error
 from experiments.tables.statistics import (
-    PARTS,
     TOYS,
     accepted,
     away_from_toy,
+    clustering,
     counts_of,
     exact_p,
     jackknifed_time,
 )
-from sgmcmc.diagnostics import rejection_clustering
 from sgmcmc.schedules import Schedule
 from sgmcmc.words import Word
-
-BLOCK = 20  # decisions whose rejections are counted together
 
 
 def efficiency(draws: Tensor, gradients: float, together: bool = False) -> dict:
@@ -254,8 +251,6 @@ def _clustering(run: Run) -> Iterator[dict]:
     for (size, chains), decay in zip(run.groups(), config["momentum_decay"], strict=True):
         part = draws[:, chains.start : chains.stop]
         kept = moved(part).numpy()
-        parts = np.array_split(np.arange(len(chains)), min(PARTS, len(chains)))
-        each = [rejection_clustering(kept[:, some], BLOCK).value for some in parts]
         of_energy = efficiency(energies[:, chains.start : chains.stop], gradients)
         yield {
             "step_size": size,
@@ -264,8 +259,7 @@ def _clustering(run: Run) -> Iterator[dict]:
             "chains": len(chains),
             "draws_a_chain": len(part),
             **accepted(part),
-            "clustering": rejection_clustering(kept, BLOCK).value,
-            "clustering_error": standard_error(each),
+            **clustering(kept),
             **efficiency(part, gradients, together=True),
             **{name.replace("tau", "tau_U").replace("ess", "ess_U"): value for name, value in of_energy.items()},
         }

@@ -10,15 +10,13 @@ from torch import Tensor
 
 from experiments.build import build
 from experiments.tables.common import Run, moved, of_each, standard_error
-from experiments.tables.statistics import PARTS, jackknifed_time
-from sgmcmc.diagnostics import rejection_clustering
+from experiments.tables.statistics import clustering, jackknifed_time
 from sgmcmc.potentials.analytic import GaussianPairs
 from sgmcmc.random import Random
 from sgmcmc.trajectory import run_trajectory, start
 
 QUOTED_REJECTION = (0.68, 0.22, 0.37, 0.044, 0.13, 0.71, 0.22, 0.39, 0.035, 0.11)  # in his order
 IID = 500  # green points of a picture
-BLOCK = 20  # decisions whose rejections are counted together: his "16 accepts, 4 rejects"
 
 
 def _rejection(run: Run) -> Iterator[dict]:
@@ -135,9 +133,7 @@ def _clustering(run: Run) -> Iterator[dict]:
     draws, config = run.draws, run.config
     model, sampler = config["model"], config["sampler"]
     accepted = moved(draws).numpy()
-    parts = np.array_split(np.arange(draws.shape[1]), min(PARTS, draws.shape[1]))
     rejected = (~accepted).mean(0)
-    clustering = [rejection_clustering(accepted[:, part], BLOCK).value for part in parts]
     reaches = np.array([reach(accepted[:, chain]) for chain in range(draws.shape[1])])
     p = rejected.mean()
     energy = torch.stack([GaussianPairs(model["pairs"]).potential(one) for one in draws])[..., None]
@@ -150,8 +146,7 @@ def _clustering(run: Run) -> Iterator[dict]:
         "decisions": config["cycles"],
         "rejected": float(p),
         "rejected_error": standard_error(rejected),
-        "clustering": rejection_clustering(accepted, BLOCK).value,
-        "clustering_error": standard_error(clustering),
+        **clustering(accepted),
         "reach": float(reaches.mean()),
         "reach_error": standard_error(reaches),
         "reach_independent": float(((1 - p) * (2 - p) / p) ** 0.5) if p else float("nan"),

@@ -11,10 +11,11 @@ from scipy.stats import ttest_1samp, ttest_ind
 from torch import Tensor
 
 from experiments.tables.common import moved, standard_error
-from sgmcmc.diagnostics import Grid, integrated_autocorrelation_time
+from sgmcmc.diagnostics import Grid, integrated_autocorrelation_time, rejection_clustering
 from sgmcmc.potentials.analytic import Banana, DoubleWell, Mixture
 
 ROUNDING = 1e-12  # of a sum of masses
+BLOCK = 20  # decisions whose rejections are counted together: Neal's "16 accepts, 4 rejects"
 PARTS = 10  # groups of chains that an error is taken from, where it is not a mean over chains
 WELL = Grid([-6.0], [6.0], [120])  # bins of .1
 PLANES = {
@@ -199,3 +200,12 @@ def accepted(draws: Tensor) -> dict:
     """The share of draws ``[draws, chains, dim]`` that are not the one before, and its error over chains."""
     rates = moved(draws).double().mean(0).numpy()
     return {"accepted": float(rates.mean()), "accepted_error": standard_error(rates)}
+
+
+def clustering(accepted: np.ndarray) -> dict:
+    """How rejections cluster, of bool ``[decisions, chains]``: the variance of their number in ``BLOCK`` successive
+    decisions over that of independent decisions; the error is that of groups of chains."""
+    parts = np.array_split(np.arange(accepted.shape[1]), min(PARTS, accepted.shape[1]))
+    each = [rejection_clustering(accepted[:, part], BLOCK).value for part in parts]
+    whole = rejection_clustering(accepted, BLOCK).value
+    return {"clustering": whole, "clustering_error": standard_error(each)}

@@ -15,7 +15,7 @@ from experiments.tables.common import Run, of_each
 from experiments.tables.statistics import jackknife
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.potentials import Potential
-from sgmcmc.potentials.analytic import _Independent
+from sgmcmc.potentials.analytic import Independent
 from sgmcmc.trajectory import run_trajectory, start
 
 NOISES = (0.25, 0.5, 1.0, 2.0)  # V, the standard deviations of the gradient noise
@@ -46,7 +46,7 @@ def step_size_for(bound: float, noise: float, steps: int, sigma: float = 1.0, be
     return (math.sqrt(1 - math.log(bound)) - 1) ** 2 * 4 * sigma**2 * beta / (steps * noise**2)
 
 
-class Hyperbola(_Independent):
+class Hyperbola(Independent):
     """U(x) = 16 √(1 + x²/16): log-concave, of curvature at most 1 and slope below 4, in one dimension.
 
     Of the targets here it alone is known to have a gap. A trajectory that begins with a drift is rejected ever more

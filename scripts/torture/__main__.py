@@ -51,7 +51,7 @@ def one_part(name: str, seed: int, quick: bool) -> tuple[list[Row], list[tuple[s
     matplotlib.use("Agg")
     import matplotlib.pyplot
     import torch
-    import torch._inductor.compile_fx  # noqa: F401
+    import torch._inductor.compile_fx
 
     from experiments import picture, run  # noqa: F401  children are forks: they find all of it imported
 

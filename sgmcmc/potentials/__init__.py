@@ -20,8 +20,8 @@ sum over data, ``[chains, B]`` float64, and ``prior(theta)``, the rest of U, ``[
 decisions can be made on a part of the data; ``capturable`` [False], whether the gradient of a minibatch is the same
 work on the device at every call, and may be replayed as a CUDA graph. Of parameter tensors ``blocks``, their names and
 slices of θ, and ``std``, the prior's standard deviations ``[dim]``; ``fit``, columns of metrics that the last
-``potential`` left; ``counter``, which the chain raises where random augmentation is drawn anew; ``compile_layers``:
-these are what ``NetworkPotential`` has besides.
+``potential`` left; ``counter``, which the chain raises where random augmentation is drawn anew; ``compile_layers``
+and ``normalised``, of layers that are worth compiling: these are what ``NetworkPotential`` has besides.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def positive_temperature(temperature: float) -> float:
     return float(temperature)
 
 
-class _Analytic:
+class Analytic:
     """A target without data; subclasses write ``potential``, ``_slope`` (the exact gradient) and the draws."""
 
     data_size = 0
@@ -80,7 +80,7 @@ class _Analytic:
         return random.normal("start", attempt, 1, chains, self.dim, torch.float64)[0]
 
 
-class _Independent(_Analytic):
+class Independent(Analytic):
     """U = Σ_i energy(theta_i): independent coordinates with one density each, known up to its normaliser.
 
     Subclasses write ``energy`` and ``_slope`` of single coordinates, of any shape; every minimiser of
@@ -148,7 +148,7 @@ class _Independent(_Analytic):
         return grid[::2].to(device), density[::2].to(device), (cumulative / cumulative[-1]).to(device), total
 
 
-class DoubleWell(_Independent):
+class DoubleWell(Independent):
     """U(x) = (x + 4)(x + 1)(x − 1)(x − 3)/14 + ½, one coordinate (AMAGOLD, section 5 and Fig. 1).
 
     At T = 1: Z = 28.0224, mean −2.14796, variance 2.86177, P(x < 0) = .87122. AMAGOLD's experiments have
@@ -171,7 +171,7 @@ class DoubleWell(_Independent):
         return torch.zeros_like(self._normal(chains, random))
 
 
-class Quartic(_Independent):
+class Quartic(Independent):
     """U(theta) = Σ_i x_i⁴/4 + cubic · x_i³/3 + x_i²/2 + linear · x_i, independent coordinates.
 
     With the default cubic term it is convex but not symmetric and its tails are lighter than
@@ -199,7 +199,7 @@ class Quartic(_Independent):
         return self._normal(chains, random)
 
 
-class Banana(_Analytic):
+class Banana(Analytic):
     """AMAGOLD's Dist1: z₂ ~ N(0, 4), z₁ | z₂ ~ N(z₂²/4, 1); 4 and 1 are variances.
 
     U = −log density = (z₁ − z₂²/4)²/2 + z₂²/8 + log 4π, with theta = (z₁, z₂). At temperature T both
@@ -225,7 +225,7 @@ class Banana(_Analytic):
         return torch.stack((first + second**2, 2 * second), -1)
 
 
-class Mixture(_Analytic):
+class Mixture(Analytic):
     """AMAGOLD's Dist2: ½ N(0, [[2, 1.8], [1.8, 2]]) + ½ N(0, [[2, −1.8], [−1.8, 2]]).
 
     With a = 1.8 x y/.76 (.76 = 2² − 1.8² is the determinant of both covariances) the two exponents are
@@ -283,7 +283,7 @@ def _log_cosh(x: Tensor) -> Tensor:
     return size + torch.log1p(torch.exp(-2 * size)) - _LOG_2
 
 
-class Gaussian(_Analytic):
+class Gaussian(Analytic):
     """N(mean, covariance): U = ½ (theta − mean)ᵀ covariance⁻¹ (theta − mean).
 
     ``covariance`` is a number (the variance of every coordinate), ``dim`` of them (independent
@@ -388,7 +388,7 @@ def _brief(value: Tensor) -> object:
     return value.tolist() if value.numel() <= 16 else f"{list(value.shape)} numbers"
 
 
-class FunctionPotential(_Analytic):
+class FunctionPotential(Analytic):
     """A target that is just a function: U = ``function(theta)`` of one vector ``[dim]``, a scalar tensor.
 
     The gradient is automatic, and many chains are one batch (``torch.func.vmap``), so the function is

@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from sgmcmc.errors import SettingError
-from sgmcmc.potentials.analytic import _Analytic
+from sgmcmc.potentials.analytic import Analytic
 from sgmcmc.random import Random
 
 
-class MixedBinary(_Analytic):
+class MixedBinary(Analytic):
     """Two strongly coupled normals, on the first of which ``binary`` binary variables depend.
 
         u ~ N(0, 1),     v | u ~ N(u, sd²),     w_i | u ~ Bernoulli(1/(1 + e^u)),  i = 1 … binary.

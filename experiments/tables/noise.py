@@ -101,16 +101,29 @@ def _at(rate: float, run: Run) -> Iterator[dict]:
 
 def _cost(run: Run) -> Iterator[dict]:
     """Of regressions, whose chains are many, −log MH of a trajectory of epochs between exact ends, from the run's last
-    draw: its mean over chains."""
+    draw: its mean over chains.
+
+    ``work`` is the mean of what the minibatches' errors do by themselves along these trajectories, Σ h² |ξ|² (1 + a)/4:
+    ½ h² |ξ|² of a kick, but that the momentum decays by a = e^{−γh} between its halves; ``beyond`` is the cost less it.
+    """
     model, theta, (_, epoch) = run.config["model"]["name"], run.draws[-1], _steps(run)
     for rate, law in product(RATES[model] if model == "logistic" else (), ("independent", "shuffled")):
         pieces = _pieces(run, rate, law, EPOCHS * epoch + 1, "exact")
         chains = range(len(theta))
         begun = start(pieces.kernel, pieces.potential, theta.to(pieces.random.device), pieces.random, chains)
-        _, record = run_trajectory(pieces.kernel, pieces.potential, begun, pieces.random, 0, chains)
-        cost = -record.log_accept.cpu().numpy()
+        squares, slope = torch.zeros_like(begun.potential), pieces.potential.gradient
+
+        def observe(point, theta, momentum, energy, batch, squares=squares, slope=slope):
+            if batch is not None:
+                squares += (slope(theta, batch) - slope(theta)).double().square().sum(-1)
+
+        _, record = run_trajectory(pieces.kernel, pieces.potential, begun, pieces.random, 0, chains, observe)
         row = {**_settings(run, rate), "minibatches": law, "epochs": EPOCHS}
-        yield row | {"cost": float(cost.mean()), "cost_error": standard_error(cost)}
+        h = row["step_size"]
+        work = h * h * (1 + np.exp(-row["friction"] * h)) / 4 * squares.cpu().numpy()
+        cost = -record.log_accept.cpu().numpy()
+        row |= {"cost": float(cost.mean()), "cost_error": standard_error(cost), "work": float(work.mean())}
+        yield row | {"beyond": float((cost - work).mean()), "beyond_error": standard_error(cost - work)}
 
 
 def _over(name: str, above: np.ndarray, below: np.ndarray) -> dict:

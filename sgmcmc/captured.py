@@ -126,13 +126,22 @@ def _of_tensors(potential, segment: Callable, parts: list[Ops], constants: tuple
 
 def cuda_graph(function: Callable, inputs: list[Tensor]) -> tuple[Callable[[], None], tuple[Tensor, ...]]:
     """What launches the function's work on these very tensors again, and the tensors that it then writes."""
+    # Streams and captures are the current device's, which need not be the inputs'.
+    with torch.cuda.device(inputs[0].device):
+        return _cuda_graph(function, inputs)
+
+
+def _cuda_graph(function, inputs):
+    # Autograd's nodes of gradients before this remember the stream that they were made on, and a cycle of references
+    # keeps those of layers that were compiled: backward would go back to that stream, which a capture does not allow.
+    gc.collect()
     side, here = torch.cuda.Stream(), torch.cuda.current_stream()
     side.wait_stream(here)
     with torch.cuda.stream(side):
         for _ in range(2):  # libraries choose their kernels and set up their workspaces
             function(*inputs)
     here.wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
+    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
     torch.cuda.synchronize()
     # Not torch.cuda.graph, which puts an error of its own in the place of what the function raised. Collecting garbage
     # meanwhile could free another graph, which a capture does not allow; nor can it free what is cached, which is the
@@ -142,15 +151,28 @@ def cuda_graph(function: Callable, inputs: list[Tensor]) -> tuple[Callable[[], N
     gc.disable()
     try:
         with torch.cuda.stream(side):
-            graph.capture_begin()
+            graph.capture_begin(pool=pool)
             try:
                 outputs = function(*inputs)
             except BaseException:
-                with suppress(RuntimeError):
-                    graph.capture_end()
+                _leave(graph, pool)
                 raise
             graph.capture_end()
     finally:
         gc.enable()
     here.wait_stream(side)
     return graph.replay, outputs
+
+
+def _leave(graph: torch.cuda.CUDAGraph, pool) -> None:
+    """End a capture in which something was raised.
+
+    Where that makes ``capture_end`` raise as well, PyTorch before 2.12 goes on giving memory from the pool, and lets no
+    later graph be captured in this process.
+    """
+    try:
+        graph.capture_end()
+    except RuntimeError:
+        with suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
+            torch._C._cuda_releasePool(torch.cuda.current_device(), pool)

@@ -15,7 +15,7 @@ from sgmcmc.data import Dataset, load
 from sgmcmc.errors import DataError, SettingError
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.kernel import Friction, make_kernel
-from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.potentials.network import NetworkPotential, full_precision
 from sgmcmc.random import Random
 from sgmcmc.trajectory import run_trajectory, start
 
@@ -58,7 +58,10 @@ def _shuffled(data: Dataset) -> Dataset:
 
 
 def budget(network: str, device: str = "cpu") -> Budget:
-    """Measure one network; raises DataError where the digits cannot be had."""
+    """Measure one network; raises DataError where the digits cannot be had.
+
+    Gradients, too, are float32 without TF32, which would make more of the compiled ones' rounding than compiling does.
+    """
     data = load("digits", download=False).train
     torch.manual_seed(0)
     model = models.build(data=data, **NETWORKS[network])
@@ -82,7 +85,8 @@ def budget(network: str, device: str = "cpu") -> Budget:
     errors: dict[str, list[float]] = {name: [] for name in names}
     for index in range(TRAJECTORIES):
         with patch.object(flows, "kinetic_change", Kinetic()) as kinetic:
-            end, record = run_trajectory(kernel, target, state, random, index, range(1))
+            with full_precision():
+                end, record = run_trajectory(kernel, target, state, random, index, range(1))
         delta = float(record.delta_potential)
         errors["log_mh"].append(float(record.log_accept))
         errors["kinetic_sum"].append(float(record.delta_kinetic) - kinetic.sum)
@@ -97,7 +101,8 @@ def budget(network: str, device: str = "cpu") -> Budget:
         if move:
             # As in a run, both ends' U are evaluated alike.
             begun = replace(state, potential=fast.potential(state.theta))
-            _, again = run_trajectory(kernel, fast, begun, normals, index, range(1), segment=move)
+            with full_precision():
+                _, again = run_trajectory(kernel, fast, begun, normals, index, range(1), segment=move)
             errors["compiled"].append(float(again.log_accept - record.log_accept))
         state = end
     worst = {key: max(map(abs, values)) if values else None for key, values in errors.items()}

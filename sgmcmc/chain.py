@@ -237,7 +237,7 @@ class Chain:
         dtype = potential.initial(range(1), self.random).dtype
         moved.prepare(kernel, potential, dtype, normals)
         if hasattr(potential, "compile_layers"):
-            potential.compile_layers(getattr(kernel.batches, "batch_size", None))
+            potential.compile_layers(getattr(kernel.batches, "batch_size", None), backward=kernel.full_ends)
         self.segment, self.numbers = moved, normals
 
     def _compile_cycle(self) -> None:

@@ -198,7 +198,8 @@ class Segments:
 
     def prepare(self, kernel: Kernel, potential, dtype: torch.dtype, random: Normals) -> None:
         """Compile for the trajectories of such a kernel, and for their normals."""
-        theta, m, gradient, normal = torch.zeros(4, 1, potential.dim, dtype=dtype, device=random.device)
+        # Each by itself: rows of one tensor of an odd size would not lie as those of a run do.
+        theta, m, gradient, normal = (torch.zeros(1, potential.dim, dtype=dtype, device=random.device) for _ in "1234")
         energy = torch.zeros(1, dtype=torch.float64, device=random.device)
         inverse_mass = cast(kernel.inverse_mass, theta)
         moves, draws = getattr(potential, "moves", None), 0

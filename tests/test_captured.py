@@ -6,6 +6,7 @@ tensors, down to those of backward, and replays them on the same memory, with ev
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -29,6 +30,7 @@ from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Quartic
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
+from sgmcmc.schedules import Schedule
 from sgmcmc.trajectory import run_trajectory, start
 
 gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -267,6 +269,100 @@ def test_whether_steps_are_captured_is_recorded(tmp_path):
     words = ["experiment=digits", "scale=smoke", "device=cpu", "progress=false", f"output={tmp_path}/run"]
     assert execute(compose(words)) == 0
     assert json.loads((tmp_path / "run/status.json").read_text())["graph"] is False
+
+
+class Device(TorchDispatchMode):
+    """The device "meta" as if it were a GPU. It has no values, so what asks for one is an error by itself; ``met`` are
+    the operations of a graph that would wait for the host, or read what a replay does not renew."""
+
+    def __init__(self):
+        super().__init__()
+        self.done, self.met = 0, []
+
+    def __torch_dispatch__(self, operation, types, arguments=(), options=None):
+        result = operation(*arguments, **(options or {}))
+        self.done += 1
+        tensors = [one for one in tree_leaves((arguments, options, result)) if isinstance(one, Tensor)]
+        masks = [one for one in tree_leaves(arguments[1:]) if isinstance(one, Tensor) and one.dtype == torch.bool]
+        if any(one.device.type != "meta" for one in tensors) or "index" in str(operation) and masks:
+            self.met.append(str(operation))
+        return result
+
+
+def to_meta(target: NetworkPotential) -> NetworkPotential:
+    """The target with all that it has on that device."""
+    target.device, target.train = torch.device("meta"), target.train.to(torch.device("meta"))
+    for name in ("_frozen", "_position", "_slope", "_resting", "std", "_precision", "_precision_cast"):
+        if getattr(target, name) is not None:
+            setattr(target, name, getattr(target, name).to("meta"))
+    target.model.to("meta")
+    target._parameters = [one for one in target.model.parameters() if one.requires_grad]
+    parts = zip(target._shaped(target._position), target._shaped(target._slope), strict=True)
+    for parameter, (value, slope) in zip(target._parameters, parts, strict=True):
+        parameter.grad = None
+        parameter.data, parameter.grad = value, slope
+    return target
+
+
+@pytest.mark.parametrize(
+    ("norm", "sampler", "settings"),
+    [
+        ("frn", "ggmc", {"ends": "exact"}),
+        ("bn", "ggmc", {}),
+        ("gn", "hmc", {"minibatches": "shuffled", "steps": 15}),
+        ("frn", "sghmc", {}),
+        ("frn", "amagold", {"friction": Friction("beta", 0.3)}),
+        ("frn", "baoab", {"schedule": Schedule("palindromic_cosine")}),
+        ("frn", "ovrvo", {"mass": 2.0}),
+        ("frn", "ggmc", {"augmentation": "averaged", "ends": "exact"}),
+        ("frn", "ggmc", {"augmentation": "random"}),
+    ],
+)
+def test_nothing_that_is_captured_asks_the_host(norm, sampler, settings, monkeypatch):
+    """Whatever the words, batches, views and norms."""
+    pixels = Random(1).words("split", 0, 1, 200, 3 * 16 * 16)[0].view(200, 3, 16, 16).to(torch.uint8)
+    half = torch.full((3,), 0.5, dtype=F64)
+    data = Dataset(pixels, torch.arange(200) % 7 % 3, 3, half, half)
+    settings = {"steps": 21, "batch_size": 25, "friction": Friction("gamma", 10.0), "acceptance": "monitor"} | settings
+    views = {"augmentation": settings.pop("augmentation", "none"), "views": 4}
+    target = NetworkPotential(ResNet(classes=3, width=4, depth=8, norm=norm), data, **views)
+    kernel = make_kernel(sampler, target, 2e-3, **settings)
+    monkeypatch.setattr(NetworkPotential, "potential", lambda self, theta: still(self, theta)[0])
+    monkeypatch.setattr(NetworkPotential, "potential_and_gradient", still)
+    graphs = []
+
+    def capture(function, inputs):
+        with Device() as graph:
+            outputs = function(*inputs)
+        graphs.append(graph)
+        return lambda: None, outputs
+
+    monkeypatch.setattr(captured, "cuda_graph", capture)
+    random, walk = Random(4, "meta"), Captured(pytest.fail)
+    state = start(kernel, to_meta(target), torch.zeros(1, target.dim, device="meta"), random, range(1))
+    for index in range(3):
+        state, _ = run_trajectory(kernel, target, state, random, index, range(1), walk=walk)
+    assert graphs and all(graph.done > 100 for graph in graphs)
+    assert [graph.met for graph in graphs] == [[]] * len(graphs)
+
+
+class Failing:
+    """A CUDA graph whose capture has failed, as PyTorch's before 2.12 does: its end raises."""
+
+    def capture_end(self):
+        raise RuntimeError("operation failed due to a previous error during capture")
+
+
+def test_a_capture_that_failed_gives_its_memory_back(monkeypatch):
+    """Else no later graph is captured in the process. One that ends well has done so itself."""
+    given = []
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
+        monkeypatch.setattr(torch._C, name, lambda *what, name=name: given.append((name, *what)), raising=False)
+    captured._leave(Failing(), (0, 7))
+    assert given == [("_cuda_endAllocateToPool", 1, (0, 7)), ("_cuda_releasePool", 1, (0, 7))]
+    captured._leave(SimpleNamespace(capture_end=lambda: None), (0, 8))
+    assert len(given) == 2
 
 
 # ---- on a GPU

@@ -35,7 +35,7 @@ _AT_ONCE_ELSEWHERE = 1 << 23
 
 
 @contextmanager
-def _full_precision():
+def full_precision():
     """float32 products as float32: no TF32, no bf16, whatever the process allows for gradients.
 
     bf16 products were measured to shift the U of a CIFAR-10 posterior by tens.
@@ -208,8 +208,9 @@ class NetworkPotential:
     def _responses(self) -> list[FilterResponseNorm]:
         return [module for module in self.model.modules() if isinstance(module, FilterResponseNorm)]
 
-    def compile_layers(self, batch_size: int | None = None) -> None:
-        """Compile the filter response normalisations for batches of this size and for those of U.
+    def compile_layers(self, batch_size: int | None = None, backward: bool = False) -> None:
+        """Compile the filter response normalisations for batches of this size and for those of U (and, ``backward``, of
+        its gradient).
 
         A graph is for one size of batch: those of U become as large as the minibatches, where that is no slower and no
         other size was asked for, and what is left over at the end of a sweep is filled up. Seconds for each shape
@@ -229,8 +230,10 @@ class NetworkPotential:
                 layer.compiled = True
             index = torch.arange(batch_size or self.evaluation_batch, device=self.device) % self.data_size
             self.gradient(self._resting[None], index[None])
-            with torch.no_grad():
-                self._nll(index[:1].expand(self.evaluation_batch))
+            with torch.set_grad_enabled(backward):
+                nll = self._nll(index[:1].expand(self.evaluation_batch))
+            if backward:
+                nll.sum().backward()  # what that adds to the slope no gradient starts with
         except BaseException:
             for layer in layers:
                 layer.compiled = False
@@ -409,14 +412,14 @@ class NetworkPotential:
     def potential(self, theta: Tensor) -> Tensor:
         """U(θ) over all training data, ``[1]`` float64."""
         self._load(theta)
-        with _full_precision():
+        with full_precision():
             return self.prior(theta) + self._likelihood(backward=False)
 
     def potential_and_gradient(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """U(θ) ``[1]`` float64 and ∇U(θ) ``[1, dim]`` in one pass over all training data."""
         self._load(theta)
         torch.mul(self._position, self._precision_cast, out=self._slope)
-        with torch.enable_grad(), _full_precision():
+        with torch.enable_grad(), full_precision():
             likelihood = self._likelihood(backward=True)
         return self.prior(theta) + likelihood, self._slope[None].to(theta.dtype, copy=True)
 
@@ -445,7 +448,7 @@ class NetworkPotential:
         """−log p(y_i | x_i, θ) of the data ``batch`` ``[1, B]``, a mean over frozen views, ``[1, B]`` float64."""
         self._load(theta)
         index = batch[0][:, None] * self.views + torch.arange(self.views, device=batch.device)
-        with _full_precision():
+        with full_precision():
             nll = torch.cat([self._nll(part) for part in index.flatten().split(self.evaluation_batch)])
         return nll.double().view(1, -1, self.views).mean(-1)
 
@@ -460,7 +463,7 @@ class NetworkPotential:
         """
         self._load(theta)
         raw = inputs.inputs if isinstance(inputs, Dataset) else inputs
-        with _full_precision():
+        with full_precision():
             if self._batch_norms:
                 self._collect_statistics()
             try:
@@ -522,7 +525,7 @@ class NetworkPotential:
         name, few = type(self.model).__name__, self.train.normalise(self.train.inputs[:2])
         self._load(self.initial(1, Random(0)))
         try:
-            with _full_precision():  # in TF32 a batch of one may be another kernel's
+            with full_precision():  # in TF32 a batch of one may be another kernel's
                 both = self._logits(few).clone()  # of a module that keeps what it gave
                 alone = [self._logits(one) for one in few.split(1)]
         except (RuntimeError, ValueError, TypeError) as error:

@@ -119,7 +119,8 @@ def write_table(path: Path, rows: list[dict], made: dict) -> None:
             told = f"{path} was the table of `jug execute jugfile.py {said(before)}`, and is that of `{said(made)}` now"
             print(told, file=sys.stderr)
         elif before.get("chains", made.get("chains")) != made.get("chains"):
-            print(f"{path} was of other chains, before experiment={made['experiment']} was edited", file=sys.stderr)
+            why = f"experiment={made['experiment']} was edited since, or sgmcmc.LAW raised"
+            print(f"{path} was of other chains: {why}", file=sys.stderr)
     columns = list(dict.fromkeys(key for row in rows for key in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")

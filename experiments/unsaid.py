@@ -87,7 +87,7 @@ def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, own: b
                 raise SettingError(way, get(config, way), mend)
             put(config, way, None)
     given = _given(config, schema.FRICTION)
-    if not word.refreshes:
+    if not (word.refreshes or row.rescaled):
         for way in schema.FRICTION:
             put(config, way, None)
     elif len(given) > 1:

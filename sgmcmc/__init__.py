@@ -12,7 +12,9 @@ refusals) does not wait for torch.
 
 from importlib import import_module
 
-LAW = 1  # raised when a change alters the law, or the numbers, of the chains of an unchanged configuration
+# Raised when a change alters the law, or the numbers, of the chains of an unchanged configuration. 2: compiled networks
+# drew one noise for all O's between two gradients (BOAOB, AOBOA; OBAB with a refreshed momentum).
+LAW = 2
 
 _HOME = {
     "DataError": "errors",

@@ -31,6 +31,7 @@ from sgmcmc.trajectory import Ops, cast, segment, segments
 
 WORDS = 1 << 17  # pairs of words drawn at once, and
 KEYS = 1 << 12  # trajectories whose keys are
+SHAPES = 1 << 16  # kinds of shapes and strides that the graph of the words may be compiled for in one process
 GRAPH = 4  # seconds that a small graph takes to compile
 # As INLINED, of the rounds of the random numbers.
 INLINED_ROUNDS = {"realize_opcount_threshold": 8}
@@ -433,7 +434,9 @@ class Words:
         place, block = index - self._keys.start, []
         for (stream, step, counter), added in zip(self.groups, self._added, strict=True):
             added = added[:, place : place + self.length].reshape(12, -1, 1)
-            for words in _rounds()(step, counter.view(1, -1), added):
+            with torch._dynamo.config.patch(recompile_limit=SHAPES, accumulated_recompile_limit=SHAPES):
+                drawn = _rounds()(step, counter.view(1, -1), added)
+            for words in drawn:
                 block.append(words.view(self.length, len(stream), *counter.shape).unbind())
         return [list(words) for words in zip(*block, strict=True)] if block else [[]] * self.length
 

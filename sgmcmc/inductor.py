@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # it misses CUDA, which nobody asked for
@@ -34,8 +35,9 @@ def graph_of(function: Callable, inputs: list[Tensor], settings: dict = INLINED)
         settings = settings | {"deterministic": True}  # else it takes the kernel that was fastest at that moment
     mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True)
     try:
-        shapes = [mode.from_tensor(tensor, static_shapes=True) for tensor in inputs]
         with mode:
+            # Each by itself: of one tensor that is given twice the trace would read one input for both.
+            shapes = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in inputs]
             # Without annotations, which spoil the key of the disk's cache.
             trace = make_fx(lambda *given: function(*given), tracing_mode="real", _allow_non_fake_inputs=True)(*shapes)
         with tracing(TracingContext(mode)):

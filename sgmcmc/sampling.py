@@ -267,7 +267,7 @@ def _number(name: str, value) -> float:
 def _without_effect(kernel: Kernel, given: dict) -> list[str]:
     """The names of what was given and the kernel makes no use of."""
     used = {
-        **dict.fromkeys(("friction", "momentum_decay", "beta", "b"), kernel.word.refreshes),
+        **dict.fromkeys(("friction", "momentum_decay", "beta", "b"), kernel.word.refreshes or kernel.rescaled),
         **{name: getattr(kernel, policy) in ways for name, (policy, ways, _) in NUMBERS.items()},
         "batch_size": isinstance(kernel.batches, Minibatches) or kernel.exact_ends > 0,
         "minibatches": isinstance(kernel.batches, Minibatches),

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -209,6 +210,16 @@ def segments(kernel: Kernel, index: int, theta: Tensor, way: int) -> list[Ops]:
     return parts
 
 
+def step_end(ops: Ops) -> Ops:
+    """Of the letters behind a gradient, those up to the last kick with which the step before ends there; where a step
+    goes on behind the gradient, the first kick."""
+    step = ops[0][0].shares[0][0]
+    own = list(takewhile(lambda one: all(at == step for at, _ in one[0].shares), ops))
+    if any(op.letter == "A" for op, _, _ in own):
+        return ops[:1]
+    return own[: 1 + max(place for place, (op, _, _) in enumerate(own) if op.letter in "BE")]
+
+
 def run_trajectory(
     kernel: Kernel,
     potential: Potential,
@@ -301,8 +312,8 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
             point = here + 1
         if observe:
             # By the eager function whatever moves the chain: looking on changes no bit of it.
-            first = parts[here][: int(here > 0)]
-            observe(here, *segment(first, *before, gradient, *constants), batch)
+            ends = step_end(parts[here]) if here > 0 else []
+            observe(here, *segment(ends, *before, gradient, *constants), batch)
         if under_way and end_potential is None:  # with the end's U in hand the rest is a moment
             under_way.places[way] = Place(way, point, theta, m, begun, energy)
             under_way.reached()

@@ -139,6 +139,16 @@ def test_words_are_those_of_their_place_in_blocks_of_any_length(monkeypatch):
                     assert torch.equal(mine[rows].mT if by_coordinate else mine[rows], word)
 
 
+@pytest.mark.slow
+def test_the_words_of_many_runs_in_one_process_are_drawn():
+    """Each kind of shapes is another compiling of one graph, of which PyTorch allows a process few."""
+    with torch._dynamo.config.patch(recompile_limit=1):
+        for chains, size in ((4, 2), (1, 2), (4, 1), (1, 1)):
+            drawn = Words(Random(3), [("noise", 0, range(2), size)], torch.arange(chains), False)
+            expected = Random(3).words("noise", 5, range(2), range(chains), size)
+            assert all(torch.equal(*pair) for pair in zip(drawn.of(5), expected, strict=True))
+
+
 # ---- runs
 
 
@@ -309,6 +319,7 @@ def small(dtype=F64):
     return target
 
 
+FAST = ("ggmc", "word BOAOB")
 NETWORKS = {
     "ggmc": ("ggmc", {}),
     "exact ends, M": ("ggmc", {"ends": "exact", "mass": True}),
@@ -316,11 +327,15 @@ NETWORKS = {
     "amagold": ("amagold", {"friction": Friction("beta", 0.5), "temperature": 0.6}),
     "sghmc": ("sghmc", {}),
     "word OBAB": ("ggmc", {"word": "OBAB"}),
+    # More than one O between two gradients, each with its own noise.
+    "word OBAB, fresh": ("ggmc", {"word": "OBAB", "refresh": "full"}),
+    "word BOAOB": ("ggmc", {"word": "BOAOB"}),
+    "word AOBOA": ("ggmc", {"word": "AOBOA"}),
 }
 
 
 @pytest.mark.parametrize(
-    "case", [case if case == "ggmc" else pytest.param(case, marks=pytest.mark.slow) for case in NETWORKS]
+    "case", [case if case in FAST else pytest.param(case, marks=pytest.mark.slow) for case in NETWORKS]
 )
 def test_a_network_s_compiled_trajectory_is_the_eager_one(case):
     sampler, settings = NETWORKS[case]

@@ -229,7 +229,7 @@ def test_a_table_of_other_chains_is_known_by_their_words(tmp_path, monkeypatch, 
     assert told in capsys.readouterr().err
     for chains, edited in (("a", False), ("a", False), ("b", True)):  # a table that does not know its chains may be
         tasks.write_table(path, [{"rejected": 0.4}], made | {"words": "seed=1", "chains": chains})
-        assert ("was of other chains, before experiment=neal_rejection was edited" in capsys.readouterr().err) == edited
+        assert ("was of other chains: experiment=neal_rejection was edited since" in capsys.readouterr().err) == edited
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def _traced(kernel, potential, cycles, chains=1, every=1):
     return store
 
 
-@pytest.mark.parametrize("word", ["OBABO", "BAB", "BAOAB", "OBAB", "BABOBAB"])
+@pytest.mark.parametrize("word", ["OBABO", "BAB", "BAOAB", "OBAB", "BABOBAB", "OBBABBO", "BOBAABOB"])
 @pytest.mark.parametrize("direction", ["forward", "random"])
 def test_the_last_traced_point_is_the_trajectory_s_acceptance(word, direction):
     target = Quartic(dim=3)

@@ -152,6 +152,9 @@ def sentence(error: Exception) -> str:
     unknown = re.search(r"Could not (?:override|append to config\. .*?) ?'?([\w.@/]+?)'?\.(?: |$)", text)
     if unknown and unknown.group(1) not in ("data", "model"):
         return _no_such_key(unknown.group(1), getattr(cause, "parent_node", None))
+    inside = re.search(r"^In '([\w/]+)': ConfigKeyError .* full_key: (\S+)", text)
+    if inside:
+        return f"conf/{inside.group(1)}.yaml: {_no_such_key(inside.group(2), None)}"
     key = getattr(cause, "full_key", None)
     if isinstance(cause, OmegaConfBaseException) and key:
         value = re.search(rf"Error merging override \+*{re.escape(key)}=(.*)$", text)

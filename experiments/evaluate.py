@@ -28,8 +28,9 @@ import torch
 from omegaconf import OmegaConf
 
 from experiments.build import build_potential, load_data
-from sgmcmc.data import load
-from sgmcmc.errors import DataError, SettingError, StoreError
+from experiments.command_line import guarded
+from sgmcmc.data import Data, load
+from sgmcmc.errors import SettingError
 from sgmcmc.evaluate import evaluate, shifted
 from sgmcmc.loading import check_alike, load_samples
 from sgmcmc.sampling import find_device
@@ -41,11 +42,7 @@ def main(words: list[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(__doc__)
         return 0
-    try:
-        return _main(words)
-    except (SettingError, DataError, StoreError) as error:
-        print(error, file=sys.stderr)
-        return 2
+    return guarded(lambda: _main(words))
 
 
 def _main(words: list[str]) -> int:
@@ -75,11 +72,14 @@ def _main(words: list[str]) -> int:
     config["data"]["root"] = known["data.root"] or os.environ.get("SGMCMC_DATA") or config["data"]["root"]
     device = find_device(known["device"])
     own = load_data(config)
+    potential = build_potential(config, own, device, getattr(torch, config["dtype"]))
+    if own.train is None:  # a target of one's own may have brought them
+        own = Data(getattr(potential, "train", None), None)
     if own.train is None:
         raise SettingError("RUN", folders[0], "has no data to predict: its target is a density")
-    potential = build_potential(config, own, device, getattr(torch, config["dtype"]))
     name = known["data"] or config["data"]["name"]
     foreign = name != config["data"]["name"]
+    name = "its own" if name == "none" else name
     data = load(name, config["data"]["root"]) if foreign else own
     which = "test" if data.test else "training"
     data = data.test or data.train

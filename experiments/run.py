@@ -63,6 +63,10 @@ def run(config: dict, until: float = math.inf) -> int:
         def report(chain, row) -> None:
             if voice.first is None:
                 store.status(compiled=chain.compiled, graph=chain.captured)
+                for line in voice.opening:
+                    store.log(line)
+                if chain.cycle > 1:
+                    tell(f"gone on with after cycle {chain.cycle - 1}")
             voice.report(chain, row)
 
         try:

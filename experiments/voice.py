@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from scipy.special import chdtri
 from torch import Tensor
 
 import sgmcmc
+from experiments import schema
 from experiments.build import Pieces
 from experiments.dotted import get
 from experiments.resolved import is_own
@@ -25,9 +27,13 @@ from sgmcmc.kernel import Kernel
 from sgmcmc.ladder import steps_of_epochs
 from sgmcmc.potentials import together
 from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.sampling import UNMOVED, of_chains
 
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
 READ_AT_MOST = 1 << 26  # numbers of draws that a summary reads; beyond, it looks at the potential alone
+LOOK_AT = 1 << 20  # draws of a function of theta that it looks at: of more, at as many chains, evenly spread, or at
+LOOKED = 64  # chains, where those are more
+GROUPS = 24  # of chains with settings of their own that it has a line for
 COLUMNS = (
     ("cycle", "cycle", "{:.0f}"),
     ("epoch", "epoch", "{:.4g}"),
@@ -81,7 +87,8 @@ class Voice:
         self.worth, self.acceptance, self.meaning = worth_of_acceptance(pieces.kernel)
         self.bar, self.shown, self.header = None, 0.0, False
         self.first: tuple[int, float] | None = None
-        for line in self.plan() + self.estimate():
+        self.opening = self.plan() + self.estimate()
+        for line in self.opening:
             say(line)
 
     def plan(self) -> list[str]:
@@ -184,7 +191,7 @@ class Voice:
 
         def announced():
             if self.config["init"] == "sgd":
-                say(f"warm start: {self.config['warm_start']['epochs']} epochs of SGD")
+                say(f"warm start: {counted(self.config['warm_start']['epochs'], 'epoch')} of SGD")
             return initial()
 
         return announced
@@ -261,11 +268,12 @@ class Voice:
             )
             return lines
         if result.frozen:
-            few = ", ".join(map(str, result.frozen[:10])) + ", …" * (len(result.frozen) > 10)
             lines.append(
-                f"{len(result.frozen)} of {self.pieces.chains} chains diverged and stand still where they were last "
-                f"finite (chains {few}): leave their draws out; a smaller step size may do"
+                f"{of_chains(result.frozen, self.pieces.chains)} diverged and stand still where they were last "
+                "finite: leave their draws out; a smaller step size may do"
             )
+        if result.unmoved:
+            lines.append(f"{of_chains(result.unmoved, self.pieces.chains)} never moved: {UNMOVED}")
         if result.stuck:
             exact = "not exact, and" if kernel.partial else "exact but"
             lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
@@ -288,65 +296,92 @@ class Voice:
         their squares about the mean, as a trajectory that makes means antithetic may leave variances slow.
 
         It is that of all chains that are finite, in the cycles that are looked at, and costs what as large a part of
-        the whole run did. With data that is in passes over them, be it for a gradient or for U. None where ArviZ is not
-        installed, which a machine that only computes can do without.
+        the whole run did; of chains with settings of their own by themselves. With data that is in passes over them, be
+        it for a gradient or for U. None where ArviZ is not installed, which a machine that only computes can do
+        without.
         """
-        draws, of, chains, share, still = self._draws(metrics, result)
-        if draws is None or find_spec("arviz_stats") is None:
+        if find_spec("arviz_stats") is None:
             return []
+        return [line for looked in self._looked(metrics, result) for line in self._mixing(result, *looked)]
+
+    def _mixing(self, result, name: str, number: int, draws: Tensor, of: str, finite: int, share: float, still: int):
+        """The lines of one group of ``number`` chains; the rest as in ``_looked``."""
         dim, lines = self.pieces.potential.dim, []
         if still:
-            lines = [f"{still:,} of {counted(dim, 'coordinate')} never moved in any chain: they are in no number below"]
+            lines = [
+                f"{name}{still:,} of {counted(dim, 'coordinate')} never moved in any chain: they are in no number below"
+            ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             size, r_hat = diagnostics.ess(draws), diagnostics.r_hat(draws)
+        times = finite / draws.shape[1]
         worst = int(torch.as_tensor(size.value).nan_to_num(nan=math.inf).argmin())
-        value, error = float(size.value[worst]) * chains, float(size.error[worst]) * chains
+        value, error = float(size.value[worst]) * times, float(size.error[worst]) * times
         if not math.isfinite(value):
             return lines
-        rates = f"{value / share / max(result.seconds, 1e-9):.3g} a second"
+        seconds = result.seconds * number / self.pieces.chains
+        rates = f"{value / share / max(seconds, 1e-9):.3g} a second"
         if self.pieces.potential.data_size:
             work, unit = result.gradients + result.energies, "a pass over the data"
         elif result.gradients:
             work, unit = result.gradients, "a gradient"
         else:
             work, unit = result.energies, "an evaluation of U"
-        rates += f", {value / share / max(work * self.pieces.chains, 1e-9):.3g} {unit}"
-        lines.append(f"effective sample size of {of} {value:.4g} ± {error:.2g}: {rates}")
+        rates += f", {value / share / max(work * number, 1e-9):.3g} {unit}"
+        lines.append(f"{name}effective sample size of {of} {value:.4g} ± {error:.2g}: {rates}")
         worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0, posinf=math.inf).max())
         if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
-            over = "halves of the one chain" if chains == 1 else "halves of the mean over chains"
-            over = f"{draws.shape[1]} chains" if draws.shape[1] > 1 else over
+            over = "halves of the one chain" if number == 1 else "halves of the mean over chains"
+            if draws.shape[1] > 1:
+                over = f"{draws.shape[1]}{f' of {finite}' * (finite > draws.shape[1])} chains"
             least = mixed_below(len(draws), draws.shape[1], 2 * dim if draws.shape[2] > 1 else 1)
             warning = f" (above {least:.4g}: not mixed)" if worst_r_hat > least else ""
             worst_of_all = f"{worst_r_hat:.5g}" if math.isfinite(worst_r_hat) else "infinite"
-            lines.append(f"R-hat {worst_of_all} over {over}{warning}")
+            lines.append(f"{name}R-hat {worst_of_all} over {over}{warning}")
         return lines
 
-    def _draws(self, metrics, result):
-        """``[draws, chains, functions]`` to look at: of at most 64 chains the 16 coordinates, and the squares of 16
-        about their means, that look slowest; else the potential's rows, which are means over the chains, and over
-        ``log_every`` cycles, so that there may be more than they tell. Then what it is; by how much the finite chains'
-        effective sample size is more; which part of the cycles after the burn-in is looked at; and how many coordinates
-        never move in a chain."""
-        plan, numbers = self.pieces.plan, self.pieces.chains * self.pieces.potential.dim
-        finite = self.pieces.chains - len(result.frozen)
-        kept = (result.cycles - plan.burn_in) // plan.thin
-        if plan.keep != "none" and 8 <= kept and kept * numbers <= READ_AT_MOST and numbers < 100_000:
-            alive = torch.ones(self.pieces.chains, dtype=torch.bool)
-            alive[result.frozen] = False
-            draws, dim = sgmcmc.load_samples(self.path)[:, alive][:, :64], self.pieces.potential.dim
-            still = int((draws == draws[0]).all(0).all(0).sum())
-            squares = (draws - draws.mean((0, 1))).square()
-            looked = torch.cat((slowest(draws, 16), slowest(squares, 16)), -1).double()
+    def _looked(self, metrics, result) -> Iterator[tuple]:
+        """Of each group of chains its name, how many there are, and ``[draws, chains, functions]`` to look at: the 16
+        coordinates, and the squares of 16 about their means, that look slowest. Then what it is; how many chains are
+        finite; which part of the cycles after the burn-in is looked at; and how many coordinates never move.
+
+        Of draws too many to read the potential's rows, which are means over all chains, and over ``log_every`` cycles,
+        so that there may be more than they tell."""
+        plan, chains, dim = self.pieces.plan, self.pieces.chains, self.pieces.potential.dim
+        finite, kept = chains - len(result.frozen), (result.cycles - plan.burn_in) // plan.thin
+        groups = grouped(self.config, chains)
+        if len(groups) > GROUPS:
+            return
+        if plan.keep != "none" and 8 <= kept and kept * chains * dim <= READ_AT_MOST and chains * dim < 100_000:
+            draws = sgmcmc.load_samples(self.path)
             of = f"the slowest of {dim:,} means and {dim:,} variances" if dim > 1 else "the slower of mean and variance"
-            return looked, of, finite / looked.shape[1], len(draws) / kept, still
+            for name, group in groups:
+                alive = [chain for chain in group if chain not in result.frozen]
+                if alive:
+                    every = max(1, -(-len(alive) // max(LOOKED, LOOK_AT // len(draws))))
+                    part = draws[:, alive[::every]]
+                    still = int((part == part[0]).all(0).all(0).sum())
+                    squares = (part - part.mean((0, 1))).square()
+                    looked = torch.cat((slowest(part, 16), slowest(squares, 16)), -1).double()
+                    yield name, len(group), looked, of, len(alive), len(draws) / kept, still
+            return
         rows = torch.as_tensor(metrics["potential"][metrics["cycle"] > plan.burn_in])
         late = rows[len(rows) // 2 :]
-        if len(late) < 8 or not bool(late.isfinite().all()):
-            return None, "", 1, 1.0, 0
-        of = "the potential in the second half" + ", at least," * (plan.log_every > 1)
-        return late[:, None, None], of, finite, len(late) / len(rows), 0
+        if len(groups) == 1 and len(late) >= 8 and bool(late.isfinite().all()):
+            of = "the potential in the second half" + ", at least," * (plan.log_every > 1)
+            yield "", chains, late[:, None, None], of, finite, len(late) / len(rows), 0
+
+
+def grouped(config: dict, chains: int) -> list[tuple[str, list[int]]]:
+    """The chains that have the same values of what lists give, with these values' names; one group without a name where
+    there are no lists."""
+    values = {key: get(config, key) for key in (*schema.STEP, *schema.FRICTION)}
+    lists = {key: value for key, value in values.items() if isinstance(value, list) and len(set(value)) > 1}
+    groups: dict[str, list[int]] = {}
+    for chain in range(chains):
+        own = [f"{key}={value[chain * len(value) // chains]:g}" for key, value in lists.items()]
+        groups.setdefault(", ".join(own) + ": " * bool(own), []).append(chain)
+    return list(groups.items())
 
 
 def slowest(draws: Tensor, number: int) -> Tensor:

@@ -68,6 +68,15 @@ class Result:
         corrected = self.kernel.acceptance != "monitor" and not self.kernel.impossible
         return corrected and self.accepted < 0.01 * self.proposed
 
+    @property
+    def unmoved(self) -> list[int]:
+        """Chains that go on but none of whose draws differ, where others move so often that this is no chance."""
+        count, rate = self.moments.get("count", 0), self.accepted / max(self.proposed, 1)
+        if self.stuck or not count or rate * count < 10 + math.log(len(self.moments["m2"])):
+            return []
+        still = (self.moments["m2"] == 0).all(-1)
+        return [int(chain) for chain in torch.nonzero(still).flatten() if int(chain) not in self.frozen]
+
     def __repr__(self) -> str:
         """One line: how it ended, how much there is, and the draws' shape."""
         chains, draws = self.proposed // max(self.cycles, 1), None if self.draws is None else list(self.draws.shape)

@@ -94,7 +94,7 @@ class Random:
 
     ``chains`` below is a number of chains (0, 1, …), a ``range`` of them, or an int64 tensor of their
     indices; ``steps`` is a number of steps or a ``range``. Shapes are ``[steps, chains, …]``. Raises SettingError for a
-    seed that is not in 64 bits: it would have the numbers of another.
+    seed that is not in 64 bits: it would have the numbers of another; and for a stream that is not in ``STREAMS``.
     """
 
     def __init__(self, seed: int, device: torch.device | str = "cpu"):
@@ -105,6 +105,8 @@ class Random:
         self._root = threefry((self.seed & _MASK, self.seed >> 32 & _MASK), (0, 0))
 
     def _key(self, stream: str, trajectory: int) -> tuple[int, int]:
+        if stream not in STREAMS:
+            raise SettingError("stream", stream, f"of random numbers must be one of {', '.join(STREAMS)}")
         stream_key = threefry(self._root, (STREAMS.index(stream), trajectory >> 32 & _MASK))
         return threefry(stream_key, (trajectory & _MASK, 0))
 

@@ -183,7 +183,18 @@ def sample(
     if result.stuck:
         some = f"{result.accepted} of {result.proposed} trajectories are accepted"
         warnings.warn(f"the chain is stuck: {some}; take a smaller step_size", stacklevel=2)
+    if result.unmoved:
+        warnings.warn(f"{of_chains(result.unmoved, chains)} never moved: {UNMOVED}", stacklevel=2)
     return result
+
+
+UNMOVED = "a smaller step size or another start would do, a mean over chains is biased by them"
+
+
+def of_chains(some: list[int], chains: int) -> str:
+    """How many of the chains these are, and which."""
+    few = ", ".join(map(str, some[:10])) + ", …" * (len(some) > 10)
+    return f"{len(some)} of {chains} chains ({few})"
 
 
 def find_device(name: str | torch.device) -> torch.device:

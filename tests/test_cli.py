@@ -203,12 +203,10 @@ def test_a_run_that_goes_on_says_what_is_left_and_shows_every_twentieth_of_its_r
 @pytest.fixture
 def summarised(monkeypatch):
     """The lines of a summary of 100 cycles that took 4 s; what diagnostics say of the draws is given."""
-    pieces = build(
-        compose("model=gaussian model.dim=20 sampler=hmc step_size=.1 cycles=100 burn_in=40 chains=80".split())
-    )
-    seen = []
+    config = compose("model=gaussian model.dim=20 sampler=hmc step_size=.1 cycles=100 burn_in=40 chains=80".split())
+    pieces, seen = build(config), []
 
-    def lines(draws=60, size=0, keep="all", result=None, still=0, **columns):
+    def lines(draws=60, size=0, keep="all", result=None, still=0, said=None, **columns):
         metrics = {"cycle": np.arange(10, 110, 10), "log_accept": np.zeros(10), "potential": np.arange(10.0)} | columns
         rows = torch.randn(draws, 80, 20, generator=torch.Generator().manual_seed(0))
         rows[..., :still] = 0.5
@@ -219,7 +217,7 @@ def summarised(monkeypatch):
         monkeypatch.setattr("experiments.voice.diagnostics.ess", lambda draws: seen.append(draws.shape) or ess)
         monkeypatch.setattr("experiments.voice.diagnostics.r_hat", lambda draws: r_hat)
         voice = object.__new__(Voice)
-        target = SimpleNamespace(data_size=size, dim=20)
+        voice.config, target = {**config, **(said or {})}, SimpleNamespace(data_size=size, dim=20)
         voice.path, voice.pieces = Path("run"), replace(pieces, potential=target, plan=replace(pieces.plan, keep=keep))
         known = {"status": "done", "cycles": 100, "accepted": 2000, "proposed": 8000, "seconds": 4.0, "gradients": 25.0}
         lines.again = lambda: voice.summary(Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel}))
@@ -230,17 +228,17 @@ def summarised(monkeypatch):
 
 
 def test_a_summary_gives_the_least_effective_sample_size_of_all_chains_and_its_cost(summarised):
-    """16 of the first 64 of 80 chains are 20 of all: 5 a second of 4, and .01 a gradient of 25 of 80 chains."""
+    """16 of all 80 chains: 4 a second of 4, and .008 a gradient of 25 of 80 chains."""
     first, energy, size, r_hat = summarised()
     assert first == "done after 100 cycles in 4 s: 2,000 of 8,000 trajectories accepted (0.25)"
-    assert summarised.seen == [(60, 64, 32)]  # 16 means, and 16 variances
+    assert summarised.seen == [(60, 80, 32)]  # 16 means, and 16 variances
     assert (
-        size == "effective sample size of the slowest of 20 means and 20 variances 20 ± 5: 5 a second, 0.01 a gradient"
+        size == "effective sample size of the slowest of 20 means and 20 variances 16 ± 4: 4 a second, 0.008 a gradient"
     )
-    assert r_hat == "R-hat 1.02 over 64 chains (above 1.01: not mixed)"
+    assert r_hat == "R-hat 1.02 over 80 chains (above 1.01: not mixed)"
     # with data gradients and U are passes over them; a random walk takes U alone
-    assert "5 a second, 0.00625 a pass over the data" in summarised(size=9)[2]
-    assert "0.0167 an evaluation of U" in summarised(result={"gradients": 0.0})[2]
+    assert "4 a second, 0.005 a pass over the data" in summarised(size=9)[2]
+    assert "0.0133 an evaluation of U" in summarised(result={"gradients": 0.0})[2]
     assert len(summarised(draws=39)) == 3
 
 
@@ -275,9 +273,9 @@ def test_independent_draws_are_seldom_called_not_mixed(draws, chains, coordinate
 
 
 def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(summarised):
-    """Of the last 15 of 60 draws ESS is 20, so 80 of all; of U's rows, means over the 80 chains, those of the second
+    """Of the last 15 of 60 draws ESS is 16, so 64 of all; of U's rows, means over the 80 chains, those of the second
     half after the burn-in: 3 of 6, whose 16 are 1,280 of all chains."""
-    assert summarised(draws=15, keep=15)[2].endswith(" variances 20 ± 5: 20 a second, 0.04 a gradient")
+    assert summarised(draws=15, keep=15)[2].endswith(" variances 16 ± 4: 16 a second, 0.032 a gradient")
     rows = {"cycle": np.arange(2, 102, 2), "log_accept": np.zeros(50), "potential": np.arange(50.0)}
     _, _, size = summarised(keep="none", **rows)
     assert size == (
@@ -296,6 +294,37 @@ def test_chains_that_stand_still_have_no_part_in_a_summary_s_effective_sample_si
     )
 
 
+def test_of_too_many_chains_some_all_over_are_looked_at(summarised, monkeypatch):
+    monkeypatch.setattr("experiments.voice.LOOK_AT", 40 * 60)
+    monkeypatch.setattr("experiments.voice.LOOKED", 40)
+    assert summarised()[3].startswith("R-hat 1.02 over 40 of 80 chains (above 1.01")
+    assert summarised.seen == [(60, 40, 32)]
+
+
+def test_chains_with_settings_of_their_own_are_looked_at_by_themselves(summarised):
+    """Two step sizes by two frictions, each of 20 chains, of which one step size's first are frozen: ESS 16 of what
+    costs a quarter."""
+    said = {"step_size": [0.1, 0.2], "friction": [1.0, 4.0, 1.0, 4.0]}
+    lines = summarised(said=said, result={"frozen": list(range(25))})
+    assert summarised.seen == [(60, 15, 32), (60, 20, 32), (60, 20, 32)]
+    names = ["step_size=0.1, friction=4: ", "step_size=0.2, friction=1: ", "step_size=0.2, friction=4: "]
+    sizes = [line for line in lines if "effective sample size" in line]
+    assert all(line.startswith(name) for line, name in zip(sizes, names, strict=True))
+    assert all(line.endswith("variances 16 ± 4: 16 a second, 0.032 a gradient") for line in sizes)
+    assert [line for line in lines if "R-hat" in line][0].startswith(f"{names[0]}R-hat 1.02 over 15 chains")
+    assert len(summarised(said={"step_size": [0.01 * one for one in range(1, 41)]})) == 2  # too many for lines
+
+
+def test_chains_that_never_move_are_named(summarised):
+    """Where as many draws as theirs have hundreds of moves; where few are accepted it may be chance."""
+    m2 = torch.ones(80, 20)
+    m2[[3, 70]] = 0
+    still = {"moments": {"count": 60, "mean": m2, "m2": m2}}
+    assert any(line.startswith("2 of 80 chains (3, 70) never moved: ") for line in summarised(result=still))
+    for few in ({"accepted": 1000}, {"frozen": [3, 70]}):
+        assert "never moved" not in " ".join(summarised(result=still | few))
+
+
 def test_coordinates_that_never_move_are_counted(summarised):
     """They have no effective sample size, so that the least of the others' must not stand for all."""
     assert summarised(still=3)[2] == "3 of 20 coordinates never moved in any chain: they are in no number below"
@@ -312,7 +341,8 @@ def test_variances_are_looked_at_as_means_are(tmp_path, monkeypatch):
     means, variances = (diagnostics.ess(one).value for one in (draws, (draws - draws.mean(0)) ** 2))
     assert variances.max() < 1000 and not means.min() < 2000  # or so antithetic that it is not known
     voice = object.__new__(Voice)
-    voice.path, voice.pieces = Path("run"), build(compose(words.split()))
+    voice.path, voice.config = Path("run"), compose(words.split())
+    voice.pieces = build(voice.config)
     done = Result(
         "done", cycles=2000, accepted=2000, proposed=2000, seconds=1.0, kernel=voice.pieces.kernel, energies=1
     )
@@ -323,7 +353,7 @@ def test_variances_are_looked_at_as_means_are(tmp_path, monkeypatch):
 def test_chains_that_stay_apart_have_an_infinite_r_hat(summarised, monkeypatch):
     summarised()
     monkeypatch.setattr(diagnostics, "r_hat", lambda draws: np.array([1.0, np.inf, np.nan]))
-    assert summarised.again()[3] == "R-hat infinite over 64 chains (above 1.01: not mixed)"
+    assert summarised.again()[3] == "R-hat infinite over 80 chains (above 1.01: not mixed)"
 
 
 def test_a_summary_says_log_mh_of_the_second_half_and_where_it_cannot_be(summarised):
@@ -572,7 +602,7 @@ def test_a_run_is_done_when_all_that_it_leaves_is_there(monkeypatch):
     assert json.loads(Path("run/status.json").read_text())["state"] == "done"
 
 
-def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end():
+def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end(capsys):
     Path("faulty.py").write_text(
         "from sgmcmc.potentials.analytic import Quartic\n\n\nclass Faulty(Quartic):\n    calls, most = 0, 5\n\n"
         "    def potential(self, theta):\n        Faulty.calls += 1\n        if Faulty.calls > Faulty.most:\n"
@@ -584,7 +614,11 @@ def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end():
     status = json.loads(Path("run/status.json").read_text())
     assert (status["state"], status["why"]) == ("failed", "ValueError: five are enough")
     sys.modules["faulty"].Faulty.most = 1000
+    capsys.readouterr()
     assert main(words) == 0 and sgmcmc.load_samples("run").shape[0] == 20
+    said, log = capsys.readouterr().out, Path("run/log.txt").read_text()
+    gone_on = re.search(r"^gone on with after cycle \d+$", said, re.MULTILINE).group()
+    assert log.count(gone_on) == 1 and log.count("exactly corrected (metropolis)") == 2
 
 
 # ---- mistakes
@@ -592,7 +626,11 @@ def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end():
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(b"name: \xe9\n", "is not UTF-8 text"), (b"a:\n\tb: 1\n", "line 2: is not YAML (found character")],
+    [
+        (b"name: \xe9\n", "is not UTF-8 text"),
+        (b"a:\n\tb: 1\n", "line 2: is not YAML (found character"),
+        (b"wurd: AB\n", "sampler/ggmc.yaml: sampler.wurd: there is no such setting here; did you mean sampler.word?"),
+    ],
 )
 def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, text, said):
     shutil.copytree(ROOT / "conf", elsewhere / "conf")
@@ -612,6 +650,7 @@ def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, t
         ("scale=null lr=1", "scale=null: must be one of paper, quick, smoke"),
         ("model=banana step_size=1 sampler=Null", "sampler=Null: must be one of aboba, amagold"),
         ("--foo lr=1", "unrecognized arguments: --foo"),
+        ("lr=1 keep=some", "keep=some: must be all, none or how many of the last draws to keep"),
         ("lr=1", "cifar10"),
         ("data=digits lr=1 batch_size=77", "batch_size=77: does not divide the 1500 data"),
         ("data=digits lr=1 data.train_size=5000", "data.train_size=5000: there are only 1797 data"),

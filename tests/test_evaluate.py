@@ -2,6 +2,7 @@
 
 import csv
 import math
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from sgmcmc import RunFolder, diagnostics, load_metrics, load_samples
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.evaluate import FUNCTIONS, evaluate, shifted
+from sgmcmc.potentials.network import NetworkPotential
 
 WORDS = "model=mlp model.hidden=[8] data=digits sampler=ggmc lr=1e-3 batch_size=100 steps_per_cycle=5 cycles=6".split()
 
@@ -302,3 +304,26 @@ def test_a_mistake_is_one_sentence(words, told, capsys):
     said = capsys.readouterr()
     assert status == (2 if words else 0)
     assert told in said.err and len(said.err.splitlines()) == (1 if words else 0)
+
+
+def test_a_configuration_that_is_damaged_is_one_sentence(runs, tmp_path, capsys):
+    shutil.copytree(runs[0], tmp_path / "run")
+    with open(tmp_path / "run/config.yaml", "a") as file:
+        file.write("garbage\n")
+    assert main([str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert "config.yaml" in said and "is not YAML" in said and said.count("\n") == 1
+
+
+def points() -> NetworkPotential:
+    """A target of one's own, on data of its own."""
+    data = Dataset(torch.linspace(-1, 1, 40).view(20, 2), torch.arange(20) % 2, 2)
+    return NetworkPotential(torch.nn.Linear(2, 2), data)
+
+
+def test_a_target_s_own_data_are_predicted(tmp_path, capsys):
+    words = f"model=custom model._target_={__name__}.points sampler=hmc batch_size=5 step_size=.1 cycles=9".split()
+    assert run([*words, f"output={tmp_path / 'run'}", "progress=false"]) == 0
+    capsys.readouterr()
+    assert main([str(tmp_path / "run")]) == 0
+    assert "9 draws of 1 chain on the 20 training data of its own\n" in capsys.readouterr().out

@@ -29,6 +29,7 @@ class Table:
 
     inputs: torch.Tensor
     targets: torch.Tensor
+    name: str = ""
 
 
 def table(size=40, features=3, seed=1, labels=(0, 1)):
@@ -174,7 +175,7 @@ def test_labels_are_two_of_any_kind():
         assert (target.targets == only).all() and torch.isfinite(target.gradient(draw(target))).all()
     only_test = LogisticRegression(table(labels=(2, 2)), test=table(labels=(1, 2)))
     assert (only_test.targets == 1).all()
-    with pytest.raises(SettingError, match="two classes"):
+    with pytest.raises(SettingError, match="^data=the training set: has 3 classes; logistic regression needs"):
         LogisticRegression(Table(data.inputs, torch.arange(40) % 3))
 
 

@@ -82,7 +82,8 @@ class LogisticRegression(_Regression):
         self.inputs = train.inputs.to(torch.float64)
         labels = torch.unique(torch.cat([part.targets.cpu() for part in (train, test) if part is not None])).tolist()
         if not set(labels) <= {0, 1} and len(labels) != 2:
-            raise SettingError("data", f"{len(labels)} classes", "logistic regression needs data of two classes")
+            name = train.name or "the training set"
+            raise SettingError("data", name, f"has {len(labels)} classes; logistic regression needs data of two")
         one = 1 if set(labels) <= {0, 1} else max(labels)
         self.targets = (train.targets == one).to(torch.int64)
         centre = torch.zeros_like(self.inputs[0])

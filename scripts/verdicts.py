@@ -121,10 +121,10 @@ def of_groups(errors, rows, number: int = 1) -> float:
     return limit(number, 1 + freedom(*errors, *(min(GROUPS, row.chains) for row in rows)))
 
 
-def welch(one, other, column: str) -> float:
-    """``limit`` of ``apart``, by Welch's t of the rows' few chains."""
+def welch(one, other, column: str, number: int = 1) -> float:
+    """``limit`` of ``apart``, the largest of ``number`` such differences, by Welch's t of the rows' few chains."""
     errors = [getattr(row, f"{column}_error") for row in (one, other)]
-    return limit(chains=1 + freedom(*errors, one.chains, other.chains))
+    return limit(number, 1 + freedom(*errors, one.chains, other.chains))
 
 
 def side(away: float, least: float = LIMIT, sides: tuple[str, str] = ("agrees", "differs")) -> str:

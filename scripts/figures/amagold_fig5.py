@@ -19,7 +19,7 @@ are in the comparison below: how few trajectories AMAGOLD accepts, so that its c
 of SGD, and coincide for that reason, too; and the test error on digits of SGHMC with little friction, which says
 whether it is a network at all whose confidence is shown. Decided where the paper is silent: overconfident is a sampler
 that gives a larger share of the letters an entropy of at most .1 nats than AMAGOLD does at any setting, by more than
-AMAGOLD's settings differ from each other.
+AMAGOLD's settings differ from each other; these are of one end of SGD, and seeds of it would differ more.
 """
 SURE = 0.1  # nats, the entropy of a prediction that is all but certain
 COINCIDE = 0.1  # the largest distance between distribution functions that are taken to

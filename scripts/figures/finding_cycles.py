@@ -17,7 +17,9 @@ data (minibatches, and one for the end's U and gradient). Paper scale: ResNet-20
 steps, 200, 120 and 80 of 1, 3 and 10 epochs, the first half burn-in; configured, and not run here. Quick scale: as many
 cycles of a perceptron with 1,510 weights on the handwritten digits (15 minibatches an epoch), prior variance .1. Chains
 stand where the burn-in brought them: the table's `drift` is how far U still went, its `configurational_temperature` 1
-where the weights are in equilibrium. What the order of the minibatches does is measured below on logistic regressions.
+where the weights are in equilibrium. ℓ is compared as it was tuned, at acceptances, given beside it, that are not all a
+half: at equal ones the ratios would be larger where shuffled epochs are accepted oftener, and smaller where less often.
+What the order of the minibatches does is measured below on logistic regressions.
 """
 NEAR_HALF, WARM, MORE = 0.15, 0.2, 2  # of an acceptance to a half, of a temperature to 1; times another ℓ
 MISSING = "not comparable: a run is missing"

@@ -101,7 +101,7 @@ def orders(table: pd.DataFrame):
             verdict = same(part.apart, part.apart_error, limit(len(part), part.trajectories.min()))
             if forgotten(part) < 0.1:
                 verdict = "not comparable: the O's forget nothing, and the words are nearly one algorithm"
-            claim = f"the same for all words, within {WITHIN:g}: noise dominates log MH"
+            claim = f"the same for all words, within {WITHIN:g} of their mean: noise dominates log MH"
             yield what + "(less the words' mean)", claim, here, verdict
 
 
@@ -118,6 +118,9 @@ def same(gaps, errors, most: float) -> str:
         return f"agrees: within {gaps.max():.3f}"
     if (gaps - most * errors > WITHIN).any():
         return f"differs by {gaps.max():.2f}"
+    apart = (gaps / errors).max()
+    if apart > most:
+        return f"not resolved: they differ, by {apart:.1f} errors; whether beyond {WITHIN:g} is open"
     return f"not resolved: errors up to {errors.max():.2f} do not tell {WITHIN:g}"
 
 
@@ -129,5 +132,7 @@ def title(table: pd.DataFrame) -> str:
         if agreed == len(verdicts):
             return "Of a ResNet, too, a correction accepts as much of one word as of another"
         which = f"{agreed} of {len(verdicts)} comparisons"
-        return f"Of a ResNet a correction accepts words alike in {which}; the rest are open"
+        some = sum("they differ" in row[3] for row in orders(table))
+        rest = f"; in {some} they differ, by how much is open" if some else "; the rest are open"
+        return f"Of a ResNet a correction accepts words alike in {which}{rest}"
     return "What a correction would accept of a ResNet's deferred trajectories, word by word"

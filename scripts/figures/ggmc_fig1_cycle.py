@@ -9,16 +9,16 @@ CAPTION = """
 Figure 1's ResNet-20 (272,826 weights, filter response normalisation) on its 50,000 images, with its batches of 125, its
 friction and its cycle of 10 epochs (4,001 steps, every 10th drawn): what a CPU can do of it, half an hour a chain. But
 it is the chain's first cycle, from three epochs of SGD, where the paper has the 101st. GGMC's U rises at ℓ = .01 within
-the cycle from where SGD ended to where it settles, at smaller ℓ it is still on its way; its momentum, renewed all the
-time, has its temperature, .07 too warm at ℓ = .01. log MH goes on falling at the same rate where U has settled:
-minibatch noise heats every step, friction carries the heat away, and −log MH is what was carried. HMC's momentum is not
-renewed within the cycle: energy swings between U and the momentum, and the noise's heat stays, the more the larger ℓ.
-The noise's work is h² times the gradients' variance over the mass, which is 1 here; the authors' mass, estimated anew
-every epoch, is 1 or more. They ran GGMC from SGD, too: their notebooks show its energy error and kinetic temperature at
-ℓ = .01, with batch normalisation and random augmentation. Quick scale: 2,500 images, a quarter of the width, an epoch
-(21 steps) from two epochs of SGD.
+the cycle from where SGD ended to where it settles, at smaller ℓ it is still on its way; its momentum, renewed many
+times in a cycle at the larger ℓ and hardly thrice at 1e-4, has about its temperature, too warm at ℓ = .01. log MH goes
+on falling at the same rate where U has settled: minibatch noise heats every step, friction carries the heat away, and
+−log MH is what was carried. HMC's momentum is not renewed within the cycle: energy swings between U and the momentum,
+and the noise's heat stays, the more the larger ℓ. The noise's work is h² times the gradients' variance over the mass,
+which is 1 here; the authors' mass, estimated anew every epoch, is 1 or more. They ran GGMC from SGD, too: their
+notebooks show its energy error and kinetic temperature at ℓ = .01, with batch normalisation and random augmentation.
+Quick scale: 2,500 images, a quarter of the width, an epoch (21 steps) from two epochs of SGD.
 """
-TOLD_ERROR, TOLD_KINETIC = 7e5, 1.05  # of the authors' GGMC at ℓ = .01 in its first cycles from SGD, read off
+OTHERS = "not comparable: their mass, norm and images are others"
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -35,14 +35,14 @@ def compare(table: pd.DataFrame):
         yield (
             "GGMC from SGD, ℓ = .01: energy error −log MH of the first cycle",
             "about 7·10⁵ (their notebooks)",
-            f"{error:.3g} (agrees: to a factor of 3)",
-            small or ("agrees" if TOLD_ERROR / 3 < error < 3 * TOLD_ERROR else "differs"),
+            f"{error:.3g}",
+            small or OTHERS,
         )
         yield (
             "GGMC from SGD, ℓ = .01: kinetic temperature",
             "1.05 (their notebooks)",
-            f"{kinetic:.3f} (agrees: within {ggmc_fig1.NEAR})",
-            small or ("agrees" if abs(kinetic - TOLD_KINETIC) < ggmc_fig1.NEAR else "differs"),
+            f"{kinetic:.3f}",
+            small or OTHERS,
         )
         half = mine[mine.step >= mine.step.iloc[-1] / 2]
         first, second = (

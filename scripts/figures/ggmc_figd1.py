@@ -43,7 +43,10 @@ def draw(table: pd.DataFrame, exact: bool = True) -> Figure:
         panel.set_xlabel("number of minibatch steps", fontsize=9)
     lines, texts = max((row[0].get_legend_handles_labels() for row in panels), key=lambda found: len(found[0]))
     figure.legend(lines, texts, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    title = "At the largest learning rate every cycle would be rejected, at the smallest almost none"
+    title = "Exact log MH of every cycle, by learning rate"
+    late = table[table.cycle > table.cycle.max() / 2].groupby("lr").accept_prob.agg(["min", "max"])
+    if len(late) > 1 and late["max"].iloc[-1] < 0.01 and late["min"].iloc[0] > 0.8:
+        title = "At the largest learning rate every cycle would be rejected, at the smallest few"
     if not exact:
         title = "As run: both ends of a cycle are evaluated with fresh noise, so no acceptance is exact"
     figure.suptitle(title, fontsize=11)

@@ -22,6 +22,7 @@ from experiments.dotted import get
 from experiments.resolved import is_own
 from sgmcmc import chain as engine
 from sgmcmc import compiled, diagnostics, part
+from sgmcmc.checks import wrong_gradient
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import Kernel
 from sgmcmc.ladder import steps_of_epochs
@@ -187,12 +188,16 @@ class Voice:
         return counted(torch.get_num_threads(), "CPU thread")
 
     def starting(self, initial):
-        """``initial``, announced where it takes its time."""
+        """``initial``, announced where it takes its time; of a target of one's own its gradient is looked at there."""
 
         def announced():
             if self.config["init"] == "sgd":
                 say(f"warm start: {counted(self.config['warm_start']['epochs'], 'epoch')} of SGD")
-            return initial()
+            theta = initial()
+            if is_own(self.config) and self.pieces.kernel.gradient != "none":
+                if why := wrong_gradient(self.pieces.potential, theta):
+                    say(why)
+            return theta
 
         return announced
 

@@ -9,6 +9,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential, together
 from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.random import Random
 from sgmcmc.trajectory import State
 
 
@@ -49,6 +50,39 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
             mend = "gives the first chain another U when it is asked again, alone: U must be"
             raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
     check_finite(kernel, value)
+
+
+def wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
+    """A sentence where ``gradient`` is not the slope of U at θ ``[chains, dim]``; None where it may be.
+
+    By the central difference of U along one direction: with decisions a wrong gradient makes proposals that are
+    rejected, without them another distribution. Kinks and rounding are no reason: more than half of the chains have to
+    be a tenth off. Of a network, whose gradient is autograd's, and of what does not move nothing is asked; what is no
+    target at all ``check_target`` refuses.
+    """
+    if isinstance(potential, NetworkPotential):
+        return None
+    try:
+        return _wrong_gradient(potential, theta.clone() if together(potential) else theta[:1].clone())
+    except Exception:
+        return None
+
+
+def _wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
+    away = Random(0, theta.device).normal("diagnostic", 0, 1, len(theta), theta.shape[1], theta.dtype)[0]
+    moves = getattr(potential, "moves", None)
+    away = away if moves is None else away * moves.to(theta.device)
+    step = 1e-3 * theta.abs().mean(-1, keepdim=True).clamp(min=1.0)
+    rise = (potential.potential(theta + step * away) - potential.potential(theta - step * away)) / (2 * step[:, 0])
+    slope = potential.gradient(theta)
+    along = (slope.double() * away).sum(-1)
+    slack = 0.1 * (rise.abs() + along.abs()) + 1e-3 * slope.double().norm(dim=-1) + 1e-3
+    off = (rise - along).abs() > slack
+    if 2 * int(off.sum()) <= len(theta):
+        return None
+    chain = int(off.nonzero()[0])
+    numbers = f"U rises by {float(rise[chain]):.3g} along a direction in which it says {float(along[chain]):.3g}"
+    return f"the gradient of {type(potential).__name__} is not that of its U: {numbers}"
 
 
 def check_finite(kernel: Kernel, value: Tensor) -> None:

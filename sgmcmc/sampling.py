@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc.chain import DIVERGED, Result, run
+from sgmcmc.checks import wrong_gradient
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel
@@ -73,7 +74,8 @@ def sample(
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
     Ctrl-C or a signal: both have fewer draws (``result.draws`` is None where there are none). Chains that diverged,
     all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite. Others
-    tell of chains that are stuck (``result.stuck``) and of an argument that has no effect.
+    tell of chains that are stuck (``result.stuck``) or never move (``result.unmoved``), of a gradient that is not that
+    of U, and of an argument that has no effect.
     Raises SettingError, one sentence, for what cannot work.
     """
     _check_names(policies)
@@ -169,7 +171,10 @@ def sample(
         theta = potential.initial(chains, random) if initial is None else initial
         if not isinstance(theta, Tensor):
             raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
-        return theta.to(device=device, dtype=dtype)
+        theta = theta.to(device=device, dtype=dtype)
+        if kernel.gradient != "none" and (why := wrong_gradient(potential, theta)):
+            warnings.warn(why, stacklevel=4)
+        return theta
 
     with _own_names():
         result = run(kernel, potential, plan, random, chains, begin)

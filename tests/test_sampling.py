@@ -9,8 +9,10 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from test_potentials_device import NAMES, made
 
 import sgmcmc
+from sgmcmc.checks import wrong_gradient
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials.analytic import Gaussian
 
@@ -191,6 +193,33 @@ def test_chains_that_diverged_are_told():
     with pytest.warns(UserWarning, match="^1 of 2 chains diverged and stand still"):
         result = short(**quartic, step_size=[0.01, 10.0])
     assert result.status == "done" and result.frozen == [1] and len(result.draws) == 60
+
+
+class Tilted(Gaussian):
+    """A Gaussian whose gradient is wrong by a factor."""
+
+    factor = 1.0
+
+    def gradient(self, theta, batch=None):
+        return self.factor * super().gradient(theta, batch)
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.5, -1.0, 0.0])
+def test_a_gradient_that_is_not_u_s_is_told(factor, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(Tilted, "factor", factor)
+    with pytest.warns(UserWarning, match="^the gradient of Tilted is not that of its U: U rises by "):
+        sgmcmc.sample(Tilted(3), "hmc", step_size=0.1, cycles=20, chains=5)
+    main = pytest.importorskip("experiments.command_line").main
+    words = f"model=custom model._target_={__name__}.Tilted model.dim=3 sampler=hmc step_size=.1 cycles=20"
+    assert main([*words.split(), f"output={tmp_path}/run", "progress=false"]) == 0
+    assert "the gradient of Tilted is not that of its U" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradients_of_the_targets_are_their_u_s(name, dtype):
+    target = made(name)
+    assert wrong_gradient(target, target.initial(5, sgmcmc.Random(0)).to(dtype)) is None
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ gpu-plan: $(INSTALLED) ## write what `make gpu` runs, in which order (FIRST=amag
 	$(PYTHON) scripts/gpu.py plan $(if $(FIRST),--first $(FIRST))
 
 gpu: ## advance the papers' networks on a GPU for BUDGET=9 minutes, without Hydra, Jug or a network; DEVICE=cpu: miniature
-	$(or $(wildcard $(PYTHON)),$(PYTHON3),python3) scripts/gpu.py run --budget $(BUDGET) --device $(DEVICE) $(if $(OUT),--out $(OUT))
+	$(or $(wildcard $(PYTHON)),$(PYTHON3),python3) scripts/gpu.py run --budget $(BUDGET) --device $(DEVICE) $(if $(MINIATURE),--miniature) $(if $(OUT),--out $(OUT))
 
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .

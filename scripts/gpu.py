@@ -13,7 +13,8 @@ exact, the learning rate that the paper leaves out, and four corrected seeds bes
 leaves its rows of the summary tables, and one in gpu_runs.csv that says what it ran on and how fast; of the one in
 progress the last checkpoint is packed. A table whose chains are all done is written to results/paper/tables/, the
 others to results/state/tables/. With DEVICE=cpu the same is done in miniature, with the smoke configurations, under
-results/runs/smoke/.
+results/runs/smoke/; with MINIATURE=1 on a GPU, too, which tells within a minute, and of most chains without data of its
+own, whether they run there at all.
 
 What is to be kept is in results/state/ and, with OUT=folder, there in at most 8 files of at most 16 MiB. Nothing is
 downloaded: chains of a data set that is not there are left out, and where none is there that is said before the rest.
@@ -68,6 +69,7 @@ def main() -> int:
     parser.add_argument("what", choices=("plan", "run"))
     parser.add_argument("--budget", type=float, default=9, help="minutes, packing included (9)")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cuda; cpu for the miniature (cuda)")
+    parser.add_argument("--miniature", action="store_true", help="the smoke configurations on cuda, too: a first look")
     parser.add_argument("--out", type=Path, help="a folder for copies of what must be kept")
     planned = sorted({experiment for experiment, _ in WANTED})
     parser.add_argument("--first", choices=planned, help="of the plan: what is to come before all others")
@@ -154,7 +156,8 @@ class Session:
     def __init__(self, options):
         self.ended = time.monotonic() + 60 * options.budget
         self.device, self.out = options.device, options.out
-        self.scale = "smoke" if self.device == "cpu" else "paper"
+        self.miniature = options.miniature or self.device == "cpu"
+        self.scale = "smoke" if self.miniature else "paper"
         self.home = home(self.scale)
         self.failed = False
 
@@ -171,7 +174,7 @@ class Session:
         self.jobs = self.read_plan()
         self.absent = self.find_data()
         self.unpack()
-        if self.device != "cpu":
+        if not self.miniature:
             self.measure_once()
         done = sum(self.is_done(job) for job in self.jobs)
         print(f"{done} of {len(self.jobs)} chains are done; {self.left() / 60:.1f} minutes to go on with", flush=True)
@@ -401,7 +404,7 @@ class Session:
                     made[key] = list(dict.fromkeys(value for part in parts for value in part[key]))
                 path = tasks.table_path(name, self.scale)
                 if len(done) < len(jobs):
-                    path = self.home / "tables" / path.name
+                    path = (self.home / "tables" / path.name).relative_to(ROOT)
                 tasks.write_table(path, rows, made)
 
     # packing

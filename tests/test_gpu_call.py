@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -47,6 +48,19 @@ def call(tmp_path, monkeypatch):
 
     run.jobs = jobs
     return run
+
+
+def session_of(gpu, **given):
+    """A call's session, of so many minutes, as the words of the command line make it."""
+    return gpu.Session(SimpleNamespace(**{"budget": 60, "device": "cpu", "out": None, "miniature": False} | given))
+
+
+def test_a_first_look_is_the_miniature_on_the_gpu(call):
+    call("looked", 0.001)
+    gpu = sys.modules["gpu"]
+    look, whole = session_of(gpu, device="cuda", miniature=True), session_of(gpu, device="cuda")
+    assert (look.scale, look.device, whole.scale) == ("smoke", "cuda", "paper")
+    assert look.home == session_of(gpu).home != whole.home
 
 
 def columns(root: Path, job: dict) -> dict:
@@ -139,8 +153,7 @@ def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsy
         return (None, "a step: 1 ms\n") if "gpu.py" in command[1] else (0, "all well\n")
 
     monkeypatch.setattr(gpu, "finished", finished)
-    options = type("Options", (), {"budget": 60, "device": "cuda", "out": None})
-    session = gpu.Session(options)
+    session = session_of(gpu, device="cuda")
     session.home.mkdir(parents=True)
     session.kind = "A GPU"
     session.measure_once()
@@ -171,7 +184,7 @@ def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, mon
     """The signal that ends it interrupts the chain, which goes on from there; what fails leaves the others alone."""
     root, _ = call("left", 0.001)
     gpu = sys.modules["gpu"]
-    session = gpu.Session(type("Options", (), {"budget": (gpu.PACKING + 2) / 60, "device": "cpu", "out": None}))
+    session = session_of(gpu, budget=(gpu.PACKING + 2) / 60)
     monkeypatch.setattr(gpu, "LEAST", 0.1)
     names = ("mnist", "cifar10", "none", "none", "none")
     jobs, packed = [{"config": {"data": {"name": name}}} for name in names], []
@@ -209,7 +222,7 @@ def test_an_error_keeps_the_state_of_the_chain_that_was_begun(call, monkeypatch)
     """The first that has a checkpoint travels, whatever comes later; after an error of the device nothing is tried."""
     call("broken", 0.001)
     gpu = sys.modules["gpu"]
-    session = gpu.Session(type("Options", (), {"budget": 60, "device": "cpu", "out": None}))
+    session = session_of(gpu)
     session.jobs = [{"config": {"data": {"name": "none"}}, "number": number} for number in range(4)]
     session.absent, begun, seen = set(), [1, 2], []
     monkeypatch.setattr(gpu, "checkpoints_of", lambda job: [Path("checkpoint-0.pt")] * (job["number"] in begun))
@@ -239,7 +252,7 @@ def test_a_full_memory_is_not_the_end_of_a_chain(call, monkeypatch):
 
     call("full", 0.001)
     gpu = sys.modules["gpu"]
-    session = gpu.Session(type("Options", (), {"budget": 60, "device": "cpu", "out": None}))
+    session = session_of(gpu)
     session.jobs, session.absent, session.commit = call.jobs, set(), ""
     cause = [torch.OutOfMemoryError("no")]
 
@@ -265,7 +278,7 @@ def test_without_the_data_of_any_chain_that_is_said_first_and_nothing_is_downloa
     monkeypatch.setattr(sgmcmc.data, "load", load)
     call("empty", 0.001)
     gpu = sys.modules["gpu"]
-    session = gpu.Session(type("Options", (), {"budget": 60, "device": "cpu", "out": None}))
+    session = session_of(gpu)
     monkeypatch.setattr(session, "is_done", lambda job: False)
     data = [{"name": "cifar10", "ood": None}, {"name": "mnist", "ood": "notmnist"}]
     asked.clear()

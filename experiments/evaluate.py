@@ -29,7 +29,7 @@ from omegaconf import OmegaConf
 
 from experiments.build import build_potential, load_data
 from experiments.command_line import guarded
-from sgmcmc.data import Data, load
+from sgmcmc.data import Data, Dataset, load
 from sgmcmc.errors import SettingError
 from sgmcmc.evaluate import evaluate, shifted
 from sgmcmc.loading import check_alike, load_samples
@@ -74,7 +74,8 @@ def _main(words: list[str]) -> int:
     own = load_data(config)
     potential = build_potential(config, own, device, getattr(torch, config["dtype"]))
     if own.train is None:  # a target of one's own may have brought them
-        own = Data(getattr(potential, "train", None), None)
+        train = getattr(potential, "train", None)  # of a module a method
+        own = Data(train if isinstance(train, Dataset) else None, None)
     if own.train is None:
         raise SettingError("RUN", folders[0], "has no data to predict: its target is a density")
     name = known["data"] or config["data"]["name"]

@@ -336,7 +336,7 @@ class Voice:
         lines.append(f"{name}effective sample size of {of} {value:.4g} ± {error:.2g}: {rates}")
         worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0, posinf=math.inf).max())
         if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
-            over = "halves of the one chain" if number == 1 else "halves of the mean over chains"
+            over = "halves of the one chain" if finite == 1 else "halves of the mean over chains"
             if draws.shape[1] > 1:
                 over = f"{draws.shape[1]}{f' of {finite}' * (finite > draws.shape[1])} chains"
             least = mixed_below(len(draws), draws.shape[1], 2 * dim if draws.shape[2] > 1 else 1)
@@ -359,6 +359,8 @@ class Voice:
             return
         if plan.keep != "none" and 8 <= kept and kept * chains * dim <= READ_AT_MOST and chains * dim < 100_000:
             draws = sgmcmc.load_samples(self.path)
+            if len(draws) < 8:  # keep=3
+                return
             of = f"the slowest of {dim:,} means and {dim:,} variances" if dim > 1 else "the slower of mean and variance"
             for name, group in groups:
                 alive = [chain for chain in group if chain not in result.frozen]
@@ -382,11 +384,12 @@ def grouped(config: dict, chains: int) -> list[tuple[str, list[int]]]:
     there are no lists."""
     values = {key: get(config, key) for key in (*schema.STEP, *schema.FRICTION)}
     lists = {key: value for key, value in values.items() if isinstance(value, list) and len(set(value)) > 1}
-    groups: dict[str, list[int]] = {}
+    groups: dict[tuple, list[int]] = {}
     for chain in range(chains):
-        own = [f"{key}={value[chain * len(value) // chains]:g}" for key, value in lists.items()]
-        groups.setdefault(", ".join(own) + ": " * bool(own), []).append(chain)
-    return list(groups.items())
+        own = tuple(value[chain * len(value) // chains] for value in lists.values())
+        groups.setdefault(own, []).append(chain)
+    names = [[f"{key}={value}" for key, value in zip(lists, own, strict=True)] for own in groups]
+    return [(", ".join(name) + ": " * bool(name), group) for name, group in zip(names, groups.values(), strict=True)]
 
 
 def slowest(draws: Tensor, number: int) -> Tensor:

@@ -167,17 +167,21 @@ def sample(
         epochs_per_cycle=kernel.epochs(potential.data_size),
     )
 
+    doubts: list[str] = []
+
     def begin() -> Tensor:
         theta = potential.initial(chains, random) if initial is None else initial
         if not isinstance(theta, Tensor):
             raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
         theta = theta.to(device=device, dtype=dtype)
         if kernel.gradient != "none" and (why := wrong_gradient(potential, theta)):
-            warnings.warn(why, stacklevel=4)
+            doubts.append(why)
         return theta
 
     with _own_names():
         result = run(kernel, potential, plan, random, chains, begin)
+    for doubt in doubts:
+        warnings.warn(doubt, stacklevel=2)
     if result.status == DIVERGED:
         end = f"no chain is finite after cycle {result.cycles} of {cycles}"
         warnings.warn(f"diverged: {end}; a smaller step_size may do", stacklevel=2)

@@ -307,12 +307,18 @@ def test_chains_with_settings_of_their_own_are_looked_at_by_themselves(summarise
     said = {"step_size": [0.1, 0.2], "friction": [1.0, 4.0, 1.0, 4.0]}
     lines = summarised(said=said, result={"frozen": list(range(25))})
     assert summarised.seen == [(60, 15, 32), (60, 20, 32), (60, 20, 32)]
-    names = ["step_size=0.1, friction=4: ", "step_size=0.2, friction=1: ", "step_size=0.2, friction=4: "]
+    names = ["step_size=0.1, friction=4.0: ", "step_size=0.2, friction=1.0: ", "step_size=0.2, friction=4.0: "]
     sizes = [line for line in lines if "effective sample size" in line]
     assert all(line.startswith(name) for line, name in zip(sizes, names, strict=True))
     assert all(line.endswith("variances 16 ± 4: 16 a second, 0.032 a gradient") for line in sizes)
     assert [line for line in lines if "R-hat" in line][0].startswith(f"{names[0]}R-hat 1.02 over 15 chains")
+    near = summarised(said={"step_size": [0.1, 0.1000001]})
+    assert sum("effective sample size" in line for line in near) == 2 and "step_size=0.1000001: R-hat" in near[-1]
     assert len(summarised(said={"step_size": [0.01 * one for one in range(1, 41)]})) == 2  # too many for lines
+
+
+def test_few_draws_kept_say_nothing(summarised):
+    assert len(summarised(draws=5, keep=5)) == 2
 
 
 def test_chains_that_never_move_are_named(summarised):
@@ -604,15 +610,15 @@ def test_a_run_is_done_when_all_that_it_leaves_is_there(monkeypatch):
 
 def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end(capsys):
     Path("faulty.py").write_text(
-        "from sgmcmc.potentials.analytic import Quartic\n\n\nclass Faulty(Quartic):\n    calls, most = 0, 8\n\n"
+        "from sgmcmc.potentials.analytic import Quartic\n\n\nclass Faulty(Quartic):\n    calls, most = 0, 20\n\n"
         "    def potential(self, theta):\n        Faulty.calls += 1\n        if Faulty.calls > Faulty.most:\n"
-        "            raise ValueError('eight are enough')\n        return super().potential(theta)\n"
+        "            raise ValueError('twenty are enough')\n        return super().potential(theta)\n"
     )
     words = "model._target_=faulty.Faulty sampler=hmc step_size=.1 cycles=20 save_every=1 output=run".split()
-    with pytest.raises(ValueError, match="eight are enough"):
+    with pytest.raises(ValueError, match="twenty are enough"):
         main(words)
     status = json.loads(Path("run/status.json").read_text())
-    assert (status["state"], status["why"]) == ("failed", "ValueError: eight are enough")
+    assert (status["state"], status["why"]) == ("failed", "ValueError: twenty are enough")
     sys.modules["faulty"].Faulty.most = 1000
     capsys.readouterr()
     assert main(words) == 0 and sgmcmc.load_samples("run").shape[0] == 20

@@ -321,9 +321,33 @@ def points() -> NetworkPotential:
     return NetworkPotential(torch.nn.Linear(2, 2), data)
 
 
+class Module(torch.nn.Module):
+    """A target of one's own that is a module, whose ``train`` is a method."""
+
+    dim, data_size = 1, 0
+
+    def potential(self, theta):
+        return theta.double().square().sum(-1) / 2
+
+    def gradient(self, theta, batch=None):
+        return theta
+
+    def initial(self, chains, random):
+        return random.normal("start", 0, 1, chains, 1)[0]
+
+
+def bare() -> Module:
+    return Module()
+
+
 def test_a_target_s_own_data_are_predicted(tmp_path, capsys):
     words = f"model=custom model._target_={__name__}.points sampler=hmc batch_size=5 step_size=.1 cycles=9".split()
     assert run([*words, f"output={tmp_path / 'run'}", "progress=false"]) == 0
     capsys.readouterr()
     assert main([str(tmp_path / "run")]) == 0
     assert "9 draws of 1 chain on the 20 training data of its own\n" in capsys.readouterr().out
+    words = f"model=custom model._target_={__name__}.bare sampler=hmc step_size=.1 cycles=9".split()
+    assert run([*words, f"output={tmp_path / 'bare'}", "progress=false"]) == 0
+    capsys.readouterr()
+    assert main([str(tmp_path / "bare")]) == 2
+    assert "has no data to predict: its target is a density" in capsys.readouterr().err

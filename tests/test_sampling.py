@@ -207,12 +207,37 @@ class Tilted(Gaussian):
 @pytest.mark.parametrize("factor", [2.0, 0.5, -1.0, 0.0])
 def test_a_gradient_that_is_not_u_s_is_told(factor, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(Tilted, "factor", factor)
-    with pytest.warns(UserWarning, match="^the gradient of Tilted is not that of its U: U rises by "):
+    with pytest.warns(UserWarning, match="^the gradient of Tilted is not that of its U, ") as warned:
         sgmcmc.sample(Tilted(3), "hmc", step_size=0.1, cycles=20, chains=5)
+    assert warned[0].filename == __file__
     main = pytest.importorskip("experiments.command_line").main
     words = f"model=custom model._target_={__name__}.Tilted model.dim=3 sampler=hmc step_size=.1 cycles=20"
     assert main([*words.split(), f"output={tmp_path}/run", "progress=false"]) == 0
     assert "the gradient of Tilted is not that of its U" in capsys.readouterr().out
+
+
+class Narrow(WithoutStart):
+    """log(1 + (θ/s)²) of a small scale s, beside a coordinate far from 0, and a large constant, summed in float32."""
+
+    scale, constant = 1e-4, 0.0
+
+    def potential(self, theta):
+        away = theta.double() - theta.new_tensor([0.0, 2e5]).double()
+        narrow = torch.log1p((away[:, 0] / self.scale) ** 2)
+        return (self.constant + (narrow + away[:, 1] ** 2 / 2).float()).double()
+
+    def gradient(self, theta, batch=None):
+        away = theta.double() - theta.new_tensor([0.0, 2e5]).double()
+        narrow = 2 * away[:, 0] / (self.scale**2 + away[:, 0] ** 2)
+        return torch.stack((narrow, away[:, 1]), -1).to(theta)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("scale", "constant"), [(1e-4, 0.0), (1.0, 7e4), (1e-2, 1e3)])
+def test_a_right_gradient_is_not_told_whatever_the_scales(scale, constant, dtype, monkeypatch):
+    monkeypatch.setattr(Narrow, "scale", scale)
+    monkeypatch.setattr(Narrow, "constant", constant)
+    assert wrong_gradient(Narrow(), torch.tensor([[scale, 2e5 + 1.0]] * 3, dtype=dtype)) is None
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -174,7 +174,10 @@ def row(**values) -> pd.Series:
 )
 def test_the_sign_of_a_bias_of_u_is_judged(gap, exactly, uncorrected):
     other = row(potential=100.0 + gap)
-    assert figure.bias(figure.SHUFFLED, row(), other)[3].partition(":")[0] == exactly
+    assert figure.bias(figure.SHUFFLED, row(), other, row(potential=130.0))[3].partition(":")[0] == exactly
+    for loose in (None, row(potential=np.nan)):  # nothing says how large a difference would have to be seen
+        found = figure.bias(figure.SHUFFLED, row(), other, loose)[3].partition(":")[0]
+        assert found == ("differs" if exactly == "differs" else "not resolved")
     assert figure.bias("GGMC, shuffled epochs, uncorrected", row(), other)[3] == uncorrected
     assert figure.bias("SGHMC", row(), other)[3] == uncorrected
     unknown = row(potential=100.0 + gap, potential_error=np.nan, nll_error=np.nan)

@@ -122,7 +122,7 @@ def judged(difference: float, error: float, seeds: int) -> str:
     if abs(difference) <= LIMIT * error:
         return "agrees (one seed)" if alone else "agrees"
     by = f"differs by {difference:+.2g}, {abs(difference) / error:.1f} errors"
-    if abs(difference) > LIMIT * error and not alone and abs(difference) <= limit(chains=seeds) * error:
+    if not alone and abs(difference) <= limit(chains=seeds) * error:
         return f"not resolved: it {by}, and of so few seeds {limit(chains=seeds):.1f} would decide"
     return f"not decided (one seed): it {by} of single draws" if alone else by
 

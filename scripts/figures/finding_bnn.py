@@ -166,8 +166,8 @@ def alike(one: pd.Series, other: pd.Series, column: str, loose: pd.Series | None
     if abs(away) > least:
         return f"differs: {abs(away):.1f} errors apart, of which chance exceeds {least:.1f} seldom"
     seen = least * np.hypot(one[f"{column}_error"], other[f"{column}_error"])
-    off = np.inf if loose is None else abs(loose[column] - one[column])
-    if off < seen:
+    off = np.nan if loose is None else abs(loose[column] - one[column])
+    if not off >= seen:
         return f"not resolved: beyond {seen:.2g} a difference would be seen; that of uncorrected chains is {off:.2g}"
     return f"agrees: beyond {seen:.2g} a difference would be seen"
 

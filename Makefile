@@ -22,8 +22,8 @@ install: $(INSTALLED) ## make .venv and install the package in it (the other tar
 run: $(INSTALLED) ## sample a ResNet-20 on handwritten digits with exact acceptance, about 2 minutes
 	$(PYTHON) run.py experiment=digits
 
-figures: $(INSTALLED) ## draw every figure whose summary table is there
-	$(PYTHON) scripts/draw.py
+figures: $(INSTALLED) ## draw every figure whose summary table is there (FIGURE=ggmc_fig1: one, and no page)
+	$(PYTHON) scripts/draw.py $(FIGURE)
 
 reproduce: $(INSTALLED) ## run every experiment and draw: make reproduce SCALE=quick (or paper) WORKERS=2
 	$(PYTHON) scripts/workers.py --cpus $(WORKERS) scale=$(SCALE)

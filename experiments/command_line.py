@@ -48,7 +48,8 @@ def main(words: list[str] | None = None) -> int:
     def job(cfg) -> None:
         entered.append(True)
         said = list(HydraConfig.get().overrides.task)
-        statuses.append(INTERRUPTED if INTERRUPTED in statuses else guarded(lambda: _run(cfg, said), debug))
+        own = [word for word in said if word not in words]  # what a sweep gives this run
+        statuses.append(INTERRUPTED if INTERRUPTED in statuses else guarded(lambda: _run(cfg, said, own), debug))
 
     def everything() -> int:
         # Where -m stands does not matter; Hydra's parser wants the settings all in one place.
@@ -78,9 +79,13 @@ def main(words: list[str] | None = None) -> int:
     return guarded(everything, debug)
 
 
-def _run(cfg, said: list[str]) -> int:
+def _run(cfg, said: list[str], own: list[str]) -> int:
     if _is_grid(said):
         return MISTAKE
+    if HydraConfig.get().mode == RunMode.MULTIRUN and own:
+        from experiments.voice import say
+
+        say(" ".join(own) + ":")
     config = resolve(cfg, said)
     for word in unused(config, said):
         print(f"{word} is not used by {config['sampler']['name']} on {config['model']['name']}", file=sys.stderr)

@@ -29,6 +29,7 @@ from omegaconf import OmegaConf
 
 from experiments.build import build_potential, load_data
 from experiments.command_line import guarded
+from experiments.voice import counted
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.errors import SettingError
 from sgmcmc.evaluate import evaluate, shifted
@@ -95,9 +96,9 @@ def _main(words: list[str]) -> int:
     every = max(1, -(-len(draws) // max(int(_number("draws", known["draws"])), 1)))
     draws = draws[every - 1 :: every].to(device)
     result = evaluate(potential, draws, data, labelled=not foreign)
-    chains = f"{draws.shape[1]} chain" + "s" * (draws.shape[1] > 1)
     moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
-    lines = [f"{draws.shape[0]} draws of {chains} on the {len(data)} {which} data of {name}{moved}"]
+    of = f"{counted(len(draws), 'draw')} of {counted(draws.shape[1], 'chain')}"
+    lines = [f"{of} on the {len(data)} {which} data of {name}{moved}"]
     # What one chain cannot tell is left out.
     lines += [f"  {key:22} {value:.6g}" for key, value in result.items() if value == value]
     print("\n".join(lines))  # at once: who reads may want the first line only

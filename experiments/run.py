@@ -91,8 +91,9 @@ def run(config: dict, until: float = math.inf) -> int:
                     with suppress(StoreError):
                         store.status(state=engine.FAILED, why=f"{type(error).__name__}: {error}")
                 raise
-            fewer = "fewer, or " if pieces.chains > 1 else ""
-            mend = f"needs more memory than {voice.device} has; take {fewer}a smaller batch_size"
+            ways = ["fewer"] * (pieces.chains > 1) + ["a smaller batch_size"] * bool(pieces.potential.data_size)
+            where = "this machine" if pieces.random.device.type == "cpu" else voice.device
+            mend = f"needs more memory than {where} has; take {', or '.join(ways) or 'fewer coordinates'}"
             raise SettingError("chains", config["chains"], mend) from error
         voice.end()
         lines = voice.summary(result)

@@ -13,6 +13,8 @@ Tables are read from results/<scale>/tables/, figures are written to results/<sc
 results/README.md shows each at the largest scale that is there. What is missing is listed with the command that makes
 it. Of tables of a part of the runs a figure shows what is there, says under "verdict" what is not, and is titled by its
 source, without a claim.
+
+    python scripts/draw.py [FIGURE ...]     # such as ggmc_fig1: those alone, and the page is left as it was
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+from experiments.schema import nearest  # noqa: E402
 from experiments.tables import TABLES  # noqa: E402
 
 SCALES = ("paper", "quick")
@@ -143,10 +146,17 @@ def save(figure, out: Path) -> None:
 def main(words: list[str] | None = None) -> int:
     """Draw what can be drawn, write the page, tell what is missing. Exit status 1 where a table could not be drawn."""
     about = "Draw every figure whose tables are in results/<scale>/tables/, and write results/README.md."
-    argparse.ArgumentParser(description=about).parse_args(words)
+    parser = argparse.ArgumentParser(description=about)
+    alone = "a name in scripts/figures, such as ggmc_fig1: such figures alone are drawn, and the page stays as it was"
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=alone)
+    chosen, known = parser.parse_args(words).figures, {script.stem: script for script in scripts()}
+    for name in chosen:
+        if name not in known:
+            parser.error(f"{name}: {nearest(name, known, 'there is no such figure;')} known are {', '.join(known)}")
+    picked = [script for name, script in known.items() if name in chosen or not chosen]
     missing, broken, sections, summary, before = [], [], [], [], None
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for script, drawn in zip(scripts(), pool.map(figure, scripts()), strict=True):
+        for script, drawn in zip(picked, pool.map(figure, picked), strict=True):
             for line in drawn["said"]:
                 say(line)
             missing += drawn["missing"]
@@ -158,7 +168,8 @@ def main(words: list[str] | None = None) -> int:
                 sections.append(f"## {PARTS[before]}\n")
             sections.append(drawn["section"])
             summary.append(drawn["summary"])
-    write(ROOT / "results" / "README.md", HEAD + "\n".join(summary) + "\n\n" + "\n".join(sections))
+    if not chosen:
+        write(ROOT / "results" / "README.md", HEAD + "\n".join(summary) + "\n\n" + "\n".join(sections))
     for names, scale in missing:
         experiments = ",".join(dict.fromkeys(TABLES[name][0] for name in names))
         command = f"jug execute jugfile.py experiment={experiments} scale={scale}"

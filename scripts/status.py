@@ -3,7 +3,8 @@
     python scripts/status.py [--jugdir STORE] experiment=ggmc_fig1 scale=quick
 
 The words are those of `jug execute`. A chain counts as running while its folder was written to in the last quarter of
-an hour. The estimated end supposes that as many chains go on side by side as run now.
+an hour. The estimated end supposes that as many chains go on side by side as run now. Of chains not begun here the
+table may be there all the same: it came with the repository.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from experiments.resolved import folder, planned_cycles  # noqa: E402
+from experiments.tables import tables_of  # noqa: E402
+from experiments.tasks import table_path  # noqa: E402
 from sgmcmc.errors import StoreError  # noqa: E402
 from sgmcmc.formats import read_status  # noqa: E402
 from sgmcmc.loading import load_metrics  # noqa: E402
@@ -104,6 +107,9 @@ def summary(experiment: str, scale: str, part: list[dict], missing: set[tuple]) 
     known = [chain["each"] for chain in part if chain["each"]]
     left = [chain for chain in part if chain["state"] not in ended]
     end = "-" if left else "no table" if (experiment, scale) in missing else "done"
+    if left and not any(chain["cycles"] for chain in part):
+        there = all(table_path(name, scale).exists() for name in tables_of(experiment))
+        end = "table is there" if there else end  # made elsewhere: it came with the repository
     if left and count["running"] and known and all(chain["planned"] for chain in left):
         mean = sum(known) / len(known)
         seconds = sum((chain["planned"] - chain["cycles"]) * (chain["each"] or mean) for chain in left)

@@ -186,7 +186,7 @@ def sample(
         end = f"no chain is finite after cycle {result.cycles} of {cycles}"
         warnings.warn(f"diverged: {end}; a smaller step_size may do", stacklevel=2)
     elif result.frozen:
-        still = f"{len(result.frozen)} of {chains} chains diverged and stand still where they were last finite"
+        still = f"{of_chains(result.frozen, chains)} diverged and stand still where they were last finite"
         mend = "leave the draws of result.frozen out; a smaller step_size may do"
         warnings.warn(f"{still}: {mend}", stacklevel=2)
     if result.stuck:

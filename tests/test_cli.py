@@ -405,7 +405,22 @@ def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
     caught = capsys.readouterr()
     assert caught.err == "step_size=-1: must be a positive number\n"
     assert caught.out.count("done after 2 cycles") == 2
+    assert [line for line in caught.out.splitlines() if line.endswith(":")] == [
+        "step_size=0.1:",
+        "step_size=-1:",
+        "step_size=0.2:",
+    ]
     assert files(".").count("config.yaml") == 2 and not files(".").count("multirun.yaml")
+
+
+@pytest.mark.parametrize("words, mend", [(TOY, "fewer"), ([*NETWORK, "output=run"], "fewer, or a smaller batch_size")])
+def test_too_little_memory_is_a_sentence(words, mend, monkeypatch, capsys):
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("sgmcmc.run", full)
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"chains=3: needs more memory than this machine has; take {mend}\n"
 
 
 def test_the_flag_of_a_sweep_may_stand_anywhere(capsys):

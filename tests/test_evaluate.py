@@ -253,7 +253,7 @@ def test_so_many_draws_are_used_evenly_spaced_up_to_the_last(runs, tmp_path, cap
     row, metrics = _row([runs[0], f"draws={number}"], tmp_path), load_metrics(runs[0])
     for key in ("nll", "accuracy"):
         assert row[f"sample_{key}"] == pytest.approx(np.mean([metrics[f"test_{key}"][k - 1] for k in used]), rel=1e-6)
-    assert f"{len(used)} draws of 1 chain on" in capsys.readouterr().out
+    assert f"{len(used)} draw{'s' * (len(used) > 1)} of 1 chain on" in capsys.readouterr().out
 
 
 def test_foreign_images_have_an_entropy_alone(runs, tmp_path, capsys, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,21 @@ def test_help_draws_nothing(capsys):
     with pytest.raises(SystemExit) as end:
         draw.main(["--help"])
     assert end.value.code == 0 and "results/README.md" in capsys.readouterr().out
+
+
+def test_one_figure_is_drawn_without_the_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(draw, "ROOT", tmp_path)
+    (tmp_path / "results").mkdir()
+    script = tmp_path / "scripts" / "figures" / "ggmc_one.py"
+    script.parent.mkdir(parents=True)
+    script.write_text('SOURCE, CAPTION, TABLES = "One", "Of one.", "amagold_fig1"\ndraw = print')
+    shutil.copy(script, script.with_name("ggmc_two.py"))
+    assert draw.main(["ggmc_two"]) == 0
+    assert capsys.readouterr().out.count("missing: amagold_fig1") == 2  # at either scale, for one figure
+    assert not (tmp_path / "results" / "README.md").exists()
+    with pytest.raises(SystemExit, match="2"):
+        draw.main(["fig1"])
+    assert "fig1: there is no such figure; known are ggmc_one, ggmc_two" in capsys.readouterr().err
 
 
 def test_a_closed_pipe_stops_no_drawing_and_leaves_no_traceback():

@@ -224,6 +224,19 @@ def test_workers_share_a_grid_through_redis(copy, redis):
     assert subprocess.run(status, cwd=copy, capture_output=True).returncode == 0
 
 
+def test_the_status_of_a_table_that_came_with_the_repository(tmp_path):
+    status = [sys.executable, str(ROOT / "scripts" / "status.py"), "--jugdir", "dict_store", "experiment=ggmc_appendix_c"]
+
+    def line():
+        shown = subprocess.run(status, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return shown.stdout.splitlines()[1]
+
+    assert line().split()[2:4] == ["4", "0"] and "table is there" not in line()
+    (tmp_path / "results" / "paper" / "tables").mkdir(parents=True)
+    (tmp_path / "results" / "paper" / "tables" / "ggmc_appendix_c.csv").touch()
+    assert line().split()[2:4] == ["4", "0"] and "table is there" in line()
+
+
 def test_the_status_of_unknown_words_is_one_sentence():
     shown = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "status.py"), "experiment=nothing"], capture_output=True, text=True

@@ -6,7 +6,8 @@ A run folder holds::
     status.json            identity, state (running, done, …), machines and versions the run was on
     metrics.csv            one row every few cycles
     trace.csv              one row a step, of the cycles that are traced step by step
-    samples/*.safetensors  the draws; 00000120.safetensors ends with the 120th draw of the run
+    samples/*.safetensors  the draws, each once; 00000120.safetensors ends with the 120th draw of the run
+    samples/*.before       draws that are also in a file written since, kept for the checkpoint before the newest
     checkpoint-{0,1}.pt    the last two states of the chain, written in turn
     log.txt                what the run said
     .lock                  held by the one process that writes here
@@ -57,6 +58,7 @@ from sgmcmc.formats import (
 from sgmcmc.plan import check_keep
 
 SLOTS = ("checkpoint-0.pt", "checkpoint-1.pt")
+BEFORE = ".before"  # ends the name of a sample file that the newest checkpoint does not need, and the one before does
 _TABLES = ("metrics.csv", "trace.csv")
 # What a checkpoint records of the files beside it: blocks and draws so far, the first draw that is still kept,
 # sample files with their SHA-256, length and SHA-256 of each table, [chains, dim, dtype] of the draws.
@@ -244,7 +246,7 @@ class RunFolder:
             with path.open("rb") as file:  # its first line alone: what follows the record may be damaged
                 self._columns[name] = next(csv.reader([file.readline().decode()]))
         for name, digest in record["files"].items():
-            draws, about = read_draws(self.path / "samples" / name)
+            draws, about = read_draws(self._sample(name))
             if about["sha256"] != digest:
                 raise Damaged(f"samples/{name} is not the one that was written")
         if record["files"] and len(draws) < draws_per_file(draws):
@@ -266,14 +268,25 @@ class RunFolder:
         self._forget()
         return aside
 
+    def _sample(self, name: str) -> Path:
+        """Where the sample file is, by whichever of its two names."""
+        path = self.path / "samples" / name
+        before = path.with_name(name + BEFORE)
+        return before if before.exists() and not path.exists() else path
+
     def _sweep(self) -> None:
-        """Remove the sample files that neither checkpoint needs, and what half-finished writes left."""
-        needed = self._now["files"].keys() | self._before["files"].keys()
+        """Remove the sample files that neither checkpoint needs, and half-finished writes; name the others rightly."""
+        now, before = self._now["files"], self._before["files"]
         for folder in (self.path, self.path / "samples"):
-            for path in folder.iterdir() if folder.is_dir() else ():
-                stale = folder.name == "samples" and SAMPLE_FILE.fullmatch(path.name) and path.name not in needed
-                if stale or (path.name.startswith(".") and path.name.endswith(".part")):
+            for path in list(folder.iterdir()) if folder.is_dir() else ():
+                name = path.name.removesuffix(BEFORE)
+                if path.name.startswith(".") and name.endswith(".part"):
                     os.unlink(path)
+                elif folder.name == "samples" and SAMPLE_FILE.fullmatch(name):
+                    if name not in now and name not in before:
+                        os.unlink(path)
+                    elif path.name != (right := name if name in now else name + BEFORE):
+                        os.replace(path, path.with_name(right))
 
     # ---- writing
 
@@ -403,13 +416,16 @@ class RunFolder:
                 self._roll_back()
                 raise
             stale = self._before["files"].keys() - self._now["files"].keys() - record["files"].keys()
+            older = self._now["files"].keys() - record["files"].keys()
             self._before, self._now = self._now, record
             self._hashes, self._columns, self._tail = hashes, columns, tail
             self._loaded = record["block"]
         with suppress(OSError):  # the block is there; :meth:`load` tidies up what is left over
             disk.sync(self.path)
             for name in stale:
-                os.unlink(self.path / "samples" / name)
+                os.unlink(self._sample(name))
+            for name in older:  # who reads all *.safetensors has every draw once
+                os.replace(self.path / "samples" / name, self.path / "samples" / (name + BEFORE))
 
     def _add_draws(self, record: dict, draws: Tensor) -> Tensor | None:
         """Write draws into files of one fixed size, and enter them in the record; the tail that is not full.

@@ -61,7 +61,7 @@ def file_of(folder: Path, name: str) -> Path:
         slots = sorted(folder.glob("checkpoint-*.pt"), key=lambda path: path.stat().st_mtime_ns)
         return slots[-1 if name == "newest" else 0]
     if name == "samples":
-        return max((folder / "samples").iterdir(), key=lambda path: int(path.stem))
+        return max((folder / "samples").glob("*.safetensors"), key=lambda path: int(path.stem))
     return folder / name
 
 

@@ -22,7 +22,8 @@ def draw(folder: str | Path, title: str, acceptance: str = "acceptance") -> Path
     """Write ``picture.png`` into a run folder from its ``metrics.csv``; returns its path.
 
     Four panels: the potential (a datum, where there are data), the energy error of trajectories and its two parts,
-    the acceptance probability, each over cycles, and the autocorrelation of the potential between rows.
+    the acceptance probability, each over cycles, and the autocorrelation of the potential between rows. The axes are
+    for all but the first tenth of the rows, which may come from far away, and leave them.
     ``acceptance`` is what the acceptance is called (that of a chain that is not corrected says so).
     """
     import matplotlib
@@ -53,9 +54,19 @@ def draw(folder: str | Path, title: str, acceptance: str = "acceptance") -> Path
     return path
 
 
+def _later(values):
+    """The finite numbers of a column, or of several, without its first tenth."""
+    values = values[len(values) // 10 :].to_numpy()
+    return values[np.isfinite(values)]
+
+
 def _potential(panel, rows: pd.DataFrame) -> None:
     data = (rows.potential != rows.potential_per_datum).any()
-    panel.plot(rows.cycle, rows.potential_per_datum if data else rows.potential, color=BLUE, linewidth=1)
+    values = rows.potential_per_datum if data else rows.potential
+    panel.plot(rows.cycle, values, color=BLUE, linewidth=1)
+    shown = _later(values)
+    if len(shown) and (margin := 0.05 * (shown.max() - shown.min())) > 0:
+        panel.set_ylim(shown.min() - margin, shown.max() + margin)
     panel.set(title="potential" + (" a datum" if data else ""), xlabel="cycle", ylabel="U / N" if data else "U")
 
 
@@ -68,11 +79,9 @@ def _energies(panel, rows: pd.DataFrame) -> None:
     # The sum, of which the acceptance is made, is far smaller than its parts: it has its own axis.
     right, total = panel.twinx(), parts.sum(axis=1, skipna=False)
     right.plot(rows.cycle, total, color=BLACK, linewidth=1.2, label="sum = −T log MH (right)")
-    low, high = panel.get_ylim()
-    reach = 1.6 * max(float(total.abs().max()), 1e-12) if total.notna().any() else 1.0
-    bound = max(abs(low), abs(high)) * 1.2 or 1.0
-    panel.set_ylim(-bound, bound)
-    right.set_ylim(-reach, reach)
+    for axis, values in ((panel, _later(parts)), (right, _later(total))):
+        reach = 1.6 * float(np.abs(values).max(initial=0)) or 1.0
+        axis.set_ylim(-reach, reach)
     handles = panel.get_lines()[:2] + right.get_lines()
     panel.legend(handles=handles, frameon=False, fontsize=8, ncols=3, loc="upper center")
 

@@ -16,13 +16,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from omegaconf import OmegaConf
 from safetensors.torch import load_file
 
 import sgmcmc
-from experiments import grid
+from experiments import grid, picture
 from experiments.build import build
 from experiments.command_line import main
 from experiments.config import compose
@@ -411,6 +412,24 @@ def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
         "step_size=0.2:",
     ]
     assert files(".").count("config.yaml") == 2 and not files(".").count("multirun.yaml")
+
+
+def test_a_picture_shows_what_comes_after_the_first_rows(tmp_path, monkeypatch):
+    """A start from far away, and a divergent trajectory, leave the axes."""
+    from matplotlib import pyplot
+
+    rows = 40
+    potential = np.r_[900.0, np.linspace(2, 3, rows - 1)]
+    change = np.r_[-800.0, np.full(rows - 2, 0.5), np.inf]
+    columns = {"cycle": range(rows), "potential": potential, "potential_per_datum": potential, "accept_prob": 0.5}
+    pd.DataFrame(columns | {"delta_potential": change, "delta_kinetic": 0.25}).to_csv("metrics.csv", index=False)
+    monkeypatch.setattr(pyplot, "close", lambda figure: None)
+    picture.draw(tmp_path, "some")
+    panels = pyplot.gcf().axes
+    assert 1.9 < panels[0].get_ylim()[0] < 2.1 and 2.9 < panels[0].get_ylim()[1] < 3.1
+    assert panels[1].get_ylim() == pytest.approx((-0.8, 0.8)) and panels[4].get_ylim() == pytest.approx((-1.2, 1.2))
+    monkeypatch.undo()
+    pyplot.close("all")
 
 
 @pytest.mark.parametrize("words, mend", [(TOY, "fewer"), ([*NETWORK, "output=run"], "fewer, or a smaller batch_size")])

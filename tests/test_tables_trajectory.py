@@ -226,6 +226,7 @@ def test_ess_is_of_gradients_and_u_of_the_chains_that_are_left(monkeypatch):
     draws[5:40:3] = draws[4:39:3]  # 12 of 59 are rejected, in every chain
     draws[50, 7:9] = draws[49, 7:9]  # and one more in two of them
     config = {
+        "model": {"name": "logistic_generated"},
         "tune": {"trajectory": None},
         "batch_size": 20,
         "steps_per_cycle": 4,
@@ -246,9 +247,15 @@ def test_ess_is_of_gradients_and_u_of_the_chains_that_are_left(monkeypatch):
             "ess_error": 1000 * error / tau**2 / 8.5,
         }
         assert row == pytest.approx(expected)
-    # Without data U is one gradient.
-    config |= {"tune": {"trajectory": "auto"}, "batch_size": None, "step_size": 0.1, "steps_per_cycle": 16}
+    # Without data U is one gradient; the coordinates of a Gaussian are of one law.
+    config |= {
+        "model": {"name": "gaussian"},
+        "tune": {"trajectory": "auto"},
+        "batch_size": None,
+        "step_size": 0.1,
+        "steps_per_cycle": 16,
+    }
     metrics = {"step_size": np.array([0.1, 0.3, 0.41]), "steps_per_cycle": np.array([16.0, 4.0, 5.0])}
     (row,) = trajectory._efficiency(MadeRun(config=config, draws=draws, metrics=metrics))
     assert (row["steps"], row["step_size"], row["auto"], row["chains"]) == (5, 0.41, 1, 12)
-    assert row["ess"] == pytest.approx(1000 / 6 / jackknifed_time(draws, together=False)[0])
+    assert row["ess"] == pytest.approx(1000 / 6 / jackknifed_time(draws, together=True)[0])

@@ -71,7 +71,9 @@ Symbols:
 - **log MH** is the logarithm of a trajectory's Metropolis-Hastings ratio; it is accepted with probability min(1, MH).
 - **h**, or **ε** as AMAGOLD and Neal write it, is the step size; **ℓ** = N h² the learning rate, of N data.
 - **τ** is the integrated autocorrelation time (τ² and σ² of Neal's models are variances); **ESS**, the effective sample
-  size, is the number of draws over τ; **R-hat** compares chains with each other, and is 1 where they agree.
+  size, is the number of draws over τ. Of the slowest coordinate it is the least of several estimates and so comes out
+  too small, which its error does not contain: the more, the more coordinates are about as slow, and the fewer τ the
+  chains are long. **R-hat** compares chains with each other, and is 1 where they agree.
 - A **word** has the letters of a step in their order: A drift (of θ), B kick (of the momentum, by a gradient), O
   refresh (of a part of the momentum), E Euler's kick and refresh in one.
 - **Dist1** and **Dist2** are AMAGOLD's distributions in the plane, a banana and a mixture of two correlated normals.

@@ -18,11 +18,12 @@ Left, the exact densities. Right, J of all draws of a step size together: 50 cha
 (5,000,000, after 1,000 of burn-in), 50 of 3,000 (after 500) at quick scale, from independent N(0, 4); bars are standard
 errors (jackknife over chains), the dotted line is what as many independent exact draws give. Dashed, where it is three
 times its error: the bias χ² = Σ (E q − p)²/p, estimated from products of different chains, which do not scatter into
-it; what would stay of J with any number of draws is that to leading order (where χ² is .05, a fifth less). Whether
-AMAGOLD is unbiased is judged by Student's t of U and of the shares of draws in four parts of either axis, of chains of
-20 or more of their autocorrelation times (at ε = .01 on Dist1 the burn-in is a third of one: the start, which all
-samplers have in common, may be felt there). An exact sampler's J is above that of independent draws by its
-autocorrelation alone. Gradient noise N(0, I) for AMAGOLD and SGHMC alone; β = .25, σ = 1, T = 10, fresh momentum. A
+it; bins with fewer than ten expected draws and what lies outside of all are one bin of it, which J has not. Without
+that bin it is to leading order what would stay of J with any number of draws (with it, where χ² is .05, J is a fifth
+less). Whether AMAGOLD is unbiased is judged by Student's t of U and of the shares of draws in four parts of either
+axis, of chains of 20 or more of their autocorrelation times (at ε = .01 on Dist1 the burn-in is a third of one: the
+start, which all samplers have in common, may be felt there). An exact sampler's J is above that of independent draws by
+its autocorrelation alone. Gradient noise N(0, I) for AMAGOLD and SGHMC alone; β = .25, σ = 1, T = 10, fresh momentum. A
 hollow marker: the chains are shorter than 50 of their autocorrelation times (of z₁, z₂ or z₁z₂, the slowest; in the
 table, empty where it is too long to tell), so that J tells of that length and not of a long chain. A cross: chains of
 that step size diverged, and are left out. Decided where the paper is silent: step sizes, start and burn-in; bins 100 ×

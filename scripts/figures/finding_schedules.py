@@ -14,11 +14,12 @@ CAPTION = """
 GGMC trajectories of 20 steps, 21 gradients whatever the schedule, friction 1, kept momentum, over the mean step a
 gradient, Σ h/21: on the double well and the mixture (AMAGOLD's Dist2) with gradient noise N(0, 1), and on the logistic
 regression of Heart (standardised columns and an intercept, prior N(0, 100 I)) with minibatches of a fifth of the data.
-Corrected: a constant step size, the cosine that reads the same backwards, and the cosine of Zhang et al. (2019), from
-large to small steps, in a direction that is drawn at random for each trajectory. Uncorrected (dashed): constant, and
-the cosine as it is. Bottom: by how much the mean U of the draws is too large, 2(E U − its exact value)/dim, in units of
-T. ESS is of the slowest coordinate. Crosses: some chains diverged; they are in no number, the point is of the others,
-and no bias is read off it. "Edge" marks what is best at an end of its grid of steps.
+Schedules are of ℓ: h goes with its root. Corrected: a constant step size, the cosine that reads the same backwards, and
+the cosine of Zhang et al. (2019), from large to small steps, in a direction that is drawn at random for each
+trajectory. Uncorrected (dashed): constant, and the cosine as it is. Bottom: by how much the mean U of the draws is too
+large, 2(E U − its exact value)/dim, in units of T. ESS is of the slowest coordinate. Crosses: some chains diverged;
+they are in no number, the point is of the others, and no bias is read off it. "Edge" marks what is best at an end of
+its grid of steps.
 
 Six step sizes are one tensor, at paper scale from exact draws on the toys, 1,000 trajectories after 300 left out: 100
 chains of each step size, 200 of the corrected ones on the double well; on Heart, from standard normals, as long, 20

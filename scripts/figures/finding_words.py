@@ -22,11 +22,13 @@ the reference's value)/dim, in units of T, over what a correction rejects at the
 within three errors of zero and, of a regression, of chains too short for τ. Dashed, of the double well: the same with
 exact gradients, over the rejections that noise would cause. Crosses: some chains diverged, and the point is of the
 others; at the top: none is left, or their excess is above 4. Middle: corrected chains, ESS of the slowest coordinate
-per 1,000 gradients over the mean step a gradient; full markers friction 1 or none, open ones other frictions. Bottom:
-uncorrected chains, ESS over that excess, points with diverged chains left out; black, the best corrected ESS, of which
-U, worth five minibatch gradients of a regression and one gradient of a toy, is paid. The question is where a coloured
-line crosses it: left of that a correction gains, right of that it costs. The comparison reads each line at four
-tolerances (dotted), linearly between its points and down to nothing at no excess.
+per 1,000 gradients over the mean step a gradient; full markers friction 1 or none, open ones other frictions. Words
+count as accepted alike where at one mean step a gradient (ABOBA's is a tenth larger) all are within .1: BABOBAB's steps
+are twice the others', of two gradients each. Bottom: uncorrected chains, ESS over that excess, points with diverged
+chains left out; black, the best corrected ESS, of which U, worth five minibatch gradients of a regression and one
+gradient of a toy, is paid. The question is where a coloured line crosses it: left of that a correction gains, right of
+that it costs. The comparison reads each line at four tolerances (dotted), linearly between its points and down to
+nothing at no excess.
 
 Friction 1 is not tuned: noise of covariance Σ heats a chain by h tr Σ/(2γ dim) to leading order (h/(2γ) of the toys),
 so that more friction lets the uncorrected ones take larger steps for the same bias, while acceptance depends on it
@@ -114,7 +116,8 @@ def title(table: pd.DataFrame) -> str:
     """That the words are accepted alike, where that is what was seen on every target."""
     parts = [usual(chosen(table, target, "metropolis")) for target, _ in PANELS]
     if all(len(part) and of_acceptance("", part)[3] == "agrees" for part in parts):
-        return f"With noisy gradients all words are accepted alike, within {SPREAD:g}, at friction {BASE:g}"
+        where = f"at one mean step a gradient and friction {BASE:g}"
+        return f"With noisy gradients all words are accepted alike, within {SPREAD:g}, {where}"
     return "Bias of uncorrected words, efficiency of corrected ones, and the bias from which a correction costs"
 
 
@@ -271,14 +274,14 @@ SPREAD = 0.1  # acceptance, within which words count as accepted alike
 
 
 def of_acceptance(title: str, part: pd.DataFrame) -> tuple:
-    """The largest difference of the words' acceptance at one step size, at friction 1 or none."""
+    """The largest difference of the words' acceptance at one mean step a gradient, at friction 1 or none."""
     claim = f"the same for all words, within {SPREAD:g}: noise dominates log MH"
     part = part.assign(step=part.groupby(["word", "refresh"]).cumcount())
     part = part[part.accepted.notna()]
     several = part.groupby("step").word.transform("nunique") > 1
     if not several.any():
         return f"{title}: acceptance", claim, "", "not comparable: no run of another word"
-    here = f"{part.accepted.max():.2f} to {part.accepted.min():.2f}; words at one step size within "
+    here = f"{part.accepted.max():.2f} to {part.accepted.min():.2f}; words at one mean step a gradient within "
     part = part[several]
     low, high = (part.loc[part.groupby("step").accepted.agg(way)].set_index("step") for way in ("idxmin", "idxmax"))
     spread, errors = high.accepted - low.accepted, np.hypot(high.accepted_error, low.accepted_error)

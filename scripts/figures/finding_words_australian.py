@@ -12,8 +12,9 @@ As the figure before, on the logistic regression of Australian (standardised col
 I)), whose posterior standard deviations differ by a factor of six: minibatches of a fifth of the data, seven step
 sizes, friction 1 and, of OBABO and ABOBA, 10, 14 chains of 20,000 draws after 1,000 (quick 4 of 400 after 400) from
 standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 28 of 400). Where chains are
-shorter than 20 τ there is no ESS, and no bias is judged. Words count as accepted alike where at one step size all are
-within .1. The certificate is that of the figure before.
+shorter than 20 τ there is no ESS, and no bias is judged. Words count as accepted alike where at one mean step a
+gradient (ABOBA's is a tenth larger) all are within .1: BABOBAB's steps are twice the others', of two gradients each.
+The certificate is that of the figure before.
 """
 TARGETS = (("australian", "Australian"),)
 
@@ -38,5 +39,5 @@ def title(table: pd.DataFrame) -> str:
     """That the words are accepted alike, where that is what was seen."""
     rows = list(finding_words.of_targets(table, TARGETS))
     if rows[0][0].endswith("acceptance") and rows[0][3] == "agrees":
-        return f"On Australian words are accepted alike, within {finding_words.SPREAD:g}, at one step size"
+        return f"On Australian words are accepted alike, within {finding_words.SPREAD:g}, at one mean step a gradient"
     return "Words with noisy gradients, on Australian"

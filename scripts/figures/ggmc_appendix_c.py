@@ -10,13 +10,13 @@ from verdicts import LIMIT
 SOURCE = "GGMC paper, Appendix C"
 CAPTION = """
 GGMC trajectories of 20 steps (21 gradients, whatever the schedule) with gradient noise N(0, 1) on ten independent
-unsymmetric quartic coordinates, one from each of many exact draws, friction 1. Left: mean acceptance over the time Σ
-hᵢ that a trajectory goes, ± 2 errors; the program refuses the cosine (−∞) and takes it where its direction is drawn
-at random for each trajectory. Right: minus the log ratio of the densities of the path back and the path there, from
-their definition, median and 5 to 95 %: for the cosine the way back meets the same positions and minibatches with the
-step sizes in the same order again, and its noises are absurd. Appendix C says that its acceptance probability is
-zero; with noise in every direction it is this, which no chain will ever accept. The paper has no numbers: target,
-noise, friction and step sizes are chosen here.
+unsymmetric quartic coordinates, one from each of many exact draws, friction 1; cosines are of ℓ, so that h goes with
+their root. Left: mean acceptance over the time Σ hᵢ that a trajectory goes, ± 2 errors; the program refuses the cosine
+(−∞) and takes it where its direction is drawn at random for each trajectory. Right: minus the log ratio of the
+densities of the path back and the path there, from their definition, median and 5 to 95 %: for the cosine the way back
+meets the same positions and minibatches with the step sizes in the same order again, and its noises are absurd.
+Appendix C says that its acceptance probability is zero; with noise in every direction it is this, which no chain will
+ever accept. The paper has no numbers: target, noise, friction and step sizes are chosen here.
 """
 LOOK = {
     ("constant", "forward"): (BLUE, "o", "constant"),

@@ -10,13 +10,14 @@ Figure 1's ResNet-20 (272,826 weights, filter response normalisation) on its 50,
 friction and its cycle of 10 epochs (4,001 steps, every 10th drawn): what a CPU can do of it, half an hour a chain. But
 it is the chain's first cycle, from three epochs of SGD, where the paper has the 101st. GGMC's U rises at ℓ = .01 within
 the cycle from where SGD ended to where it settles, at smaller ℓ it is still on its way; its momentum, renewed many
-times in a cycle at the larger ℓ and hardly thrice at 1e-4, has about its temperature, too warm at ℓ = .01. log MH goes
-on falling at the same rate where U has settled: minibatch noise heats every step, friction carries the heat away, and
-−log MH is what was carried. HMC's momentum is not renewed within the cycle: energy swings between U and the momentum,
-and the noise's heat stays, the more the larger ℓ. The noise's work is h² times the gradients' variance over the mass,
-which is 1 here; the authors' mass, estimated anew every epoch, is 1 or more. They ran GGMC from SGD, too: their
-notebooks show its energy error and kinetic temperature at ℓ = .01, with batch normalisation and random augmentation.
-Quick scale: 2,500 images, a quarter of the width, an epoch (21 steps) from two epochs of SGD.
+times in a cycle at the larger ℓ and hardly thrice at 1e-4, has about its temperature, too warm at ℓ = .01. log MH
+(within the cycle of a minibatch's U, which scatters) goes on falling at the same rate where U has settled: minibatch
+noise heats every step, friction carries the heat away, and −log MH is what was carried. HMC's momentum is not renewed
+within the cycle: energy swings between U and the momentum, and the noise's heat stays, the more the larger ℓ. The
+noise's work is h² times the gradients' variance over the mass, which is 1 here; the authors' mass, estimated anew every
+epoch, is 1 or more. They ran GGMC from SGD, too: their notebooks show its energy error and kinetic temperature at ℓ =
+.01, with batch normalisation and random augmentation. Quick scale: 2,500 images, a quarter of the width, an epoch (21
+steps) from two epochs of SGD.
 """
 OTHERS = "not comparable: their mass, norm and images are others"
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from experiments.resolved import PAPER_FRICTION, check_length, is_own, planned_cycles, sampler_row
 from sgmcmc.captured import why_not_captured
 from sgmcmc.compiled import pays, why_eager
-from sgmcmc.data import Data, load
+from sgmcmc.data import Data, Dataset, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import build as build_network
@@ -76,6 +76,29 @@ def build(config: dict) -> Pieces:
     random = Random(config["seed"], device)
     initial = starts(config, potential, kernel, random, device, dtype)
     return Pieces(potential, kernel, plan, random, config["chains"], initial, _predictions(config, data, potential))
+
+
+def reopened(folder: str | Path, device: str = "cpu", root: str | None = None) -> tuple[Potential, Data]:
+    """A run's target and its data again, from its ``config.yaml``, on ``device``; ``root`` is where the data lie, by
+    default SGMCMC_DATA or where they were.
+
+    ``potential.state_dict(draws[-1, 0])`` is a draw of a network as torch has it. Raises SettingError and DataError.
+    """
+    from omegaconf import OmegaConf  # which a machine that only computes can do without
+
+    config = OmegaConf.to_container(OmegaConf.load(Path(folder) / "config.yaml"))
+    config["data"]["root"] = root or os.environ.get("SGMCMC_DATA") or config["data"]["root"]
+    data = load_data(config)
+    potential = build_potential(config, data, find_device(device), getattr(torch, config["dtype"]))
+    return potential, predictable(data, potential)
+
+
+def predictable(data: Data, potential: Potential) -> Data:
+    """The data that the settings name; where they name none, those that a target of one's own has brought."""
+    if data.train is not None:
+        return data
+    brought = (getattr(potential, name, None) for name in ("train", "test"))  # of a module methods
+    return Data(*(one if isinstance(one, Dataset) else None for one in brought))
 
 
 def load_data(config: dict) -> Data:
@@ -313,9 +336,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
 
 def compiles(config: dict, potential: Potential, kernel: Kernel, cycles: int) -> bool:
     """Whether the cycles are compiled graphs: ``compile``, or by ``auto`` where that saves more than it costs."""
-    asked, reason = config["compile"], why_eager(kernel, potential)
-    if config["tune"]["trajectory"] and together(potential):
-        reason = reason or "trajectories whose length is tuned are not compiled"
+    asked, reason = config["compile"], why_eager(kernel, potential, config["tune"]["trajectory"] is not None)
     if asked is True and reason:
         raise SettingError("compile", "true", f"{reason}; leave compile out")
     if asked in (True, False):
@@ -415,6 +436,7 @@ def _stored(path: str, potential: Potential) -> Tensor:
 
 def _predictions(config: dict, data: Data, potential: Potential) -> dict:
     """The sets that chains predict: ``test`` with its labels, ``ood`` without."""
+    data = predictable(data, potential)
     if not hasattr(potential, "predict") or data.train is None:
         return {}
     features = data.train.inputs.ndim == 2

@@ -26,11 +26,12 @@ from pathlib import Path
 
 import torch
 from omegaconf import OmegaConf
+from tqdm import tqdm
 
-from experiments.build import build_potential, load_data
+from experiments.build import reopened
 from experiments.command_line import guarded
-from experiments.voice import counted
-from sgmcmc.data import Data, Dataset, load
+from experiments.voice import counted, say
+from sgmcmc.data import load
 from sgmcmc.errors import SettingError
 from sgmcmc.evaluate import evaluate, shifted
 from sgmcmc.loading import check_alike, load_samples
@@ -69,24 +70,23 @@ def _main(words: list[str]) -> int:
         if not (Path(folder) / "config.yaml").is_file():
             raise SettingError("RUN", folder, "is not a run folder: it has no config.yaml")
     check_alike(folders)
-    config = OmegaConf.to_container(OmegaConf.load(Path(folders[0]) / "config.yaml"))
-    config["data"]["root"] = known["data.root"] or os.environ.get("SGMCMC_DATA") or config["data"]["root"]
-    device = find_device(known["device"])
-    own = load_data(config)
-    potential = build_potential(config, own, device, getattr(torch, config["dtype"]))
-    if own.train is None:  # a target of one's own may have brought them
-        train = getattr(potential, "train", None)  # of a module a method
-        own = Data(train if isinstance(train, Dataset) else None, None)
+    config = OmegaConf.to_container(OmegaConf.load(Path(folders[0]) / "config.yaml"))["data"]
+    root = known["data.root"] or os.environ.get("SGMCMC_DATA") or config["root"]
+    potential, own = reopened(folders[0], known["device"], root)
     if own.train is None:
         raise SettingError("RUN", folders[0], "has no data to predict: its target is a density")
-    name = known["data"] or config["data"]["name"]
-    foreign = name != config["data"]["name"]
+    name = known["data"] or config["name"]
+    foreign = name != config["name"]
     name = "its own" if name == "none" else name
-    data = load(name, config["data"]["root"]) if foreign else own
+    data = load(name, root) if foreign else own
     which = "test" if data.test else "training"
     data = data.test or data.train
     if foreign:
-        data = data.like(own.train)
+        try:
+            data = data.like(own.train)
+        except SettingError as error:
+            raise SettingError("data", error.value, error.mend) from None
+    device = find_device(known["device"])
     data = shifted(data.to(device), _number("noise", known["noise"]), int(_number("translate", known["translate"])))
     runs = [load_samples(folder) for folder in folders]
     least = min(map(len, runs))
@@ -95,13 +95,13 @@ def _main(words: list[str]) -> int:
     draws = torch.cat([run[:least] for run in runs], 1)
     every = max(1, -(-len(draws) // max(int(_number("draws", known["draws"])), 1)))
     draws = draws[every - 1 :: every].to(device)
-    result = evaluate(potential, draws, data, labelled=not foreign)
     moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
     of = f"{counted(len(draws), 'draw')} of {counted(draws.shape[1], 'chain')}"
-    lines = [f"{of} on the {len(data)} {which} data of {name}{moved}"]
+    say(f"{of} on the {len(data)} {which} data of {name}{moved}")
+    with tqdm(total=draws.shape[0] * draws.shape[1], leave=False, disable=None) as bar:
+        result = evaluate(potential, draws, data, labelled=not foreign, tell=bar.update)
     # What one chain cannot tell is left out.
-    lines += [f"  {key:22} {value:.6g}" for key, value in result.items() if value == value]
-    print("\n".join(lines))  # at once: who reads may want the first line only
+    say("\n".join(f"  {key:22} {value:.6g}" for key, value in result.items() if value == value))
     if known["output"]:
         try:
             with open(known["output"], "w", newline="") as file:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import torch
 from scipy.special import chdtri
 from torch import Tensor
@@ -33,6 +34,7 @@ from sgmcmc.sampling import UNMOVED, of_chains
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
 READ_AT_MOST = 1 << 26  # numbers of draws that a summary reads; beyond, it looks at the potential alone
 LOOK_AT = 1 << 20  # draws of a function of theta that it looks at: of more, at as many chains, evenly spread, or at
+FEW = 0.1  # of trajectories accepted, below which a summary advises
 LOOKED = 64  # chains, where those are more
 GROUPS = 24  # of chains with settings of their own that it has a line for
 COLUMNS = (
@@ -261,6 +263,8 @@ class Voice:
         if self.pieces.plan.trajectory and result.cycles >= self.pieces.plan.burn_in:
             size = float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean())
             lines.append(f"chosen in the burn-in: {kernel.steps} steps a cycle, step size {size:.4g}")
+        if self.pieces.plan.tune is not None:
+            lines.append(self.tuned(kernel))
         try:
             metrics = sgmcmc.load_metrics(self.path)
         except StoreError:
@@ -282,16 +286,29 @@ class Voice:
         if result.stuck:
             exact = "not exact, and" if kernel.partial else "exact but"
             lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
+        elif kernel.acceptance != "monitor" and rate < FEW:
+            lines.append("few trajectories are accepted: a smaller step size, or shorter ones, may give better draws")
         if result.status == engine.INTERRUPTED:
             return lines  # of a million draws the effective sample size takes a minute that a scheduler may not give
         return lines + self._mixing_lines(metrics, result)
 
+    def tuned(self, kernel: Kernel) -> str:
+        """The step size that was tuned, or the range of the chains' own, and the learning rate that it is."""
+        sizes, size = torch.as_tensor(kernel.step_size, dtype=torch.float64), self.pieces.potential.data_size
+        said = {"step size": sizes, **({"lr": size * sizes.square()} if size else {})}
+        ends = {name: dict.fromkeys((float(one.min()), float(one.max()))) for name, one in said.items()}
+        return "tuned: " + ", ".join(f"{name} " + " to ".join(f"{end:.4g}" for end in ends[name]) for name in ends)
+
     def _energy_line(self, metrics, kernel) -> list[str]:
-        values = metrics["log_accept"][len(metrics["log_accept"]) // 2 :]
-        values = values[abs(values) < math.inf]
+        # A row is the mean over the cycles since the one before; the last one may be the only one of the second half.
+        values, cycles = metrics["log_accept"], metrics["cycle"]
+        lengths = np.diff(cycles, prepend=0)
+        late = cycles - lengths >= min(cycles[-1] / 2, cycles[-1] - lengths[-1]) if len(cycles) else cycles
+        late = late & (abs(values) < math.inf)
+        values = values[late]
         if kernel.impossible or not len(values):
             return []
-        mean = float(values.mean())
+        mean = float(np.average(values, weights=lengths[late]))
         doubt = 3 * float(values.std()) / math.sqrt(len(values))
         warning = " (positive: not converged, or something is wrong)" if mean > max(0.5, doubt) else ""
         return [f"mean log MH of the second half {mean:.3g}{warning}"]

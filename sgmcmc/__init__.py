@@ -55,7 +55,7 @@ def __getattr__(name: str):
 
 
 def __dir__():
-    return sorted([*globals(), *_HOME, *_MODULES, "__version__"])
+    return sorted({*globals(), *_HOME, *_MODULES, "__version__"})
 
 
 def _version() -> str:

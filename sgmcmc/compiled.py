@@ -39,10 +39,13 @@ INLINED_ROUNDS = {"realize_opcount_threshold": 8}
 INLINED_SEGMENT = {"realize_opcount_threshold": 100, "realize_reads_threshold": 100}
 
 
-def why_eager(kernel: Kernel, potential) -> str | None:
-    """Why trajectories of this kernel and target are not compiled, or None where they can be."""
+def why_eager(kernel: Kernel, potential, tuned: bool = False) -> str | None:
+    """Why trajectories of this kernel and target, whose length may be ``tuned``, are not compiled; None where they can
+    be."""
     if not together(potential):
         return None  # by segments, which know nothing of batches or directions
+    if tuned:
+        return "trajectories whose length is tuned are not compiled"
     if hasattr(potential, "gibbs"):
         return "Gibbs updates between trajectories are not compiled"
     if kernel.random_direction:

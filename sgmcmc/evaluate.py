@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -36,12 +37,19 @@ def shifted(data: Dataset, noise: float = 0.0, translate: int = 0) -> Dataset:
     return data
 
 
-def evaluate(potential: Potential, draws: Tensor, data: Dataset, labelled: bool = True) -> dict[str, float]:
+def evaluate(
+    potential: Potential,
+    draws: Tensor,
+    data: Dataset,
+    labelled: bool = True,
+    tell: Callable[[], object] = lambda: None,
+) -> dict[str, float]:
     """Predictive quality and mixing in function space of ``draws`` ``[draws, chains, dim]`` on ``data``.
 
     Returns numbers by name: ``accuracy, nll, brier, ece, entropy`` of the joint ensemble, ``chain_…`` the mean over the
     chains' own ensembles and its standard error, ``sample_…`` the mean over single samples, ``r_hat_max``,
-    ``r_hat_median``, ``ess_min``, ``ess_median`` over the functions followed.
+    ``r_hat_median``, ``ess_min``, ``ess_median`` over the functions followed. ``tell`` is called after each draw of a
+    chain.
     """
     inputs = data.inputs if data.mean is None else data
     chains = draws.shape[1]
@@ -59,6 +67,7 @@ def evaluate(potential: Potential, draws: Tensor, data: Dataset, labelled: bool 
             for key, value in _quality(own, data, labelled).items():
                 single.setdefault(key, []).append(value)
             functions[number, chain] = _functions(own, data, labelled)
+            tell()
     joint = torch.stack([ensemble.probabilities for ensemble in ensembles]).mean(0)
     own = [_quality(ensemble.probabilities, data, labelled) for ensemble in ensembles]
     result = _quality(joint, data, labelled)

@@ -20,7 +20,8 @@ MAY_DIFFER = {"seed", "chains", "init", "warm_start", "log_every", "save_every"}
 def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
     """The draws of a run, ``[draws, chains, dim]`` in the dtype they were kept in.
 
-    Of several folders (seeds of one configuration) the chains are joined along dimension 1. A run may be
+    Of a network ``experiments.build.reopened`` has the weights by name (kernels of convolutions have their channels
+    last here). Of several folders (seeds of one configuration) the chains are joined along dimension 1. A run may be
     read while it is being written.
 
     :raises StoreError: no draws, a damaged or missing file, or runs with different numbers of draws,

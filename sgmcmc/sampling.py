@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sgmcmc.chain import DIVERGED, Result, run
 from sgmcmc.checks import wrong_gradient
+from sgmcmc.compiled import why_eager
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel
@@ -46,6 +47,7 @@ def sample(
     trajectory: bool = False,
     initial: Tensor | None = None,
     seed: int = 0,
+    compile: bool = False,
     dtype: torch.dtype | str = torch.float32,
     device: torch.device | str = "cpu",
     **policies,
@@ -65,11 +67,13 @@ def sample(
     its momentum kept where the word has an O or E, else fresh. ``steps`` is the length of a trajectory
     (10, or 1 where the sampler has just one). ``step_size`` is h, which has to be given. Friction is γ (``friction``,
     1 by default, ``math.inf`` is infinite), e^{−γh} (``momentum_decay``), or AMAGOLD's ``beta`` or ``b``. A sequence
-    of step sizes or of frictions is one a chain, and ``initial`` is ``[chains, dim]``, a tensor or nested lists: they
-    say how many chains there are where ``chains`` does not (1). ``schedule`` is a name or a ``Schedule``, such as
-    ``Schedule("cosine", direction="random")``; ``dtype`` float32 or float64; ``device`` "cpu", "cuda", "cuda:1" or
-    "auto". ``tune`` and ``trajectory`` are those of ``Plan`` and need a ``burn_in``; ``policies`` those of
-    ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``, ``batch_size``, ``temperature``, ….
+    of step sizes or of frictions is one a chain, or one for each of equal groups of ``chains``, and ``initial`` is
+    ``[chains, dim]``, a tensor or nested lists: they say how many chains there are where ``chains`` does not (1).
+    ``compile`` makes one graph of a cycle first, in some ten seconds: worth it for long chains. ``schedule`` is a name
+    or a ``Schedule``, such as ``Schedule("cosine", direction="random")``; ``dtype`` float32 or float64; ``device``
+    "cpu", "cuda", "cuda:1" or "auto". ``tune`` and ``trajectory`` are those of ``Plan`` and need a ``burn_in``;
+    ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``, ``batch_size``,
+    ``temperature``, ….
 
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
     Ctrl-C or a signal: both have fewer draws (``result.draws`` is None where there are none). Chains that diverged,
@@ -107,6 +111,8 @@ def sample(
         raise SettingError("trajectory", trajectory, "chooses during the burn-in: give burn_in, in cycles")
     ways = {"friction": friction, "momentum_decay": momentum_decay, "beta": beta, "b": b}
     ways = {name: _numbers(name, value) for name, value in ways.items() if value is not None}
+    if step_size is None:
+        raise SettingError("step_size", None, "has to be given, such as step_size=0.1")
     step_size = _numbers("step_size", step_size)
     lists = {name: value for name, value in {"step_size": step_size, **ways}.items() if isinstance(value, list)}
     dtype, device = _dtype(dtype), find_device(device)
@@ -118,10 +124,11 @@ def sample(
     if chains is None:
         chains = max([1, *map(len, lists.values())])
     for name, value in lists.items():
-        if len(value) not in (1, chains):
+        if not value or chains % len(value):
             shown = value if len(value) < 10 else f"[{len(value)} numbers]"
             rows = ", as many as initial has rows" if initial is not None else ""
-            raise SettingError(name, shown, f"must be a number or {chains}, one a chain{rows}")
+            raise SettingError(name, shown, f"must be a number or {chains}, one a chain{rows}, or one for equal groups")
+        value[:] = [one for one in value for _ in range(chains // len(value))]
     if not isinstance(word, str | None):
         raise SettingError("word", word, "must be a string of letters, such as BABOBAB")
     if sampler == "custom":
@@ -164,6 +171,7 @@ def sample(
         tune=tune,
         trajectory=trajectory,
         log_every=max(1, cycles // 100),
+        compile=_compiles(compile, kernel, potential, trajectory),
         epochs_per_cycle=kernel.epochs(potential.data_size),
     )
 
@@ -282,6 +290,13 @@ def _number(name: str, value) -> float:
         return float(torch.as_tensor(value, dtype=torch.float64))
     except (TypeError, ValueError, RuntimeError):
         raise SettingError(name, value, "must be a number") from None
+
+
+def _compiles(asked: bool, kernel: Kernel, potential: Potential, trajectory: bool) -> bool:
+    """``asked``; SettingError where cycles cannot be compiled."""
+    if asked and (reason := why_eager(kernel, potential, trajectory)):
+        raise SettingError("compile", asked, f"{reason}; leave compile out")
+    return bool(asked)
 
 
 def _without_effect(kernel: Kernel, given: dict) -> list[str]:

@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 
 import sgmcmc
 from experiments import grid, picture
-from experiments.build import build
+from experiments.build import build, reopened
 from experiments.command_line import main
 from experiments.config import compose
 from experiments.voice import Voice, _duration, mixed_below, say, slowest
@@ -369,9 +369,19 @@ def test_a_summary_says_log_mh_of_the_second_half_and_where_it_cannot_be(summari
         ([99, 99, 1.2, 3.2], "2.2 (positive: not converged, or something is wrong)"),  # more than three of its errors
         ([99, 99, -3, 4.2], "0.6"),  # less than three of its errors
     ):
-        assert summarised(log_accept=np.array(values))[1] == f"mean log MH of the second half {said}"
+        lengths = {"log_accept": np.array(values), "cycle": np.arange(1, len(values) + 1)}
+        assert summarised(**lengths)[1] == f"mean log MH of the second half {said}"
+    # a row is of the cycles since the one before: that of cycles 9 to 16 is not of the second half of 20 or of 18
+    lengths = {"cycle": np.array([8, 16, 20]), "log_accept": np.array([99, 9, -3.0])}
+    assert summarised(**lengths)[1] == "mean log MH of the second half -3"
+    lengths = {"cycle": np.array([2, 10, 18, 20]), "log_accept": np.array([99, 99, -2.0, 3.0])}
+    assert summarised(**lengths)[1] == "mean log MH of the second half -1"
+    lengths = {"cycle": np.array([20]), "log_accept": np.array([-7.0])}
+    assert summarised(**lengths)[1] == "mean log MH of the second half -7"
     assert "the chain is exact but stuck" in summarised(result={"accepted": 79})[2]
-    assert "stuck" not in summarised(result={"accepted": 80})[2]
+    assert "few trajectories are accepted" in summarised(result={"accepted": 80})[2]
+    assert not any("stuck" in line for line in summarised(result={"accepted": 80}))
+    assert not any("few" in line for line in summarised(result={"accepted": 800}))
 
 
 def test_epochs_with_exact_ends_have_one_step_more():
@@ -430,6 +440,19 @@ def test_a_picture_shows_what_comes_after_the_first_rows(tmp_path, monkeypatch):
     assert panels[1].get_ylim() == pytest.approx((-0.8, 0.8)) and panels[4].get_ylim() == pytest.approx((-1.2, 1.2))
     monkeypatch.undo()
     pyplot.close("all")
+
+
+@pytest.mark.parametrize("rates", ["1e-4", "[1e-4,1e-2]"])
+def test_a_summary_says_what_was_tuned(rates, capsys):
+    words = [*replaced(NETWORK, output="run", chains=2, cycles=12, lr=rates), "tune.target=0.6", "burn_in=8"]
+    assert main(words) == 0
+    sizes = sgmcmc.load_metrics("run")["step_size"]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("tuned: step size ")]
+    given = [float(word) for word in re.findall(r"[\d.]+(?:e-?\d+)?", line)]
+    half = len(given) // 2
+    assert np.mean(given[:half]) == pytest.approx(sizes[-1], rel=1e-3)
+    assert given[half:] == pytest.approx([1500 * size**2 for size in given[:half]], rel=1e-3)
+    assert len(given) == (2 if rates == "1e-4" else 4) and sizes[-1] != sizes[0]
 
 
 @pytest.mark.parametrize("words, mend", [(TOY, "fewer"), ([*NETWORK, "output=run"], "fewer, or a smaller batch_size")])
@@ -548,6 +571,21 @@ def of_my_own():
     return sgmcmc.NetworkPotential(torch.nn.Linear(3, 2), data, prior=9)
 
 
+def with_test():
+    inputs = torch.arange(30.0).reshape(10, 3)
+    train = sgmcmc.Dataset(inputs, torch.arange(10) % 2, 2)
+    test = sgmcmc.Dataset(torch.eye(3)[:2], torch.tensor([1, 0]), 2)
+    return sgmcmc.NetworkPotential(torch.nn.Linear(3, 2), train, test=test)
+
+
+class Soft(Net):
+    def __init__(self):
+        super().__init__(3)
+
+    def forward(self, x):
+        return super().forward(x).softmax(-1)
+
+
 class Bowl:
     dim, data_size, potential, gradient, initial = 2, 0, None, None, None
 """
@@ -565,6 +603,16 @@ class Bowl:
     capsys.readouterr()
     assert main("model._target_=nets.of_my_own batch_size=5 sampler=ggmc step_size=.01 cycles=3".split()) == 0
     assert "its prior is normal (model.prior=9), inputs are as they are" in capsys.readouterr().out
+    words = "model._target_=nets.with_test batch_size=5 sampler=ggmc step_size=.01 cycles=3 output=tested"
+    assert main(words.split()) == 0
+    network, data = reopened("tested")
+    draw = network.state_dict(sgmcmc.load_samples("tested")[-1, 0])
+    logits = torch.nn.functional.linear(torch.eye(3)[:2], draw["weight"], draw["bias"])
+    nll = float(torch.nn.functional.cross_entropy(logits, torch.tensor([1, 0])))
+    assert len(data.test) == 2 and sgmcmc.load_metrics("tested")["test_nll"][-1] == pytest.approx(nll, abs=1e-6)
+    assert main("model._target_=nets.Soft data=digits lr=1e-4 sampler=ggmc epochs=1 epochs_per_cycle=1".split()) == 2
+    said = "model=Soft: gives probabilities, which sum to 1: leave the softmax out"
+    assert capsys.readouterr().err.strip() == said
     for words, said in (
         (f"model._target_=nets.Net model.hidden=3 {run} model.prior=wide", "model.prior=wide: "),
         (f"model._target_=nets.net model.hidden=3 {run} model.prior=unit", "unexpected keyword argument 'prior'"),

@@ -256,6 +256,7 @@ def test_reasons_to_run_eagerly():
     inputs = Random(1).normal("split", 0, 1, 9, 2, F64)[0]
     alone = type("Alone", (HierarchicalRegression,), {"together": False})()
     assert why_eager(make_kernel("hmc", Quartic(2), 0.1), Quartic(2)) is None
+    assert "length is tuned" in why_eager(make_kernel("hmc", Quartic(2), 0.1), Quartic(2), tuned=True)
     random = make_kernel("hmc", alone, 0.1, schedule=Schedule("cosine", "random"), gradient="full")
     assert why_eager(random, alone) is None
     assert why_eager(make_kernel("hmc", LinearRegression(inputs, inputs[:, 0]), 0.1), Quartic(2)) is None

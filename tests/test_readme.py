@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import sgmcmc
+from experiments.command_line import main
 from sgmcmc.samplers import SAMPLERS
 
 ROOT = Path(__file__).parents[1]
@@ -14,7 +15,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_the_notebook_example_samples_its_ring(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict = {}
     exec(compile(code, "README.md", "exec"), names)
     draws = names["result"].draws
@@ -27,6 +28,20 @@ def test_the_notebook_example_samples_its_ring(capsys):
     by_chain = radius.mean(0)
     assert abs(by_chain.mean() - mean) < 6 * by_chain.std() / 10
     assert "torch.Size([1000, 100, 2])" in capsys.readouterr().out
+
+
+def test_the_weights_of_a_run_are_those_of_its_network(tmp_path):
+    run = f"experiment=digits scale=smoke data.train_size=100 cycles=1 epochs=null output={tmp_path} progress=false"
+    assert main(run.split()) == 0
+    _, code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict = {"sgmcmc": sgmcmc}
+    exec(compile(code.replace("results/runs/digits/…", str(tmp_path)), "README.md", "exec"), names)
+    network, weights = names["network"], names["weights"]
+    network.model.load_state_dict(weights, strict=False)  # batch normalisation's buffers are in no θ
+    draw = sgmcmc.load_samples(tmp_path)[-1]
+    some = names["data"].train.take(torch.arange(5))
+    expected = network.predict(draw, some)[0].double()
+    assert torch.allclose(network.model(some).softmax(-1).double(), expected, atol=1e-6)
 
 
 def test_a_function_is_a_target():

@@ -81,7 +81,7 @@ def short(target=square, sampler="ggmc", **settings):
         ({"step_size": [0.1, 0.2], "chains": 3}, "step_size=[0.1, 0.2]: must be a number or 3"),
         ({"step_size": np.full(50, 0.1), "chains": 3}, "step_size=[50 numbers]: must be a number or 3"),
         ({"step_size": [0.1, 0.2], "friction": [1.0, 2.0, 3.0]}, "step_size=[0.1, 0.2]: must be a number or 3"),
-        ({"step_size": None}, "step_size=None: must be a number"),
+        ({"step_size": None}, "step_size=None: has to be given"),
         ({"friction": "infinite"}, "friction=infinite: must be a number, .*; infinite friction is math.inf"),
         ({"acceptence": "metropolis"}, "acceptence=metropolis: did you mean acceptance. known are potential, .*"),
         ({"zeal": 1}, "zeal=1: there is no such argument; known are potential, sampler, step_size"),
@@ -109,6 +109,7 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
         ({"step_size": [0.1, 0.2]}, [20, 2, 2]),
         ({"friction": torch.tensor([1.0, 2.0, math.inf])}, [20, 3, 2]),
         ({"step_size": np.array([0.1, 0.2]), "chains": 2}, [20, 2, 2]),
+        ({"step_size": [0.1, 0.2], "chains": 6}, [20, 6, 2]),
         ({"initial": [[1.0, 2.0], [3.0, 4.0]], "chains": 2, "dtype": "float64"}, [20, 2, 2]),
         ({"target": WithoutStart(), "initial": [[1.0, 2.0]]}, [20, 1, 2]),
         ({"initial": torch.zeros(4, 2)}, [20, 4, 2]),
@@ -126,6 +127,17 @@ def test_what_is_meant_is_understood(settings, shape):
     result = short(**settings)
     assert list(result.draws.shape) == shape and result.status == "done"
     assert result.draws.dtype == (torch.float64 if settings.get("dtype") == "float64" else torch.float32)
+
+
+def test_groups_of_chains_take_the_step_sizes_of_a_list_and_compiled_cycles_are_the_same():
+    groups = short(step_size=[0.1, 0.8], chains=4, cycles=30)
+    each = short(step_size=[0.1, 0.1, 0.8, 0.8], chains=4, cycles=30)
+    assert torch.equal(groups.draws, each.draws)
+    compiled = short(step_size=[0.1, 0.8], chains=4, cycles=30, compile=True)
+    assert compiled.compiled and not groups.compiled
+    torch.testing.assert_close(compiled.draws, groups.draws, rtol=1e-4, atol=1e-4)
+    with pytest.raises(SettingError, match="^compile=True: trajectories whose length is tuned are not compiled"):
+        short(burn_in=10, trajectory=True, compile=True)
 
 
 def test_a_word_of_one_s_own_keeps_its_momentum_where_it_refreshes_it():

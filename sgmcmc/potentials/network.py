@@ -99,7 +99,9 @@ class NetworkPotential:
     and ``dtype``, its parameters made views of one vector, dropout switched off. Parameters that do not require a
     gradient keep their values and are not part of θ. ``prior`` and ``flat_norms``: see ``prior_std``.
 
-    ``train`` is moved to ``device``. ``augmentation``:
+    ``train`` is moved to ``device``; ``test``, in no U, is what runs predict where their settings name no data.
+    θ holds the module's parameters one after another, kernels of convolutions with their channels last:
+    ``state_dict(theta)`` has them by name and as torch has them. ``augmentation``:
 
     - ``none``: the images as they are;
     - ``averaged``: ``views`` of the 162 flips and crops of each image, drawn without replacement by ``seed``, frozen.
@@ -137,6 +139,7 @@ class NetworkPotential:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         evaluation_batch: int | None = None,
+        test: Dataset | None = None,
     ):
         if augmentation not in AUGMENTATIONS:
             raise SettingError("augmentation", augmentation, f"must be one of {', '.join(AUGMENTATIONS)}")
@@ -146,7 +149,13 @@ class NetworkPotential:
             raise SettingError("views", views, f"must be from 1 to {VIEWS}")
         if evaluation_batch is not None and evaluation_batch < 1:
             raise SettingError("evaluation_batch", evaluation_batch, "must be at least 1")
-        train.check_labels()
+        for data in (train, test):
+            if data is not None:
+                data.check_labels()
+        if test is not None and test.inputs.shape[1:] != train.inputs.shape[1:]:
+            wanted = f"must be {list(train.inputs.shape[1:])}, as those of train"
+            raise SettingError("inputs of test", list(test.inputs.shape[1:]), wanted)
+        self.test = test
         self.device, self.dtype, self.seed = torch.device(device), dtype, seed
         self.train = train.to(self.device)
         self.data_size = len(train)
@@ -516,6 +525,8 @@ class NetworkPotential:
         if not isinstance(outputs, Tensor) or outputs.shape != (len(few), self.train.classes):
             shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             raise SettingError("model", name, f"must give logits {[len(few), self.train.classes]}, gave {shape}")
+        if bool((outputs >= 0).all()) and torch.allclose(outputs.sum(-1), torch.ones_like(outputs[:, 0]), atol=1e-5):
+            raise SettingError("model", name, "gives probabilities, which sum to 1: leave the softmax out")
 
     @torch.no_grad()
     def _check_each(self) -> None:

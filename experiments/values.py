@@ -53,9 +53,10 @@ def _not_negative(setting, value):
 
 
 def _keep(setting, value):
-    if isinstance(value, str) and value not in ("all", "none"):
-        raise SettingError(setting, value, "must be all, none or how many of the last draws to keep")
-    return value if value in ("all", "none") else count(setting, value)
+    try:
+        return value if value in ("all", "none") else count(setting, value)
+    except SettingError:
+        raise SettingError(setting, value, "must be all, none or how many of the last draws to keep") from None
 
 
 def _cycle_list(setting, value):

@@ -86,6 +86,8 @@ def reopened(folder: str | Path, device: str = "cpu", root: str | None = None) -
     """
     from omegaconf import OmegaConf  # which a machine that only computes can do without
 
+    if not (Path(folder) / "config.yaml").is_file():
+        raise SettingError("folder", folder, "is not a run folder: it has no config.yaml")
     config = OmegaConf.to_container(OmegaConf.load(Path(folder) / "config.yaml"))
     config["data"]["root"] = root or os.environ.get("SGMCMC_DATA") or config["data"]["root"]
     data = load_data(config)

@@ -15,6 +15,7 @@ import hydra
 import yaml
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import OmegaConf
@@ -44,11 +45,12 @@ def main(words: list[str] | None = None) -> int:
         leave_on_signals(signal.SIGINT)
 
     entered: list[bool] = []
+    fixed: set[str] = set()  # the settings that all runs of a sweep have in common
 
     def job(cfg) -> None:
         entered.append(True)
         said = list(HydraConfig.get().overrides.task)
-        own = [word for word in said if word not in words]  # what a sweep gives this run
+        own = [word for word in said if word.partition("=")[0].lstrip("+") not in fixed]  # what a sweep gives this run
         statuses.append(INTERRUPTED if INTERRUPTED in statuses else guarded(lambda: _run(cfg, said, own), debug))
 
     def everything() -> int:
@@ -56,6 +58,8 @@ def main(words: list[str] | None = None) -> int:
         sweeps = [word for word in words if word in ("-m", "--multirun")][:1]
         given = words_for([word for word in words if word not in ("-m", "--multirun")])
         settings = _settings([*sweeps, *given])
+        overrides = OverridesParser.create().parse_overrides(settings) if sweeps else []
+        fixed.update(one.get_key_element().lstrip("+") for one in overrides if not one.is_sweep_override())
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's own report of a mistake is a dozen lines
         before = sys.argv
         # Hydra writes a sweep's own file; what a sweep leaves is its runs' folders.

@@ -73,8 +73,8 @@ def _main(words: list[str]) -> int:
     config = OmegaConf.to_container(OmegaConf.load(Path(folders[0]) / "config.yaml"))["data"]
     root = known["data.root"] or os.environ.get("SGMCMC_DATA") or config["root"]
     potential, own = reopened(folders[0], known["device"], root)
-    if own.train is None:
-        raise SettingError("RUN", folders[0], "has no data to predict: its target is a density")
+    if own.train is None or not hasattr(potential, "predict"):
+        raise SettingError("RUN", folders[0], "its target has no data that it predicts")
     name = known["data"] or config["name"]
     foreign = name != config["name"]
     name = "its own" if name == "none" else name

@@ -263,7 +263,7 @@ class Voice:
         if self.pieces.plan.trajectory and result.cycles >= self.pieces.plan.burn_in:
             size = float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean())
             lines.append(f"chosen in the burn-in: {kernel.steps} steps a cycle, step size {size:.4g}")
-        if self.pieces.plan.tune is not None:
+        elif self.pieces.plan.tune is not None and result.cycles >= self.pieces.plan.burn_in:
             lines.append(self.tuned(kernel))
         try:
             metrics = sgmcmc.load_metrics(self.path)
@@ -287,7 +287,8 @@ class Voice:
             exact = "not exact, and" if kernel.partial else "exact but"
             lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
         elif kernel.acceptance != "monitor" and rate < FEW:
-            lines.append("few trajectories are accepted: a smaller step size, or shorter ones, may give better draws")
+            shorter = ", or shorter ones," * (kernel.steps > 1)
+            lines.append(f"few trajectories are accepted: a smaller step size{shorter} may give better draws")
         if result.status == engine.INTERRUPTED:
             return lines  # of a million draws the effective sample size takes a minute that a scheduler may not give
         return lines + self._mixing_lines(metrics, result)
@@ -300,16 +301,17 @@ class Voice:
         return "tuned: " + ", ".join(f"{name} " + " to ".join(f"{end:.4g}" for end in ends[name]) for name in ends)
 
     def _energy_line(self, metrics, kernel) -> list[str]:
-        # A row is the mean over the cycles since the one before; the last one may be the only one of the second half.
-        values, cycles = metrics["log_accept"], metrics["cycle"]
-        lengths = np.diff(cycles, prepend=0)
-        late = cycles - lengths >= min(cycles[-1] / 2, cycles[-1] - lengths[-1]) if len(cycles) else cycles
-        late = late & (abs(values) < math.inf)
-        values = values[late]
+        # A row is the mean over the cycles since the last regular one; where a run ended between two and was continued,
+        # the next one has that row's cycles, too. The last may be the only one of the second half.
+        every, cycles, values = self.pieces.plan.log_every, metrics["cycle"], metrics["log_accept"]
+        starts = (cycles - 1) // every * every
+        late = np.append(starts[1:] != starts[:-1], True)[: len(starts)] & (abs(values) < math.inf)
+        late &= starts >= min(cycles[-1] / 2, starts[-1]) if len(starts) else True
+        values, lengths = values[late], (cycles - starts)[late]
         if kernel.impossible or not len(values):
             return []
-        mean = float(np.average(values, weights=lengths[late]))
-        doubt = 3 * float(values.std()) / math.sqrt(len(values))
+        mean = float(np.average(values, weights=lengths))
+        doubt = 3 * float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf
         warning = " (positive: not converged, or something is wrong)" if mean > max(0.5, doubt) else ""
         return [f"mean log MH of the second half {mean:.3g}{warning}"]
 

@@ -440,10 +440,11 @@ class Session:
     def pack_chain(self, job: dict, packed: Path) -> None:
         """The run folder in progress, with the newest checkpoint alone; without draws that would be too large."""
         from experiments.resolved import folder
+        from sgmcmc.store import BEFORE
 
         path, checkpoints = folder(job["config"]), checkpoints_of(job)
         files = [file for file in path.rglob("*") if file.is_file() and file.name not in (".lock", "picture.png")]
-        files = [file for file in files if file not in checkpoints[:-1]]
+        files = [file for file in files if file not in checkpoints[:-1] and not file.name.endswith(BEFORE)]
         size = sum(file.stat().st_size for file in files)
         if not checkpoints or size > STATE_LIMIT:
             packed.unlink(missing_ok=True)

@@ -69,7 +69,8 @@ def sample(
     1 by default, ``math.inf`` is infinite), e^{−γh} (``momentum_decay``), or AMAGOLD's ``beta`` or ``b``. A sequence
     of step sizes or of frictions is one a chain, or one for each of equal groups of ``chains``, and ``initial`` is
     ``[chains, dim]``, a tensor or nested lists: they say how many chains there are where ``chains`` does not (1).
-    ``compile`` makes one graph of a cycle first, in some ten seconds: worth it for long chains. ``schedule`` is a name
+    ``compile`` makes one graph of a cycle first (of a network's, of what lies between its gradients), in some ten
+    seconds: worth it for long chains. ``schedule`` is a name
     or a ``Schedule``, such as ``Schedule("cosine", direction="random")``; ``dtype`` float32 or float64; ``device``
     "cpu", "cuda", "cuda:1" or "auto". ``tune`` and ``trajectory`` are those of ``Plan`` and need a ``burn_in``;
     ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``, ``batch_size``,
@@ -294,9 +295,11 @@ def _number(name: str, value) -> float:
 
 def _compiles(asked: bool, kernel: Kernel, potential: Potential, trajectory: bool) -> bool:
     """``asked``; SettingError where cycles cannot be compiled."""
+    if not isinstance(asked, bool):
+        raise SettingError("compile", asked, "must be True or False")
     if asked and (reason := why_eager(kernel, potential, trajectory)):
         raise SettingError("compile", asked, f"{reason}; leave compile out")
-    return bool(asked)
+    return asked
 
 
 def _without_effect(kernel: Kernel, given: dict) -> list[str]:

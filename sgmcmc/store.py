@@ -6,8 +6,10 @@ A run folder holds::
     status.json            identity, state (running, done, …), machines and versions the run was on
     metrics.csv            one row every few cycles
     trace.csv              one row a step, of the cycles that are traced step by step
-    samples/*.safetensors  the draws, each once; 00000120.safetensors ends with the 120th draw of the run
-    samples/*.before       draws that are also in a file written since, kept for the checkpoint before the newest
+    samples/*.safetensors  the draws, each once (with keep=N perhaps some more, before the last N);
+                           00000120.safetensors ends with the 120th draw of the run
+    samples/*.before       draws that are in a file written since, or not kept any more: the checkpoint before the
+                           newest needs them
     checkpoint-{0,1}.pt    the last two states of the chain, written in turn
     log.txt                what the run said
     .lock                  held by the one process that writes here

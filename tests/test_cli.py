@@ -27,6 +27,7 @@ from experiments import grid, picture
 from experiments.build import build, reopened
 from experiments.command_line import main
 from experiments.config import compose
+from experiments.evaluate import main as evaluated
 from experiments.voice import Voice, _duration, mixed_below, say, slowest
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
@@ -207,7 +208,7 @@ def summarised(monkeypatch):
     config = compose("model=gaussian model.dim=20 sampler=hmc step_size=.1 cycles=100 burn_in=40 chains=80".split())
     pieces, seen = build(config), []
 
-    def lines(draws=60, size=0, keep="all", result=None, still=0, said=None, **columns):
+    def lines(draws=60, size=0, keep="all", result=None, still=0, said=None, every=10, **columns):
         metrics = {"cycle": np.arange(10, 110, 10), "log_accept": np.zeros(10), "potential": np.arange(10.0)} | columns
         rows = torch.randn(draws, 80, 20, generator=torch.Generator().manual_seed(0))
         rows[..., :still] = 0.5
@@ -219,7 +220,8 @@ def summarised(monkeypatch):
         monkeypatch.setattr("experiments.voice.diagnostics.r_hat", lambda draws: r_hat)
         voice = object.__new__(Voice)
         voice.config, target = {**config, **(said or {})}, SimpleNamespace(data_size=size, dim=20)
-        voice.path, voice.pieces = Path("run"), replace(pieces, potential=target, plan=replace(pieces.plan, keep=keep))
+        plan = replace(pieces.plan, keep=keep, log_every=every)
+        voice.path, voice.pieces = Path("run"), replace(pieces, potential=target, plan=plan)
         known = {"status": "done", "cycles": 100, "accepted": 2000, "proposed": 8000, "seconds": 4.0, "gradients": 25.0}
         lines.again = lambda: voice.summary(Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel}))
         return voice.summary(Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel} | (result or {})))
@@ -370,14 +372,19 @@ def test_a_summary_says_log_mh_of_the_second_half_and_where_it_cannot_be(summari
         ([99, 99, -3, 4.2], "0.6"),  # less than three of its errors
     ):
         lengths = {"log_accept": np.array(values), "cycle": np.arange(1, len(values) + 1)}
-        assert summarised(**lengths)[1] == f"mean log MH of the second half {said}"
+        assert summarised(**lengths, every=1)[1] == f"mean log MH of the second half {said}"
     # a row is of the cycles since the one before: that of cycles 9 to 16 is not of the second half of 20 or of 18
     lengths = {"cycle": np.array([8, 16, 20]), "log_accept": np.array([99, 9, -3.0])}
-    assert summarised(**lengths)[1] == "mean log MH of the second half -3"
-    lengths = {"cycle": np.array([2, 10, 18, 20]), "log_accept": np.array([99, 99, -2.0, 3.0])}
-    assert summarised(**lengths)[1] == "mean log MH of the second half -1"
-    lengths = {"cycle": np.array([20]), "log_accept": np.array([-7.0])}
-    assert summarised(**lengths)[1] == "mean log MH of the second half -7"
+    assert summarised(**lengths, every=8)[1] == "mean log MH of the second half -3"
+    lengths = {"cycle": np.array([5, 10, 15, 16]), "log_accept": np.array([99, 99, -2.0, 4.0])}
+    assert summarised(**lengths, every=5)[1] == "mean log MH of the second half -1"
+    lengths = {"cycle": np.array([20]), "log_accept": np.array([7.0])}  # one row tells of no error
+    assert summarised(**lengths)[1] == "mean log MH of the second half 7"
+    # a run that ended after cycle 15 and was continued: row 20 has the cycles of row 15, too
+    lengths = {"cycle": np.array([10, 15, 20, 30]), "log_accept": np.array([99, 99, -2.0, -3.0])}
+    assert summarised(**lengths, every=10)[1] == "mean log MH of the second half -3"
+    lengths = {"cycle": np.array([10, 15, 20]), "log_accept": np.array([99, 99, -2.0])}
+    assert summarised(**lengths, every=10)[1] == "mean log MH of the second half -2"
     assert "the chain is exact but stuck" in summarised(result={"accepted": 79})[2]
     assert "few trajectories are accepted" in summarised(result={"accepted": 80})[2]
     assert not any("stuck" in line for line in summarised(result={"accepted": 80}))
@@ -410,7 +417,7 @@ def test_divergence_is_status_3_and_is_remembered(capsys):
 
 
 def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
-    words = ["-m", *TOY[:-1], "step_size=0.1,-1,0.2", "cycles=2"]
+    words = ["-m", *TOY[:-1], "step_size=0.1,-1,0.2", "cycles=2", "temperature=1e0", "progress=false"]
     words.remove("step_size=0.1")
     assert main(words) == 2
     caught = capsys.readouterr()
@@ -554,6 +561,7 @@ def test_a_module_of_ones_own_and_its_prior(elsewhere, capsys):
 import torch
 
 import sgmcmc
+from sgmcmc.potentials.regression import LogisticRegression
 
 
 class Net(torch.nn.Sequential):
@@ -576,6 +584,19 @@ def with_test():
     train = sgmcmc.Dataset(inputs, torch.arange(10) % 2, 2)
     test = sgmcmc.Dataset(torch.eye(3)[:2], torch.tensor([1, 0]), 2)
     return sgmcmc.NetworkPotential(torch.nn.Linear(3, 2), train, test=test)
+
+
+def of_images():
+    images = torch.arange(40, dtype=torch.uint8).reshape(10, 1, 2, 2) * 6
+    one = torch.tensor([0.2], dtype=torch.float64)
+    train = sgmcmc.Dataset(images, torch.arange(10) % 2, 2, mean=one, std=one / 3)
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
+    return sgmcmc.NetworkPotential(module, train, test=sgmcmc.Dataset(images[:4].flip(1), torch.arange(4) % 2, 2))
+
+
+def regression():
+    train = sgmcmc.Dataset(torch.arange(20.0).reshape(10, 2).cos(), torch.arange(10) % 2 + 1, 3)
+    return LogisticRegression(train, test=train)
 
 
 class Soft(Net):
@@ -610,6 +631,12 @@ class Bowl:
     logits = torch.nn.functional.linear(torch.eye(3)[:2], draw["weight"], draw["bias"])
     nll = float(torch.nn.functional.cross_entropy(logits, torch.tensor([1, 0])))
     assert len(data.test) == 2 and sgmcmc.load_metrics("tested")["test_nll"][-1] == pytest.approx(nll, abs=1e-6)
+    for name in ("of_images", "regression"):  # its own test data are normalised, and labelled, as what is in U
+        words = f"model._target_=nets.{name} batch_size=5 sampler=ggmc step_size=.01 cycles=3 log_every=1 output={name}"
+        assert main(words.split()) == 0
+        assert evaluated([name, f"output={name}.csv"]) == 0
+        metrics, row = sgmcmc.load_metrics(name), pd.read_csv(f"{name}.csv").iloc[0]
+        assert row["chain_nll"] == pytest.approx(metrics["test_ensemble_nll"][-1], rel=1e-6) and row["nll"] < 3
     assert main("model._target_=nets.Soft data=digits lr=1e-4 sampler=ggmc epochs=1 epochs_per_cycle=1".split()) == 2
     said = "model=Soft: gives probabilities, which sum to 1: leave the softmax out"
     assert capsys.readouterr().err.strip() == said

@@ -350,4 +350,4 @@ def test_a_target_s_own_data_are_predicted(tmp_path, capsys):
     assert run([*words, f"output={tmp_path / 'bare'}", "progress=false"]) == 0
     capsys.readouterr()
     assert main([str(tmp_path / "bare")]) == 2
-    assert "has no data to predict: its target is a density" in capsys.readouterr().err
+    assert "its target has no data that it predicts" in capsys.readouterr().err

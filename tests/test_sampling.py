@@ -136,6 +136,8 @@ def test_groups_of_chains_take_the_step_sizes_of_a_list_and_compiled_cycles_are_
     compiled = short(step_size=[0.1, 0.8], chains=4, cycles=30, compile=True)
     assert compiled.compiled and not groups.compiled
     torch.testing.assert_close(compiled.draws, groups.draws, rtol=1e-4, atol=1e-4)
+    with pytest.raises(SettingError, match="^compile=auto: must be True or False"):
+        short(compile="auto")
     with pytest.raises(SettingError, match="^compile=True: trajectories whose length is tuned are not compiled"):
         short(burn_in=10, trajectory=True, compile=True)
 

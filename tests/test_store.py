@@ -262,7 +262,7 @@ def test_a_failed_block_can_be_written_again(tmp_path, monkeypatch, whole):
 def test_killed_by_sigkill(tmp_path):
     """A process that commits as fast as it can, killed by the system, is continued with nothing lost."""
     program = (
-        "import sys, torch; from sgmcmc.store import BEFORE, RunFolder\n"
+        "import sys, torch; from sgmcmc.store import RunFolder\n"
         "folder = RunFolder(sys.argv[1]); state = folder.load() or {'cycle': 0}\n"
         "while True:\n"
         "    at = state['cycle']; state = {'cycle': at + 1}\n"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -99,7 +100,8 @@ class NetworkPotential:
     and ``dtype``, its parameters made views of one vector, dropout switched off. Parameters that do not require a
     gradient keep their values and are not part of θ. ``prior`` and ``flat_norms``: see ``prior_std``.
 
-    ``train`` is moved to ``device``; ``test``, in no U, is what runs predict where their settings name no data.
+    ``train`` is moved to ``device``; ``test``, in no U, is what runs predict where their settings name no data, and is
+    normalised as ``train`` is.
     θ holds the module's parameters one after another, kernels of convolutions with their channels last:
     ``state_dict(theta)`` has them by name and as torch has them. ``augmentation``:
 
@@ -149,12 +151,13 @@ class NetworkPotential:
             raise SettingError("views", views, f"must be from 1 to {VIEWS}")
         if evaluation_batch is not None and evaluation_batch < 1:
             raise SettingError("evaluation_batch", evaluation_batch, "must be at least 1")
-        for data in (train, test):
-            if data is not None:
-                data.check_labels()
-        if test is not None and test.inputs.shape[1:] != train.inputs.shape[1:]:
-            wanted = f"must be {list(train.inputs.shape[1:])}, as those of train"
-            raise SettingError("inputs of test", list(test.inputs.shape[1:]), wanted)
+        train.check_labels()
+        if test is not None:
+            if test.inputs.shape[1:] != train.inputs.shape[1:]:
+                wanted = f"must be {list(train.inputs.shape[1:])}, as those of train"
+                raise SettingError("inputs of test", list(test.inputs.shape[1:]), wanted)
+            test = replace(test.like(train), classes=train.classes)
+            test.check_labels()
         self.test = test
         self.device, self.dtype, self.seed = torch.device(device), dtype, seed
         self.train = train.to(self.device)

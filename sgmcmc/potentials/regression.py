@@ -11,6 +11,7 @@ if every datum is equally likely to be drawn. Each chain has its own batch; all 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -69,7 +70,7 @@ class LogisticRegression(_Regression):
     labels that are 0 and 1 stay, and one of the two may be missing. SettingError for three or more.
 
     ``inputs`` and ``targets`` are the data as given, features not yet standardised (float64 ``[n, features]``), targets
-    as 0 and 1 (int64 ``[n]``). Of ``test`` only the labels are looked at: one of the two may be in it alone.
+    as 0 and 1 (int64 ``[n]``). ``test`` is in no U; one of the two labels may be in it alone.
 
     Where AMAGOLD (section 6.2) does not say, the defaults follow the tradition of Girolami and
     Calderhead (2011): standardised columns, prior variance 100 for the intercept too.
@@ -85,7 +86,11 @@ class LogisticRegression(_Regression):
             name = train.name or "the training set"
             raise SettingError("data", name, f"has {len(labels)} classes; logistic regression needs data of two")
         one = 1 if set(labels) <= {0, 1} else max(labels)
-        self.targets = (train.targets == one).to(torch.int64)
+        self.train, self.test = (  # what is predicted where no settings name the data
+            None if part is None else replace(part, targets=(part.targets == one).to(torch.int64))
+            for part in (train, test)
+        )
+        self.targets = self.train.targets
         centre = torch.zeros_like(self.inputs[0])
         scale = torch.ones_like(centre)
         if standardise:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.build import build
 from experiments.command_line import main as run
+from experiments.config import compose
 from experiments.evaluate import main
 from sgmcmc import RunFolder, diagnostics, load_metrics, load_samples
 from sgmcmc.data import Data, Dataset, load
@@ -338,6 +340,22 @@ class Module(torch.nn.Module):
 
 def bare() -> Module:
     return Module()
+
+
+def test_other_data_are_normalised_as_the_training_data_are(runs, tmp_path, monkeypatch):
+    """In the command as in a run's columns of data from elsewhere; 28 x 28 they would be counted as the digits were."""
+    digits = load("digits").test
+    grey = torch.tensor([0.5], dtype=torch.float64)
+    other = replace(digits, mean=grey, std=grey, scale=255.0, name="other")
+    monkeypatch.setattr("experiments.evaluate.load", lambda *_: Data(None, other))
+    row, own = _row([runs[0], "data=other"], tmp_path), _row([runs[0]], tmp_path)
+    assert row["entropy"] == pytest.approx(own["entropy"], rel=1e-12)
+    monkeypatch.setattr(
+        "experiments.build.load", lambda name, *_: load("digits") if name == "digits" else Data(None, other)
+    )
+    words = "model=mlp data=digits data.ood=notmnist sampler=hmc lr=1e-4 batch_size=50 cycles=2 steps_per_cycle=1"
+    (given, labels) = build(compose(words.split())).predictions["ood"]
+    assert labels is None and torch.equal(given.normalise(given.inputs), digits.normalise(digits.inputs))
 
 
 def test_a_target_s_own_data_are_predicted(tmp_path, capsys):

@@ -142,7 +142,8 @@ def _network(config, module, data, device, dtype, **prior) -> NetworkPotential:
         **prior,
         augmentation=config["augmentation"] or "none",
         views=config["views"] or 1,
-        seed=config["seed"],
+        # Frozen views are part of U, which the chains of all seeds have in common.
+        seed=config["seed"] if config["augmentation"] == "random" else 0,
         device=device,
         dtype=dtype,
         # With batch normalisation U depends on the split: that of the minibatches, as the authors ran it.

@@ -13,8 +13,9 @@ refusals) does not wait for torch.
 from importlib import import_module
 
 # Raised when a change alters the law, or the numbers, of the chains of an unchanged configuration. 2: compiled networks
-# drew one noise for all O's between two gradients (BOAOB, AOBOA; OBAB with a refreshed momentum).
-LAW = 2
+# drew one noise for all O's between two gradients (BOAOB, AOBOA; OBAB with a refreshed momentum). 3: the seed chose the
+# frozen views of augmentation=averaged, so that runs of several seeds, joined as chains, had several targets.
+LAW = 3
 
 _HOME = {
     "DataError": "errors",

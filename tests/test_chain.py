@@ -10,7 +10,7 @@ import torch
 from conftest import LIMIT, FourParts, z_score
 
 from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, Chain, run
-from sgmcmc.data import Dataset
+from sgmcmc.data import Dataset, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.ladder import Ladder, lengths
@@ -19,6 +19,7 @@ from sgmcmc.measured import MASS_BATCHES, temperatures
 from sgmcmc.models import MLP
 from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Gaussian, Quartic
+from sgmcmc.potentials.mixed import MixedBinary
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import GeneratedLogistic, HierarchicalRegression
 from sgmcmc.random import Random
@@ -1270,3 +1271,111 @@ def test_a_ladder_that_cannot_stand_is_refused(settings, named):
     with pytest.raises(SettingError) as error:
         Chain(kernel, target, plan, random, 2, lambda: target.initial(2, random))
     assert error.value.setting == named
+
+
+def test_draws_are_every_thin_th_after_the_burn_in():
+    plan = Plan(30, burn_in=5, thin=4)
+    assert [cycle for cycle in range(1, 31) if plan.draws_after(cycle)] == [9, 13, 17, 21, 25, 29]
+
+
+def test_a_row_s_speed_is_that_of_its_own_cycles_and_its_step_the_mean_of_the_chains():
+    """A clock that goes 1 s a cycle at first, then 4 s: ten steps in 4 s are 2.5 a second, whatever was before."""
+    target = Quartic(1)
+    kernel = make_kernel("hmc", target, [0.1, 0.4], steps=10, dtype=F64)
+    chain = Chain(kernel, target, Plan(4, log_every=2), Random(1), 2, lambda: torch.zeros(2, 1, dtype=F64))
+    chain.begin()
+    rows = []
+    for cycle in range(1, 5):
+        chain.advance()
+        chain.seconds = float(cycle if cycle < 3 else 2 + 4 * (cycle - 2))
+        if cycle % 2 == 0:
+            rows.append(chain.row())
+    assert [row["steps_per_second"] for row in rows] == pytest.approx([20 / 2, 20 / 8])
+    assert rows[0]["step_size"] == pytest.approx(0.25)
+
+
+def test_the_fit_of_a_row_is_that_of_the_states_over_all_chains():
+    """Also after a rejection: U was last evaluated of a proposal that is not kept."""
+    data, random = load("digits", train_size=40).train, Random(1)
+    target = NetworkPotential(MLP(64, [3]), data, dtype=F64)
+    kernel = make_kernel("ggmc", target, 0.05, steps=3, batch_size=10, acceptance="metropolis", dtype=F64)
+    chain = Chain(kernel, target, Plan(12), random, 2, lambda: target.initial(2, random))
+    chain.begin()
+    for _ in range(12):
+        chain.advance()
+        row, fits = chain.row(), []
+        for state in chain.states:
+            target.potential(state.theta)
+            fits.append(dict(target.fit))
+        for key in ("train_nll", "train_accuracy"):
+            assert row[key] == pytest.approx((fits[0][key] + fits[1][key]) / 2, rel=1e-9)
+    assert 0 < chain.accepted < chain.proposed == 24 and fits[0]["train_nll"] != fits[1]["train_nll"]
+
+
+def test_epochs_of_a_ladder_are_by_its_steps():
+    target = Quartic(1)
+    kernel = make_kernel("hmc", target, 0.3, steps=4, dtype=F64)
+    plan = Plan(120, burn_in=110, trajectory=True, epochs_per_cycle=4.0)
+    chain = Chain(kernel, target, plan, Random(1), 2, lambda: torch.zeros(2, 1, dtype=F64))
+    chain.begin()
+    while chain.cycle < 120:
+        chain.advance()
+    assert chain.row()["epoch"] == pytest.approx(chain.steps) and chain.steps < 4 * 120
+
+
+def test_all_chains_propose_in_every_cycle_frozen_or_not():
+    class Cliff(Quartic):
+        def gradient(self, theta, batch=None):
+            return torch.where(theta > 1e3, torch.nan, super().gradient(theta, batch))
+
+    target = Cliff(1)
+    kernel = make_kernel("hmc", target, 0.1, steps=2, acceptance="monitor", dtype=F64)
+    result = run(kernel, target, Plan(5), Random(1), 2, lambda: torch.tensor([[0.0], [2e3]], dtype=F64))
+    assert result.frozen == [1] and result.proposed == 10
+
+
+def test_every_evaluation_of_a_randomly_augmented_u_has_views_of_its_own():
+    seen = []
+
+    class Noted(NetworkPotential):
+        def potential(self, theta):
+            seen.append(self.counter)
+            return super().potential(theta)
+
+    target = Noted(MLP(64, [3]), load("digits", train_size=20).train, augmentation="random")
+    kernel = make_kernel("ggmc", target, 1e-3, steps=2, batch_size=5)
+    random = Random(1)
+    chain = Chain(kernel, target, Plan(3), random, 2, lambda: target.initial(2, random))
+    chain.begin()
+    assert seen == [0, 0]
+    for _ in range(3):
+        chain.advance()
+    assert len(set(seen)) == 1 + 2 * 3  # three cycles of two chains, none the start's
+
+
+def jump_of_first_rung(target, mass=1.0):
+    kernel = make_kernel("hmc", target, 0.2, steps=2, mass=mass, dtype=F64)
+    random, burn_in = Random(1), 100
+    chain = Chain(
+        kernel, target, Plan(120, burn_in=burn_in, trajectory=True), random, 6, lambda: target.initial(6, random)
+    )
+    chain.begin()
+    span, places = chain.ladder.span, []
+    for _ in range(2 * span):
+        places.append(chain.theta)
+        chain.advance()
+    places.append(chain.theta)
+    moves = torch.stack(places).diff(dim=0)[span + span // 2 :]  # the second half of the first rung's span
+    return chain.ladder.jumps[0], moves
+
+
+def test_what_a_ladder_compares_is_how_far_moves_are_in_the_mass():
+    mass = torch.tensor([9.0, 0.25], dtype=F64)
+    jump, moves = jump_of_first_rung(Gaussian(2), mass)
+    assert jump == pytest.approx(float((moves.square() * mass).sum(-1).mean(1).sum()), rel=1e-12) and jump > 0
+
+
+def test_what_gibbs_updates_move_does_not_count_for_a_ladder():
+    jump, moves = jump_of_first_rung(MixedBinary(5, sd=0.5))
+    assert jump == pytest.approx(float(moves[..., :2].square().sum(-1).mean(1).sum()), rel=1e-12)
+    assert moves[..., 2:].any()

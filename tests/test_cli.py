@@ -431,6 +431,29 @@ def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
     assert files(".").count("config.yaml") == 2 and not files(".").count("multirun.yaml")
 
 
+def test_what_a_run_s_picture_shows_is_its_metrics():
+    from matplotlib import pyplot
+
+    rng, cycle = np.random.default_rng(0), 5 * np.arange(1, 41)
+    names = ["potential", "delta_potential", "delta_kinetic", "accept_prob", "accepted"]
+    rows = pd.DataFrame({"cycle": cycle, **dict(zip(names, rng.normal(size=(5, 40)), strict=True))})
+    rows["potential_per_datum"] = rows.potential / 7
+    _, (one, two, three, four) = pyplot.subplots(1, 4)
+    picture._potential(one, rows), picture._energies(two, rows)
+    picture._acceptance(three, rows, "acceptance"), picture._decorrelation(four, rows)
+    assert one.lines[0].get_ydata() == pytest.approx(rows.potential_per_datum)
+    shown = {line.get_label(): line.get_ydata() for line in two.lines}
+    assert shown["ΔU"] == pytest.approx(rows.delta_potential) and shown["ΣΔK"] == pytest.approx(rows.delta_kinetic)
+    points, smooth = (line.get_ydata() for line in three.lines)
+    assert points == pytest.approx(rows.accept_prob)
+    assert smooth == pytest.approx(rows.accept_prob.rolling(2, min_periods=1, center=True).mean())
+    lags, correlation = four.lines[-1].get_data()
+    late = rows.potential[20:].to_numpy() - rows.potential[20:].mean()
+    assert lags.tolist() == [5 * lag for lag in range(6)]
+    assert correlation == pytest.approx([late[: 20 - lag] @ late[lag:] / (late @ late) for lag in range(6)])
+    pyplot.close("all")
+
+
 def test_a_picture_shows_what_comes_after_the_first_rows(tmp_path, monkeypatch):
     """A start from far away, and a divergent trajectory, leave the axes."""
     from matplotlib import pyplot

@@ -429,3 +429,22 @@ def test_a_member_that_diverged_is_left_out(predictions):
     ensemble.add(probabilities)
     assert ensemble.count == 4
     torch.testing.assert_close(ensemble.probabilities, probabilities[[0, 2, 3, 4]].mean(0))
+
+
+def test_autocorrelations_of_more_chains_than_are_transformed_at_once():
+    x = np.random.default_rng(23).standard_normal((40_000, 120, 1)) + np.arange(120)[:, None] / 100  # 52 at once
+    off = x[..., 0] - x.mean()
+    wanted = [(off[lag:] * off[: 40_000 - lag]).sum() / (off**2).sum() for lag in (1, 7)]
+    np.testing.assert_allclose(d.autocorrelation(x, 7)[[1, 7], 0], wanted, rtol=1e-9)
+
+
+def test_an_ensemble_of_many_float32_members_is_summed_in_float64():
+    members = torch.rand(30_000, 1, 3, generator=torch.Generator().manual_seed(0))
+    ensemble = d.Ensemble(1, 3)
+    ensemble.add(members)
+    torch.testing.assert_close(ensemble.probabilities, members.double().mean(0), rtol=1e-12, atol=0)
+
+
+def test_a_configurational_temperature_is_float64():
+    theta = torch.tensor([[1.0, 2.0**-12]]).repeat(1, 5)
+    assert d.configurational_temperature(theta, theta).tolist() == [(1 + 2.0**-24) / 2]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
 from pandas.api.types import is_numeric_dtype
 
 ROOT = Path(__file__).parents[1]
@@ -126,3 +127,15 @@ def test_a_figure_of_a_part_claims_nothing(verdict):
         said = draw.headline(figure, "Figure 1" if draw.in_part([("what", "paper", "", verdict)]) else "")
         assert said == ("All is well" if verdict == "agrees" else "Figure 1")
         draw.pyplot.close(figure)
+
+
+def test_what_is_plotted_of_figure_1_is_j_of_all_chains_with_its_error():
+    module = draw.load(ROOT / "scripts" / "figures" / "amagold_fig1.py")
+    table, densities = draw.read(module.TABLES, ROOT / "results" / "quick" / "tables")
+    panel = module.draw(table, densities).axes[3]
+    for word, line in zip(("AE", "EA", "ABOBA"), panel.containers, strict=True):
+        part = table[(table.word == word) & table.tuned_to.isna()]
+        np.testing.assert_array_equal(line.lines[0].get_xydata(), part[["step_size", "J"]])
+        ends = np.array([(low[1], high[1]) for low, high in line.lines[2][0].get_segments()])
+        np.testing.assert_allclose(ends, np.stack((part.J - part.J_error, part.J + part.J_error), 1))
+    pyplot.close("all")

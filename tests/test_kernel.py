@@ -12,6 +12,7 @@ from sgmcmc.data import Dataset
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.potentials.regression import GeneratedLogistic
 from sgmcmc.samplers import SAMPLERS, Sampler, lookup
 from sgmcmc.schedules import Schedule
 from sgmcmc.words import Word
@@ -314,3 +315,8 @@ def test_momentum_scale_and_inverse_mass():
 def test_step_sizes_of_learning_rates():
     assert step_size_of(0.1, 50_000) == pytest.approx(math.sqrt(2e-6))
     assert step_size_of([0.04, 0.16], 4) == pytest.approx([0.1, 0.2])
+
+
+def test_the_defaults_of_decisions_on_a_part_are_those_that_are_told():
+    kernel = make_kernel("hmc", GeneratedLogistic(300, 2), 0.1, acceptance="austerity", dtype=F64)
+    assert (kernel.decision_batch, kernel.epsilon, kernel.sigma) == (100, 0.05, 1.0)

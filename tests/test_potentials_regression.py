@@ -364,3 +364,17 @@ def test_moves_and_the_illustration():
 def test_bad_settings_are_named(make, setting):
     with pytest.raises(SettingError, match=f"^{setting}"):
         make()
+
+
+def test_many_chains_have_their_own_u_and_gradient(monkeypatch):
+    target = GeneratedLogistic(40, 2)
+    theta = target.initial(9, Random(1))
+    whole = target.potential_and_gradient(theta)
+    monkeypatch.setattr("sgmcmc.potentials.regression._ENTRIES", 2 * target.data_size)
+    for one, other in zip(target.potential_and_gradient(theta), whole, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_variances_priors_are_inverse_gammas_of_2_and_1():
+    target = HierarchicalRegression()
+    assert target.tau_prior == target.sigma_prior == (2, 1)

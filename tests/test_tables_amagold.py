@@ -14,6 +14,7 @@ import torch
 from made import MadeRun
 from safetensors.torch import save_file
 from scipy.stats import binom, multivariate_normal, norm
+from scipy.stats import t as student
 
 from experiments.tables import amagold, amagold_networks
 from experiments.tables.common import Run, of_each
@@ -868,3 +869,10 @@ def test_shares_of_letters_are_of_the_entropies_of_the_mean_prediction(predictor
         assert row["share"] == pytest.approx(sum(value <= row["entropy"] for value in entropies) / 3)
         assert row["draws"] == 3
     assert list(amagold_networks._entropies(networks_run(torch.tensor([[[np.inf]]])))) == [{"draws": 0}]
+
+
+def test_an_error_of_ten_groups_of_chains_has_nine_degrees_of_freedom():
+    rows = [SimpleNamespace(chains=chains) for chains in (50, 50)]
+    assert verdicts.of_groups((0.1, 0.1), rows, 7) == pytest.approx(student.isf(0.01 / 2 / 7, 18))
+    rows[1].chains = 3
+    assert verdicts.of_groups((1e-9, 0.1), rows) == pytest.approx(student.isf(0.01 / 2, 2))

@@ -29,6 +29,7 @@ def setting(acceptance: str, **others) -> dict:
     sampler = {"acceptance": acceptance, "decision_batch": 6 if part else None, "sigma": 1.0 if part else None}
     config = composed() | {"sampler": composed()["sampler"] | sampler, "dtype": "float64"}
     config |= {"model": {"name": "location_mixture", "size": 40}, "temperature": 1.5}
+    config |= {"data": config["data"] | {"name": "none"}}
     config |= {"batch_size": 10, "steps_per_cycle": 2, "chains": 6, "step_size": [0.05, 0.3]}
     return config | others
 
@@ -205,10 +206,10 @@ def test_biases_are_about_the_reference_of_the_target_and_its_error_is_told(monk
     monkeypatch.setattr(minibatch_mh, "looks", lambda run: seen)
     generator = torch.Generator().manual_seed(8)
     wide, true = (torch.randn(40, chains, 2, generator=generator, dtype=torch.float64) for chains in (6, 4))
-    model = {"name": "logistic"}
+    heart = {"model": {"name": "logistic"}, "data": composed()["data"]}
     tuned = {"target": 0.8, "trajectory": None}
-    reference = rule_run(0, 3 * true + 1, "metropolis", model=model, tune=tuned)
-    rows = minibatch_mh.minibatch_mh([rule_run(1, 6 * wide + 1, "metropolis", model=model), reference])
+    reference = rule_run(0, 3 * true + 1, "metropolis", **heart, tune=tuned)
+    rows = minibatch_mh.minibatch_mh([rule_run(1, 6 * wide + 1, "metropolis", **heart), reference])
     assert [row["target"] for row in rows] == ["heart, T = 1.5"] * 2
     mean, deviation = (3 * true + 1).mean((0, 1)), (3 * true + 1).std((0, 1), correction=0)
     own = (((3 * true + 1 - mean) / deviation) ** 2).mean((0, 2))
@@ -220,6 +221,6 @@ def test_biases_are_about_the_reference_of_the_target_and_its_error_is_told(monk
         mine = [part.square().mean((0, 2)) - 1, *part.mean(0).T]
         p = [ttest_ind(one, other, equal_var=False).pvalue for one, other in zip(mine, known, strict=True)]
         assert row["exact_p"] == pytest.approx(min(1, 3 * min(p))) and row["exact_p"] < 0.2
-    lost = rule_run(0, None, "metropolis", model=model, tune=tuned, status="failed")
-    (row, _) = minibatch_mh.minibatch_mh([rule_run(1, wide, "metropolis", model=model), lost])
+    lost = rule_run(0, None, "metropolis", **heart, tune=tuned, status="failed")
+    (row, _) = minibatch_mh.minibatch_mh([rule_run(1, wide, "metropolis", **heart), lost])
     assert row["tau"] > 0 and "spread" not in row and "exact_p" not in row

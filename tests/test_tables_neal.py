@@ -15,6 +15,7 @@ from scipy.stats import chi2
 import sgmcmc
 from experiments.build import build
 from experiments.config import compose
+from experiments.grid import configurations
 from experiments.tables import neal
 
 ROOT = Path(__file__).parents[1]
@@ -447,3 +448,12 @@ def test_efficiencies_of_several_leapfrog_steps_are_a_thousand_leapfrog_steps():
     assert row["gradients"] == 60 * 30 and row["evaluations"] == pytest.approx(31 / 30)
     assert_efficiency(row, "u", [draws[..., 0]], 30)
     assert_efficiency(row, "w", [draws[..., place] for place in (2, 3, 4)], 30)
+
+
+def test_what_is_quoted_of_neal_s_rejection_rates_is_as_on_his_slides():
+    said = {  # pictures in 2 dimensions, in 20
+        "random_walk": (0.68, 0.71), "hmc": (0.22, 0.22), "langevin": (0.37, 0.39),
+        "persistent_langevin": (0.044, 0.035), "nonreversible_langevin": (0.13, 0.11),
+    }  # fmt: skip
+    for config, quoted in zip(configurations("neal_rejection"), neal.QUOTED_REJECTION, strict=True):
+        assert quoted == said[config["sampler"]["name"]][config["model"]["pairs"] == 10]

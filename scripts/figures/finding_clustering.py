@@ -109,6 +109,7 @@ def draw(table: pd.DataFrame) -> Figure:
         clean(panel)
     if table.slower.notna().any():
         panels[0, 0].set_yscale("log")
+        panels[0, 0].set_ylim(top=40)  # room for the names of the lines
         panels[0, 0].set_yticks((1, 2, 5, 10, 20), ("1", "2", "5", "10", "20"))
         panels[0, 0].yaxis.set_minor_formatter("")
     for panel in panels[-1]:

@@ -78,21 +78,27 @@ def build(config: dict) -> Pieces:
     return Pieces(potential, kernel, plan, random, config["chains"], initial, _predictions(config, data, potential))
 
 
-def reopened(folder: str | Path, device: str = "cpu", root: str | None = None) -> tuple[Potential, Data]:
+def reopened(folder: str | Path, device: str | torch.device = "cpu", root: str | None = None) -> tuple[Potential, Data]:
     """A run's target and its data again, from its ``config.yaml``, on ``device``; ``root`` is where the data lie, by
     default SGMCMC_DATA or where they were.
 
     ``potential.state_dict(draws[-1, 0])`` is a draw of a network as torch has it. Raises SettingError and DataError.
     """
+    config = settings_of(folder, root)
+    data = load_data(config)
+    potential = build_potential(config, data, find_device(device), getattr(torch, config["dtype"]))
+    return potential, predictable(data, potential)
+
+
+def settings_of(folder: str | Path, root: str | None = None) -> dict:
+    """A run's settings, from its ``config.yaml``, with its data where they are now; ``root`` as in ``reopened``."""
     from omegaconf import OmegaConf  # which a machine that only computes can do without
 
     if not (Path(folder) / "config.yaml").is_file():
         raise SettingError("folder", folder, "is not a run folder: it has no config.yaml")
     config = OmegaConf.to_container(OmegaConf.load(Path(folder) / "config.yaml"))
     config["data"]["root"] = root or os.environ.get("SGMCMC_DATA") or config["data"]["root"]
-    data = load_data(config)
-    potential = build_potential(config, data, find_device(device), getattr(torch, config["dtype"]))
-    return potential, predictable(data, potential)
+    return config
 
 
 def predictable(data: Data, potential: Potential) -> Data:

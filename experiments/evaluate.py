@@ -20,15 +20,13 @@ network agree.
 from __future__ import annotations
 
 import csv
-import os
 import sys
 from pathlib import Path
 
 import torch
-from omegaconf import OmegaConf
 from tqdm import tqdm
 
-from experiments.build import reopened
+from experiments.build import reopened, settings_of
 from experiments.command_line import guarded
 from experiments.voice import counted, say
 from sgmcmc.data import load
@@ -70,15 +68,14 @@ def _main(words: list[str]) -> int:
         if not (Path(folder) / "config.yaml").is_file():
             raise SettingError("RUN", folder, "is not a run folder: it has no config.yaml")
     check_alike(folders)
-    config = OmegaConf.to_container(OmegaConf.load(Path(folders[0]) / "config.yaml"))["data"]
-    root = known["data.root"] or os.environ.get("SGMCMC_DATA") or config["root"]
-    potential, own = reopened(folders[0], known["device"], root)
+    given, device = settings_of(folders[0], known["data.root"])["data"], find_device(known["device"])
+    potential, own = reopened(folders[0], device, given["root"])
     if own.train is None or not hasattr(potential, "predict"):
         raise SettingError("RUN", folders[0], "its target has no data that it predicts")
-    name = known["data"] or config["name"]
-    foreign = name != config["name"]
+    name = known["data"] or given["name"]
+    foreign = name != given["name"]
     name = "its own" if name == "none" else name
-    data = load(name, root) if foreign else own
+    data = load(name, given["root"]) if foreign else own
     which = "test" if data.test else "training"
     data = data.test or data.train
     if foreign:
@@ -86,7 +83,6 @@ def _main(words: list[str]) -> int:
             data = data.like(own.train)
         except SettingError as error:
             raise SettingError("data", error.value, error.mend) from None
-    device = find_device(known["device"])
     data = shifted(data.to(device), _number("noise", known["noise"]), int(_number("translate", known["translate"])))
     runs = [load_samples(folder) for folder in folders]
     least = min(map(len, runs))

@@ -69,12 +69,11 @@ def sample(
     1 by default, ``math.inf`` is infinite), e^{−γh} (``momentum_decay``), or AMAGOLD's ``beta`` or ``b``. A sequence
     of step sizes or of frictions is one a chain, or one for each of equal groups of ``chains``, and ``initial`` is
     ``[chains, dim]``, a tensor or nested lists: they say how many chains there are where ``chains`` does not (1).
-    ``compile`` makes one graph of a cycle first (of a network's, of what lies between its gradients), in some ten
-    seconds: worth it for long chains. ``schedule`` is a name
-    or a ``Schedule``, such as ``Schedule("cosine", direction="random")``; ``dtype`` float32 or float64; ``device``
-    "cpu", "cuda", "cuda:1" or "auto". ``tune`` and ``trajectory`` are those of ``Plan`` and need a ``burn_in``;
-    ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``, ``batch_size``,
-    ``temperature``, ….
+    ``schedule`` is a name or a ``Schedule``, such as ``Schedule("cosine", direction="random")``; ``dtype`` float32 or
+    float64; ``device`` "cpu", "cuda", "cuda:1" or "auto". ``compile`` makes one graph of a cycle first (of a network's,
+    of what lies between its gradients), in some ten seconds: worth it for long chains. ``tune`` and ``trajectory`` are
+    those of ``Plan`` and need a ``burn_in``; ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``,
+    ``refresh``, ``gradient``, ``batch_size``, ``temperature``, ….
 
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
     Ctrl-C or a signal: both have fewer draws (``result.draws`` is None where there are none). Chains that diverged,

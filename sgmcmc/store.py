@@ -282,7 +282,7 @@ class RunFolder:
         for folder in (self.path, self.path / "samples"):
             for path in list(folder.iterdir()) if folder.is_dir() else ():
                 name = path.name.removesuffix(BEFORE)
-                if path.name.startswith(".") and name.endswith(".part"):
+                if path.name.startswith(".") and path.name.endswith(".part"):
                     os.unlink(path)
                 elif folder.name == "samples" and SAMPLE_FILE.fullmatch(name):
                     if name not in now and name not in before:

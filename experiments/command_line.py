@@ -22,10 +22,11 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments import schema
-from experiments.config import resolve, unused, words_for
-from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE
+from experiments.config import compose, resolve, unused, words_for
+from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE, folder, show
 from experiments.signals import leave_on_signals, signals_first
 from sgmcmc.errors import DataError, SettingError, StoreError
+from sgmcmc.samplers import SAMPLERS
 
 _WORST = (DONE, DIVERGED, MISTAKE, INTERRUPTED)  # of a sweep's statuses the last of these is the process'
 
@@ -57,7 +58,13 @@ def main(words: list[str] | None = None) -> int:
         # Where -m stands does not matter; Hydra's parser wants the settings all in one place.
         sweeps = [word for word in words if word in ("-m", "--multirun")][:1]
         given = words_for([word for word in words if word not in ("-m", "--multirun")])
-        settings = _settings([*sweeps, *given])
+        flags = _flags([*sweeps, *given])
+        settings = flags.overrides
+        if flags.cfg == "job" and not flags.package and not sweeps:  # Hydra would show null for what is left unsaid
+            points = _points(settings)
+            config = compose([*settings, *points[0]])
+            print(f"{show(config)}# {folder(config)}{f'; the first of {len(points)} runs' * (len(points) > 1)}")
+            return DONE
         overrides = OverridesParser.create().parse_overrides(settings) if sweeps else []
         fixed.update(one.get_key_element().lstrip("+") for one in overrides if not one.is_sweep_override())
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's own report of a mistake is a dozen lines
@@ -70,7 +77,7 @@ def main(words: list[str] | None = None) -> int:
             try:
                 hydra.main(version_base="1.3", config_path=str(schema.CONF), config_name="config")(job)()
             except Exception as error:
-                if entered or isinstance(error, MISTAKES):
+                if entered or isinstance(error, (*MISTAKES, BrokenPipeError)):
                     raise
                 _check_text()
                 # What Hydra raises at a damaged file can be anything.
@@ -111,18 +118,22 @@ def _not_swept(settings: list[str]) -> list[str]:
     return [f"{key}=null" for key in other_ways(experiment, tuple(settings))] if experiment else []
 
 
+def _points(words: list[str]) -> list[list[str]]:
+    """What the grid of the experiment that the words name adds to them, run by run; of no grid nothing, once."""
+    from experiments.grid import sweep
+
+    others = tuple(word for word in words if not word.startswith("experiment="))
+    return (sweep(_experiment(words), others) if _experiment(words) else []) or [[]]
+
+
 def _is_grid(said: list[str]) -> bool:
     """Whether the words name a grid and not one of its points; then its points and how to run them are printed."""
     if HydraConfig.get().mode != RunMode.RUN:
         return False
-    from experiments.grid import sweep
-
-    experiment = _experiment(said)
-    others = tuple(word for word in said if not word.startswith("experiment="))
-    points = sweep(experiment, others) if experiment else [[]]
+    points, experiment = _points(said), _experiment(said)
     if len(points) < 2:
         return False
-    words = " ".join([f"experiment={experiment}", *others])
+    words = " ".join([f"experiment={experiment}", *(word for word in said if not word.startswith("experiment="))])
     print(f"experiment={experiment} is a grid of {len(points)} runs:")
     for point in points:
         print(f"  python run.py {words} {' '.join(point)}")
@@ -141,6 +152,9 @@ def guarded(work, debug: bool = False) -> int:
             traceback.print_exc()
         print(sentence(error), file=sys.stderr)
         return MISTAKE
+    except BrokenPipeError:  # whoever read has seen enough, as head does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
     except SystemExit as stop:  # Hydra's --help, --cfg and --info end so
         return stop.code if isinstance(stop.code, int) else DONE
     except KeyboardInterrupt:
@@ -203,6 +217,8 @@ def _no_such_option(error: MissingConfigException) -> str:
 
 def _no_such_option_of(group: str, option: str) -> str:
     known = schema.options(group)
+    if group == "sampler" and option in SAMPLERS:
+        return f"sampler={option}: is a row of the table, and conf/sampler/{option}.yaml (name: {option}) is missing"
     return (
         f"{group}={option}: {schema.nearest(option, known, 'there is none of that name;')} known are {', '.join(known)}"
     )
@@ -235,15 +251,15 @@ def _first(text: str) -> str:
     return text.strip().splitlines()[0]
 
 
-def _settings(words: list[str]) -> list[str]:
-    """The words that are no flags of Hydra's, nor these flags' values; a sentence for flags that it does not know."""
+def _flags(words: list[str]):
+    """Hydra's flags, and as ``overrides`` the words that are none; a sentence for flags that it does not know."""
     parser = get_args_parser()
 
     def refuse(message: str):
         raise HydraException(f"{message}: see python run.py --help")
 
     parser.error = refuse
-    return parser.parse_args(words).overrides
+    return parser.parse_args(words)
 
 
 def _check_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import sys
@@ -33,7 +34,10 @@ def run(config: dict, until: float = math.inf) -> int:
     end after ``until``, by ``time.monotonic()``. Raises SettingError, DataError and StoreError, which the command line
     prints as one sentence.
     """
-    path = folder(config)
+    path, start = folder(config), _start(config)
+    if start and _status(config, path).get("start", start) != start:
+        mend = "holds other positions than when the run was begun: give the run another name or output"
+        raise SettingError("init", config["init"], mend)
     finished = _finished(config, path)
     if finished is not None:
         return finished
@@ -62,7 +66,7 @@ def run(config: dict, until: float = math.inf) -> int:
 
         def report(chain, row) -> None:
             if voice.first is None:
-                store.status(compiled=chain.compiled, graph=chain.captured)
+                store.status(compiled=chain.compiled, graph=chain.captured, **({"start": start} if start else {}))
                 for line in voice.opening:
                     store.log(line)
                 if chain.cycle > 1:
@@ -107,9 +111,16 @@ def run(config: dict, until: float = math.inf) -> int:
             voice.tell(f"{path}: metrics.csv, samples, {drawn.name}")
         # Last, so that a run which says that it is done has all that a run leaves.
         facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
+        facts |= {"accepted": result.accepted, "proposed": result.proposed}
         facts["graph"] = result.captured  # that a capture failed may turn out late
         store.status(state=result.status, **facts, summary=lines)
     return STATUS[result.status]
+
+
+def _start(config: dict) -> str | None:
+    """The SHA-256 of the file that ``init`` names, which no name of a run tells; None where it is none, or gone."""
+    path = Path(config["init"] or "")
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def _keep_moments(store: sgmcmc.RunFolder, moments: dict) -> None:

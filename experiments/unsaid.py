@@ -10,7 +10,6 @@ from experiments.resolved import (
     NETWORKS,
     OWN_DATA,
     PAPER_FRICTION,
-    TOYS,
     check_length,
     is_own,
     planned_cycles,
@@ -31,7 +30,7 @@ def filled(config: dict, said) -> dict:
     network, own = target in NETWORKS, is_own(config)
     if own:
         target = model["_target_"].rpartition(".")[2]
-    if target in TOYS and data != "none":
+    if target not in (*NETWORKS, *OWN_DATA, "logistic") and not own and data != "none":
         if "data" in said or "data.name" in said:
             raise SettingError("data", data, f"{target} has no data: leave data out")
         config["data"]["name"] = data = "none"
@@ -145,7 +144,10 @@ def _fill_data(config: dict, network: bool, said) -> None:
     images = (network or is_own(config)) and config["data"]["name"] in ("cifar10", "mnist", "digits")
     if not images:
         if config["augmentation"] not in (None, "none") and "augmentation" in said:
-            raise SettingError("augmentation", config["augmentation"], "is for networks on images")
+            mend = "is for networks on images"
+            if is_own(config):
+                mend += " of data=; give it to NetworkPotential where that is made of data of your own"
+            raise SettingError("augmentation", config["augmentation"], mend)
         config["augmentation"] = config["views"] = None
         return
     config["augmentation"] = config["augmentation"] or "none"

@@ -23,7 +23,7 @@ from experiments.dotted import get
 from experiments.resolved import is_own
 from sgmcmc import chain as engine
 from sgmcmc import compiled, diagnostics, part
-from sgmcmc.checks import wrong_gradient
+from sgmcmc.checks import doubt
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import Kernel
 from sgmcmc.ladder import steps_of_epochs
@@ -190,15 +190,14 @@ class Voice:
         return counted(torch.get_num_threads(), "CPU thread")
 
     def starting(self, initial):
-        """``initial``, announced where it takes its time; of a target of one's own its gradient is looked at there."""
+        """``initial``, announced where it takes its time; a target of one's own is looked at there."""
 
         def announced():
             if self.config["init"] == "sgd":
                 say(f"warm start: {counted(self.config['warm_start']['epochs'], 'epoch')} of SGD")
             theta = initial()
-            if is_own(self.config) and self.pieces.kernel.gradient != "none":
-                if why := wrong_gradient(self.pieces.potential, theta):
-                    say(why)
+            if is_own(self.config) and (why := doubt(self.pieces.kernel, self.pieces.potential, theta)):
+                say(why)
             return theta
 
         return announced
@@ -249,8 +248,10 @@ class Voice:
 
     def summary(self, result) -> list[str]:
         """What came out: moves, log MH, effective sample size, R-hat, and a plain word where a chain is stuck."""
-        kernel, rate = result.kernel, result.accepted / max(result.proposed, 1)
-        moved = f"{result.accepted:,} of {result.proposed:,} trajectories accepted ({rate:.3g})"
+        kernel, rate = result.kernel, result.rate
+        whole = f"{result.accepted / max(result.proposed, 1):.3g}"
+        whole += f"; {rate:.3g} after the burn-in" * (0 < result.burnt[1] < result.proposed)
+        moved = f"{result.accepted:,} of {result.proposed:,} trajectories accepted ({whole})"
         if kernel.acceptance == "monitor":
             moved = f"{result.accepted:,} of {result.proposed:,} trajectories finite, and taken (not corrected)"
         after = counted(result.cycles, "cycle")
@@ -294,9 +295,11 @@ class Voice:
         return lines + self._mixing_lines(metrics, result)
 
     def tuned(self, kernel: Kernel) -> str:
-        """The step size that was tuned, or the range of the chains' own, and the learning rate that it is."""
+        """The step size that was tuned, or the range of the chains' own, and the lr and momentum decay that it has."""
         sizes, size = torch.as_tensor(kernel.step_size, dtype=torch.float64), self.pieces.potential.data_size
         said = {"step size": sizes, **({"lr": size * sizes.square()} if size else {})}
+        if kernel.word.refreshes:
+            said["momentum decay"] = torch.as_tensor(kernel.friction.decay(sizes, kernel.word.euler))
         ends = {name: dict.fromkeys((float(one.min()), float(one.max()))) for name, one in said.items()}
         return "tuned: " + ", ".join(f"{name} " + " to ".join(f"{end:.4g}" for end in ends[name]) for name in ends)
 
@@ -346,7 +349,15 @@ class Voice:
         seconds = result.seconds * number / self.pieces.chains
         rates = f"{value / share / max(seconds, 1e-9):.3g} a second"
         if self.pieces.potential.data_size:
-            work, unit = result.gradients + result.energies, "a pass over the data"
+            # What is only monitored need not be evaluated: chains are compared without it.
+            watched = result.kernel.acceptance == "monitor" and bool(result.energies)
+            work = result.gradients + (0 if watched else result.energies)
+            views = getattr(self.pieces.potential, "views", 1)
+            unit = (
+                "a pass over the data"
+                + f"'s {views} views" * (views > 1)
+                + " (not counting U, which is monitored)" * watched
+            )
         elif result.gradients:
             work, unit = result.gradients, "a gradient"
         else:

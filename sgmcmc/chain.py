@@ -51,6 +51,7 @@ class Result:
     cycles: int = 0
     accepted: int = 0  # accepted trajectories, over chains
     proposed: int = 0
+    burnt: tuple[int, int] = (0, 0)  # accepted and proposed of the burn-in, once that is over
     gradients: float = 0.0  # that a chain's trajectories evaluated; with data in passes over them
     energies: float = 0.0  # the same of U, with the data that decisions on a part of them looked at
     seconds: float = 0.0
@@ -64,15 +65,20 @@ class Result:
 
     @property
     def stuck(self) -> bool:
-        """Whether less than one trajectory in a hundred of a corrected chain was accepted."""
+        """Whether less than one trajectory in a hundred of a corrected chain was accepted, after the burn-in."""
         corrected = self.kernel.acceptance != "monitor" and not self.kernel.impossible
-        return corrected and self.accepted < 0.01 * self.proposed
+        return corrected and self.proposed > self.burnt[1] and self.rate < 0.01
+
+    @property
+    def rate(self) -> float:
+        """The share of trajectories that were accepted, of those after the burn-in; of all before that is over."""
+        return (self.accepted - self.burnt[0]) / max(self.proposed - self.burnt[1], 1)
 
     @property
     def unmoved(self) -> list[int]:
         """Chains that go on but none of whose draws differ, where others move so often that this is no chance."""
-        count, rate = self.moments.get("count", 0), self.accepted / max(self.proposed, 1)
-        if self.stuck or not count or rate * count < 10 + math.log(len(self.moments["m2"])):
+        count = self.moments.get("count", 0)
+        if self.stuck or not count or self.rate * count < 10 + math.log(len(self.moments["m2"])):
             return []
         still = (self.moments["m2"] == 0).all(-1)
         return [int(chain) for chain in torch.nonzero(still).flatten() if int(chain) not in self.frozen]
@@ -132,6 +138,7 @@ class Chain:
         self.steps = self.steps_before = 0  # steps so far, and before this row's cycles
         self.gradients = self.energies = 0.0  # of a chain so far, in passes: see ``Kernel.work``
         self.accepted_before = self.proposed = 0  # accepted before this row's cycles
+        self.burnt = 0, 0  # accepted and proposed of the burn-in
         self.looked_before = 0.0  # data that decisions looked at before this row's cycles
         self.seconds = 0.0
         self.moments: Moments | None = None
@@ -174,6 +181,7 @@ class Chain:
             "mass": self.mass,
             "accepted": self.accepted,
             "proposed": self.proposed,
+            "burnt": list(self.burnt),
             "seconds": self.spent,
             "moments": self.moments.values() if self.moments else {},
             "ensembles": {name: ensemble.state() for name, ensemble in self.ensembles.items()},
@@ -191,6 +199,7 @@ class Chain:
             State(*(None if value is None else value.to(device) for value in values)) for values in saved["states"]
         ]
         self.cycle, self.proposed = saved["cycle"], saved["proposed"]
+        self.burnt = tuple(saved.get("burnt", (0, 0)))
         self.seconds, self.fits = saved["seconds"], saved["fits"]
         if saved["moments"]:
             values = (saved["moments"][name] for name in ("count", "mean", "m2"))
@@ -313,6 +322,8 @@ class Chain:
         self.gradients, self.energies = self.gradients + self.cost[0], self.energies + self.cost[1]
         if self.cycle <= self.plan.burn_in:
             self._adapt(probabilities, before)
+        if self.cycle == self.plan.burn_in:
+            self.burnt = self.accepted, self.proposed
         self.seconds, self.clock = self.spent, None
         return traced(done.trace) if is_traced else []
 
@@ -542,6 +553,7 @@ def run(
             written = time.perf_counter()
             signals.arm()
 
+    chain.signals.stored = store is not None
     with chain.signals as signals:
         try:
             cost, written, held = 0.0, time.perf_counter(), 0
@@ -602,6 +614,7 @@ def run(
 def _fill(result: Result, chain: Chain) -> None:
     """What a chain has to say at its end."""
     result.cycles, result.accepted, result.proposed = chain.cycle, chain.accepted, chain.proposed
+    result.burnt = chain.burnt
     result.gradients, result.energies = chain.evaluated
     result.moments = chain.moments.values() if chain.moments else {}
     result.compiled, result.captured = chain.compiled, chain.captured

@@ -55,6 +55,55 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     check_finite(kernel, value)
 
 
+PARTS = 1e-3  # of the largest part: how near the parts of a partition must add up to the whole
+
+
+def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
+    """A sentence where what a target of one's own gives does not fit its U at θ ``[chains, dim]``, as far as the kernel
+    asks for it: the gradient, its estimates from minibatches, the terms of the sum over data. None where it may."""
+    if kernel.gradient == "none" and not kernel.partial:
+        return None
+    if kernel.gradient != "none" and (why := wrong_gradient(potential, theta)):
+        return why
+    if isinstance(potential, NetworkPotential | FunctionPotential) or not potential.data_size > 1:
+        return None
+    try:  # a target that cannot be asked has its own error later
+        if kernel.gradient == "minibatch" and (why := _wrong_minibatches(potential, theta[:1].clone())):
+            return why
+        return _wrong_losses(potential, theta[:1].clone()) if kernel.partial else None
+    except Exception:
+        return None
+
+
+def _wrong_minibatches(potential: Potential, theta: Tensor) -> str | None:
+    """Weighted by their sizes, the estimates from the parts of a partition of the data add up to the gradient: what is
+    unbiased is so of each datum alone, N/B times it and the prior."""
+    size = potential.data_size * getattr(potential, "views", 1)
+    rows = torch.arange(size, device=theta.device)[None]
+    parts = rows[:, : size // 3], rows[:, size // 3 :]  # of different sizes
+    parts = [part.shape[1] / size * potential.gradient(theta, part).double() for part in parts if part.shape[1]]
+    off, most = sum(parts) - potential.gradient(theta).double(), max(part.abs().max() for part in parts)
+    if not bool(off.isfinite().all()) or off.abs().max() <= PARTS * most:
+        return None
+    said = "from minibatches do not average to that of all data: N/B times the batch's, plus the prior's"
+    return f"the gradients of {type(potential).__name__} {said}"
+
+
+def _wrong_losses(potential: Potential, theta: Tensor) -> str | None:
+    """U is ``prior`` and the sum of ``losses``, of which decisions on a part of the data are made: but for a constant,
+    which does not matter, so that two θ are compared."""
+    rows = torch.arange(potential.data_size, device=theta.device)[None]
+    away = Random(0, theta.device).normal("diagnostic", 0, 1, 1, theta.shape[1], theta.dtype)[0]
+    ends = theta, theta + 1e-2 * away
+    whole = [float(potential.potential(end)) for end in ends]
+    sums = [float(potential.prior(end) + potential.losses(end, rows).sum(-1)) for end in ends]
+    rise, off = whole[1] - whole[0], (whole[1] - whole[0]) - (sums[1] - sums[0])
+    rounding = torch.finfo(torch.float32).eps * max(map(abs, [*whole, *sums]))
+    if not abs(off) > 20 * rounding + PARTS * abs(rise):
+        return None
+    return f"prior and the sum of losses of {type(potential).__name__} are not its U"
+
+
 def wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
     """A sentence where ``gradient`` is not the slope of U at θ ``[chains, dim]``; None where it may be.
 
@@ -82,7 +131,7 @@ def _wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
         rise, along = ends[0] - ends[1], (slope * (one - other).double()).sum(-1)
         largest = torch.maximum(rise.abs(), along.abs())
         stands_out = largest > 20 * torch.finfo(torch.float32).eps * (ends[0].abs() + ends[1].abs())
-        known, agrees = known | stands_out, agrees | stands_out & ((rise - along).abs() < 0.2 * largest)
+        known, agrees = known | stands_out, agrees | stands_out & ((rise - along).abs() < 0.1 * largest)
         off = known & ~agrees
     if 2 * int(off.sum()) <= len(theta):
         return None

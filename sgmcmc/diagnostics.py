@@ -198,10 +198,11 @@ def ess(draws: Tensor | ArrayLike) -> Estimate:
 
     Source: Vehtari et al. 2021, computed by ArviZ (arviz-stats 0.8). NaN where no chain moves, and where ArviZ's upper
     bound is reached, n log₁₀ n of all n draws: then they are too few (less than ten a chain always are), or so
-    antithetic that it cannot tell. Where R-hat says that chains do not agree, it means nothing. The error is an
-    estimate for chains that have converged, with tau = all draws/ESS, n draws in half a chain, C chains: a
-    relative variance of 2(4 tau + 1)/(all draws) from a window of 2 tau (Madras and Sokal 1988) and of
-    (2 min(3 tau, n)/n)^2/C from the variance between the half-chains; right to some 40 % on autoregressions.
+    antithetic that it cannot tell; the slowest of the other coordinates is ``numpy.nanmin`` of the values. Where R-hat
+    says that chains do not agree, it means nothing. The error is an estimate for chains that have converged, with tau =
+    all draws/ESS, n draws in half a chain, C chains: a relative variance of 2(4 tau + 1)/(all draws) from a window of 2
+    tau (Madras and Sokal 1988) and of (2 min(3 tau, n)/n)^2/C from the variance between the half-chains; right to some
+    40 % on autoregressions.
     It costs about a microsecond a draw, chain and coordinate: thin, or take functions of theta, where there are many.
     """
     draws = _draws(draws)

@@ -44,14 +44,16 @@ def evaluate(
     labelled: bool = True,
     tell: Callable[[], object] = lambda: None,
 ) -> dict[str, float]:
-    """Predictive quality and mixing in function space of ``draws`` ``[draws, chains, dim]`` on ``data``.
+    """Predictive quality and mixing in function space of ``draws`` ``[draws, chains, dim]`` on ``data``, which is
+    normalised as the training data are; floating-point inputs without a mean go in as they are.
 
     Returns numbers by name: ``accuracy, nll, brier, ece, entropy`` of the joint ensemble, ``chain_…`` the mean over the
     chains' own ensembles and its standard error, ``sample_…`` the mean over single samples, ``r_hat_max``,
     ``r_hat_median``, ``ess_min``, ``ess_median`` over the functions followed. ``tell`` is called after each draw of a
     chain.
     """
-    inputs = data.inputs if data.mean is None else data
+    # Those that are normalised already, as ``shifted`` gives them, say so by what they are.
+    inputs = data.inputs if data.mean is None and data.inputs.is_floating_point() else data
     chains = draws.shape[1]
     ensembles: list[diagnostics.Ensemble] = []
     single: dict[str, list[float]] = {}

@@ -16,9 +16,11 @@ class Signals:
     A trajectory may be left at any moment, because it changes nothing but its place before it ends; bookkeeping
     and writing may not, so they run unarmed and the signal waits for them. A signal that comes too late to interrupt
     this run (``answered`` stays False) is raised again for the handlers that were there before: other runs may follow.
+    Where nothing is ``stored`` a scheduler's signals are left to those handlers from the first.
     """
 
     def __init__(self):
+        self.stored = True
         self.armed = self.answered = False
         self.arrived: int | None = None
         self._old: dict = {}
@@ -38,7 +40,7 @@ class Signals:
 
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+            for number in (signal.SIGINT, *((signal.SIGTERM, signal.SIGUSR1) if self.stored else ())):
                 self._old[number] = signal.signal(number, self._handle)
         return self
 

@@ -49,6 +49,10 @@ class Friction:
         ((name, value),) = given.items()
         said = name, value
         h, value = (torch.as_tensor(number, dtype=torch.float64) for number in (step_size, value))
+        if name == "momentum_decay" and not bool(((value >= 0) & (value <= 1)).all()):
+            raise SettingError(name, said[1], "must be from 0 to 1: what a whole step leaves of the momentum")
+        if not bool((value >= 0).all()):
+            raise SettingError(name, said[1], "must be not negative")
         kind = {"friction": "gamma", "momentum_decay": "gamma", "beta": "beta", "b": "beta"}[name]
         if name == "momentum_decay":
             value = (1 - value) / h if euler else -value.log() / h

@@ -135,7 +135,8 @@ def why_inexact(kernel) -> str:
 def check(kernel, potential) -> None:
     """Refuse a target that does not say the terms of its sum over data, and impossible numbers."""
     if not (potential.data_size and hasattr(potential, "losses") and hasattr(potential, "prior")):
-        mend = "decides on a part of the data, and this target is no sum over data; use metropolis or barker"
+        mend = "decides on a part of the data, and this target has none, or no losses(theta, batch) and prior(theta)"
+        mend += "; use metropolis or barker"
         raise SettingError("sampler.acceptance", kernel.acceptance, mend)
     if potential.data_size < 2:
         raise SettingError("sampler.acceptance", kernel.acceptance, "needs two data: of one there is no spread")

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from sgmcmc.chain import DIVERGED, Result, run
-from sgmcmc.checks import wrong_gradient
+from sgmcmc.chain import DIVERGED, INTERRUPTED, Result, run
+from sgmcmc.checks import doubt
 from sgmcmc.compiled import why_eager
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.errors import SettingError
@@ -161,8 +161,11 @@ def sample(
         )
     for name in _without_effect(kernel, {**ways, **policies}):
         warnings.warn(f"{name} has no effect on this chain", stacklevel=2)
-    if kernel.acceptance == "monitor" and not policies.get("acceptance") and not kernel.impossible:
-        warnings.warn("the chain is not corrected; acceptance='metropolis' corrects it", stacklevel=2)
+    if kernel.acceptance == "monitor" and not policies.get("acceptance"):
+        mend = "acceptance='metropolis' corrects it"
+        if why := kernel.impossible or kernel.inexact:
+            mend = f"it cannot be: {why}"
+        warnings.warn(f"the chain is not corrected; {mend}", stacklevel=2)
     random = Random(seed, device)
     plan = Plan(
         cycles=cycles,
@@ -182,14 +185,16 @@ def sample(
         if not isinstance(theta, Tensor):
             raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
         theta = theta.to(device=device, dtype=dtype)
-        if kernel.gradient != "none" and (why := wrong_gradient(potential, theta)):
+        if why := doubt(kernel, potential, theta):
             doubts.append(why)
         return theta
 
     with _own_names():
         result = run(kernel, potential, plan, random, chains, begin)
-    for doubt in doubts:
-        warnings.warn(doubt, stacklevel=2)
+    for why in doubts:
+        warnings.warn(why, stacklevel=2)
+    if result.status == INTERRUPTED:
+        warnings.warn(f"interrupted after cycle {result.cycles} of {cycles}", stacklevel=2)
     if result.status == DIVERGED:
         end = f"no chain is finite after cycle {result.cycles} of {cycles}"
         warnings.warn(f"diverged: {end}; a smaller step_size may do", stacklevel=2)

@@ -30,6 +30,12 @@ class Schedule:
     every: int = 15
     factor: float = 0.1
 
+    def __post_init__(self):
+        if not (isinstance(self.every, int) and self.every >= 1):
+            raise SettingError("schedule.every", self.every, "must be a whole number, at least 1")
+        if not 0 < self.factor < math.inf:
+            raise SettingError("schedule.factor", self.factor, "must be a positive number")
+
     def factors(self, steps: int, trajectory: int) -> list[float]:
         """The factors on h of the ``steps`` steps of the given trajectory."""
         if self.name == "cosine":

@@ -884,12 +884,44 @@ def test_an_output_of_another_run_is_refused_and_left_alone(capsys):
     assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
 
 
+def test_a_file_of_positions_that_has_changed_is_refused(capsys):
+    words = replaced(TOY, init="start.pt", cycles=4)
+    torch.save(torch.zeros(2), "start.pt")
+    assert main(words) == 0 and main(words) == 0
+    torch.save(torch.ones(2), "start.pt")
+    capsys.readouterr()
+    assert main(words) == main(replaced(words, cycles=8)) == 2
+    told = "init=start.pt: holds other positions than when the run was begun: give the run another name or output"
+    assert capsys.readouterr().err.splitlines() == [told, told]
+    Path("start.pt").unlink()
+    assert main(words) == 0  # it is over, and needs the file no more
+
+
+def test_status_json_counts_what_was_accepted():
+    assert main(TOY) == 0
+    status = json.loads(Path("run/status.json").read_text())
+    assert 0 < status["accepted"] <= status["proposed"] == 120
+
+
+def test_a_sampler_without_its_file_is_told_which(capsys, monkeypatch):
+    from sgmcmc.samplers import SAMPLERS
+
+    monkeypatch.setitem(SAMPLERS, "oabao", SAMPLERS["baoab"])
+    assert main(["sampler=oabao", "model=banana"]) == 2
+    told = "sampler=oabao: is a row of the table, and conf/sampler/oabao.yaml (name: oabao) is missing\n"
+    assert capsys.readouterr().err == told
+
+
 def test_help_and_cfg(capsys, elsewhere):
     assert main(["--help"]) == 0
     told = capsys.readouterr().out
     assert "EXAMPLES" in told and "python run.py sampler=ggmc lr=1e-4" in told
     assert main(["--cfg", "job", "model=quartic", "step_size=1"]) == 0
-    assert "cubic: 1.0" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "cubic: 1.0" in shown and "word: OBABO" in shown  # what the words leave unsaid is there
+    assert shown.splitlines()[-1].startswith("# results/runs/quartic-ggmc/")
+    assert main(["--cfg", "job", "experiment=neal_rejection"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("; the first of 10 runs")
     assert not list(elsewhere.iterdir())
 
 

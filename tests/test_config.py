@@ -773,3 +773,11 @@ def test_the_seeds_of_frozen_views_have_one_target():
     one, other = (build(compose([*words.split(), f"seed={seed}"])).potential for seed in (0, 1))
     theta = one.initial(1, Random(3))
     assert torch.equal(one.potential(theta), other.potential(theta))
+
+
+def test_every_target_with_data_of_its_own_is_known_to_have_them():
+    """For what has none asks for no batch, no epochs and no learning rate."""
+    from experiments.build import TARGETS
+    from experiments.resolved import OWN_DATA
+
+    assert {name for name, target in TARGETS.items() if target().data_size > 1} == set(OWN_DATA)

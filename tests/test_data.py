@@ -129,6 +129,13 @@ def test_like_takes_the_training_sets_constants_and_refuses_another_shape():
     shifted = Dataset(digits.test.inputs, digits.test.targets, 10, torch.zeros(1), torch.ones(1), 16.0, "other")
     index = torch.arange(5)
     assert torch.equal(shifted.like(digits.train).take(index), digits.test.take(index))
+    with pytest.raises(SettingError, match="scale=None: give the value that stands for 1 of float32 inputs"):
+        Dataset(torch.rand(2, 1, 8, 8), torch.zeros(2).long(), 10, torch.tensor([0.5]), torch.tensor([0.5]))
+    whole = Dataset((255 * torch.rand(2, 1, 8, 8)).byte(), torch.zeros(2).long(), 10, torch.ones(1), torch.ones(1))
+    with pytest.raises(SettingError, match="inputs=float32: must be uint8, as those that the model was trained on"):
+        Dataset(torch.rand(2, 1, 8, 8), torch.zeros(2).long(), 10).like(whole)
+    scaled = Dataset(torch.rand(2, 1, 8, 8), torch.zeros(2).long(), 10, torch.tensor([0.5]), torch.tensor([0.5]), 1.0)
+    torch.testing.assert_close(scaled.take(torch.arange(2)), 2 * scaled.inputs - 1)
     colour = Dataset(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.zeros(2).long(), 10, name="colour")
     with pytest.raises(SettingError) as error:
         colour.like(digits.train)

@@ -154,6 +154,23 @@ def test_images_are_given_to_be_normalised_and_other_inputs_as_they_are():
         assert len(potential.asked) == 3 and all(asked is given for asked in potential.asked)
 
 
+def test_raw_images_are_normalised_as_those_that_the_network_was_trained_on():
+    """Whether the set of them says how or not; in another kind of number they are refused, uint8 without it told."""
+    pixels, labels = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8), torch.arange(20) % 2
+    grey = torch.tensor([0.4]), torch.tensor([0.3])
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+    network = NetworkPotential(module, Dataset(pixels, labels, 2, *grey))
+    draws = torch.randn(3, 1, network.dim, generator=torch.Generator().manual_seed(0))
+    said, unsaid = (evaluate(network, draws, Dataset(pixels, labels, 2, *how)) for how in (grey, ()))
+    np.testing.assert_equal(said, unsaid)
+    clean = ((pixels / 255.0 - 0.4) / 0.3).float()
+    assert evaluate(network, draws, Dataset(clean, labels, 2))["nll"] == pytest.approx(said["nll"], rel=1e-6)
+    with pytest.raises(SettingError, match="inputs=float32: must be uint8"):
+        network.predict(draws[0], Dataset(pixels / 255.0, labels, 2, *grey, scale=1.0))
+    with pytest.warns(UserWarning, match="uint8 inputs go in as they are, from 0 to 255"):
+        NetworkPotential(module, Dataset(pixels, labels, 2))
+
+
 def test_noise_is_normal_on_the_normalised_inputs_and_always_the_same():
     """Of uint8 images and of features; 4,800 numbers, mean and standard deviation at five standard errors."""
     rng, half = np.random.default_rng(2), torch.tensor([0.25], dtype=torch.float64)

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import math
+import signal
 import subprocess
 import sys
 import warnings
@@ -12,7 +13,7 @@ import torch
 from test_potentials_device import NAMES, made
 
 import sgmcmc
-from sgmcmc.checks import wrong_gradient
+from sgmcmc.checks import _wrong_losses, _wrong_minibatches, wrong_gradient
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials.analytic import Gaussian
 
@@ -78,6 +79,10 @@ def short(target=square, sampler="ggmc", **settings):
         ({"device": "mps"}, "device=mps: must be auto, cpu, cuda or cuda:1"),
         ({"device": f"cuda:{torch.cuda.device_count()}"}, f"device=cuda:{torch.cuda.device_count()}: this machine has"),
         ({"momentum_decay": [0.5, 0.6], "chains": 3}, "momentum_decay=[0.5, 0.6]: must be a number or 3"),
+        ({"momentum_decay": 1.5}, "momentum_decay=1.5: must be from 0 to 1"),
+        ({"momentum_decay": [-0.5, 0.5], "chains": 2}, "momentum_decay=[-0.5, 0.5]: must be from 0 to 1"),
+        ({"sampler": "amagold", "b": -0.1}, "b=-0.1: must be not negative"),
+        ({"sampler": "amagold", "beta": -2}, "beta=-2.0: must be not negative"),
         ({"step_size": [0.1, 0.2], "chains": 3}, "step_size=[0.1, 0.2]: must be a number or 3"),
         ({"step_size": np.full(50, 0.1), "chains": 3}, "step_size=[50 numbers]: must be a number or 3"),
         ({"step_size": [0.1, 0.2], "friction": [1.0, 2.0, 3.0]}, "step_size=[0.1, 0.2]: must be a number or 3"),
@@ -173,6 +178,43 @@ def test_a_chain_that_is_not_corrected_says_so():
         warnings.simplefilter("error")
         for more in ({}, {"acceptance": "monitor"}, {"sampler": "amagold"}):
             short(**more)
+    with pytest.warns(UserWarning, match="^the chain is not corrected; it cannot be: the Euler-Maruyama letter E"):
+        short(sampler="sghmc", acceptance=None)
+
+
+def test_an_interrupted_chain_says_so_and_a_scheduler_s_signal_is_the_caller_s():
+    """Nothing is kept that a scheduler's signal could wait for; Ctrl-C gives what there is."""
+    done = []
+
+    def interrupting(number):
+        def target(theta):
+            done.append(len(done))
+            if len(done) == 30:
+                signal.raise_signal(number)
+            return (theta**2).sum() / 2
+
+        return target
+
+    with pytest.warns(UserWarning, match=r"^interrupted after cycle \d of 999"):
+        result = short(interrupting(signal.SIGINT), "hmc", dim=2, cycles=999)
+    assert result.status == "interrupted" and len(result.draws) == result.cycles < 9
+    done.clear()
+    seen, before = [], signal.signal(signal.SIGTERM, lambda *_: seen.append("told"))
+    try:
+        assert short(interrupting(signal.SIGTERM), "hmc", dim=2, cycles=40).status == "done" and seen == ["told"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_chain_that_is_stuck_after_its_burn_in_is_told():
+    """Far from the mode of a narrow Gaussian nearly every step downhill is accepted, at the mode none."""
+    target = Gaussian(1, covariance=1e-4)
+    settings = {"step_size": 0.5, "steps": 1, "cycles": 200, "burn_in": 100, "refresh": "full"}
+    walk = {"sampler": "random_walk", "initial": torch.full((4, 1), 30.0)}
+    with pytest.warns(UserWarning, match="trajectories are accepted; take a smaller step_size"):
+        result = sgmcmc.sample(target, **settings | {"step_size": 3.0}, **walk)
+    assert result.accepted > 0.01 * result.proposed and result.rate < 0.01
+    assert result.burnt[1] == 400 and result.rate == (result.accepted - result.burnt[0]) / 400
 
 
 @pytest.mark.parametrize(
@@ -259,6 +301,87 @@ def test_a_right_gradient_is_not_told_whatever_the_scales(scale, constant, dtype
 def test_the_gradients_of_the_targets_are_their_u_s(name, dtype):
     target = made(name)
     assert wrong_gradient(target, target.initial(5, sgmcmc.Random(0)).to(dtype)) is None
+
+
+class Line(WithoutStart):
+    """A linear regression of one's own, a sum over 30 data; ``wrong`` names what of it is wrong."""
+
+    dim, data_size, wrong = 2, 30, None
+    x = torch.stack((torch.ones(30), torch.linspace(-1, 2, 30)), 1).double()
+    y = x @ torch.tensor([1.0, -2.0]).double() + torch.linspace(-1, 1, 30).double() ** 3
+
+    def losses(self, theta, batch):
+        terms = ((self.x[batch] @ theta.double()[:, :, None])[..., 0] - self.y[batch]).square() / 2
+        return 1.1 * terms if self.wrong == "losses" else terms
+
+    def prior(self, theta):
+        return theta.double().square().sum(-1) / 2 - 7  # U is known but for a constant
+
+    def potential(self, theta):
+        return theta.double().square().sum(-1) / 2 + ((theta.double() @ self.x.T) - self.y).square().sum(-1) / 2
+
+    def gradient(self, theta, batch=None):
+        batch = torch.arange(30)[None] if batch is None else batch
+        away = (self.x[batch] @ theta.double()[:, :, None])[..., 0] - self.y[batch]
+        times = 1 if self.wrong == "N/B" else 30 / batch.shape[1]
+        slope = times * (away[..., None] * self.x[batch]).sum(1) + theta.double()
+        return (slope * times if self.wrong == "prior" else slope).to(theta)
+
+    def initial(self, chains, random):
+        return random.normal("start", 0, 1, chains, 2, torch.float64)[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("acceptance", "wrong", "told"),
+    [
+        ("metropolis", None, None),
+        ("barker_minibatch", None, None),
+        ("metropolis", "N/B", "the gradients of Line from minibatches do not average to that of all data: N/B times"),
+        ("metropolis", "prior", "the gradients of Line from minibatches do not average"),
+        ("barker_minibatch", "losses", "prior and the sum of losses of Line are not its U"),
+    ],
+)
+def test_parts_of_a_sum_over_data_that_do_not_make_the_whole_are_told(acceptance, wrong, told, dtype, monkeypatch):
+    monkeypatch.setattr(Line, "wrong", wrong)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        settings = {"acceptance": acceptance, "step_size": 0.05, "batch_size": 10, "cycles": 4, "chains": 3}
+        sgmcmc.sample(Line(), "ggmc", dtype=dtype, **settings)
+    assert [str(one.message)[: len(told or "")] for one in warned] == ([told] if told else [])
+
+
+def test_the_views_of_the_data_are_parts_of_the_sum_too(monkeypatch):
+    """Two of each datum: what is averaged over both, and a batch has rows of either."""
+
+    class Views(Line):
+        views = 2
+
+        def gradient(self, theta, batch=None):
+            batch = torch.arange(60)[None] if batch is None else batch
+            weight = torch.where(batch < 30, 0.5, 1.5).to(theta)  # of what is averaged over the views
+            away = (self.x[batch % 30] @ theta.double()[:, :, None])[..., 0] - self.y[batch % 30]
+            slope = (weight * away)[..., None] * self.x[batch % 30]
+            return (30 / batch.shape[1] * slope.sum(1) + theta.double()).to(theta)
+
+    assert _wrong_minibatches(Views(), torch.tensor([[1.0, 2.0]])) is None
+
+
+def test_the_full_gradient_alone_is_looked_at_where_no_minibatch_is_asked_for(monkeypatch):
+    monkeypatch.setattr(Line, "wrong", "N/B")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sgmcmc.sample(Line(), "hmc", step_size=0.05, cycles=4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_minibatches_and_losses_of_the_targets_make_their_u(name):
+    target = made(name)
+    theta = target.initial(5, sgmcmc.Random(0)).to(torch.float32)
+    if target.data_size > 1:
+        assert _wrong_minibatches(target, theta[:1]) is None
+    if hasattr(target, "losses"):
+        assert _wrong_losses(target, theta[:1]) is None
 
 
 @pytest.mark.parametrize(

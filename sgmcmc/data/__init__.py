@@ -46,8 +46,8 @@ class Dataset:
 
     ``inputs`` uint8 images ``[N, C, H, W]`` or features ``[N, p]`` (networks take either as float32); ``targets`` int64
     ``[N]``, of what is trained on from 0 to ``classes`` − 1; ``mean`` and ``std`` float64 ``[C]`` of the pixels scaled
-    to [0, 1], None where inputs go in as they are; ``scale`` the pixel value that stands for 1 (255; 16 for digits).
-    Raises SettingError for inputs and labels that are none.
+    to [0, 1], None where inputs go in as they are; ``scale`` the pixel value that stands for 1 (255 of uint8, and to be
+    given of others: 1 where they are scaled already). Raises SettingError for inputs and labels that are none.
     """
 
     inputs: Tensor
@@ -55,7 +55,7 @@ class Dataset:
     classes: int
     mean: Tensor | None = None
     std: Tensor | None = None
-    scale: float = 255.0
+    scale: float | None = None
     name: str = ""
 
     def __post_init__(self):
@@ -69,6 +69,11 @@ class Dataset:
         if self.targets.dtype != torch.int64 or shape != [len(self.inputs)]:
             given, wanted = f"{self.targets.dtype} {shape}", f"int64 [{len(self.inputs)}], a label an input"
             raise SettingError("targets", given.removeprefix("torch."), f"must be {wanted}")
+        if self.scale is None:
+            if self.mean is not None and self.inputs.dtype != torch.uint8:
+                kind = str(self.inputs.dtype).removeprefix("torch.")
+                raise SettingError("scale", None, f"give the value that stands for 1 of {kind} inputs (uint8: 255)")
+            self.scale = 255.0
         if self.mean is not None:
             # float64 first: the same two float32 numbers on every device
             self._gain = (1 / (self.scale * self.std)).float()[:, None, None]
@@ -111,6 +116,9 @@ class Dataset:
         if self.inputs.shape[1:] != train.inputs.shape[1:]:
             shape, wanted = ("x".join(map(str, data.inputs.shape[1:])) for data in (self, train))
             raise SettingError("data.ood", self.name, f"its inputs are {shape}, the model's ({train.name}) {wanted}")
+        if train.mean is not None and self.inputs.is_floating_point() != train.inputs.is_floating_point():
+            kinds = [str(data.inputs.dtype).removeprefix("torch.") for data in (self, train)]
+            raise SettingError("inputs", kinds[0], f"must be {kinds[1]}, as those that the model was trained on")
         return replace(self, mean=train.mean, std=train.std, scale=train.scale)
 
 

@@ -304,9 +304,9 @@ class Gaussian(Analytic):
         size = dim if dim is not None else max(sizes, default=1)
         super().__init__(size, noise)
         if sizes - {size} or centre.dim() > 1 or matrix.dim() > 2 or (matrix.dim() == 2 and matrix.shape[1] != size):
-            raise SettingError(
-                "covariance", _brief(matrix), f"covariance and mean ({_brief(centre)}) must be of one size, dim={size}"
-            )
+            fits = centre.dim() == 0 or (centre.dim() == 1 and len(centre) == size)
+            name, value = ("covariance", matrix) if fits else ("mean", centre)
+            raise SettingError(name, _brief(value), f"mean and covariance must be of one size, dim={size}")
         self.diagonal = matrix.dim() < 2
         self.mean = centre.expand(size).clone()
         self._given = matrix

@@ -12,6 +12,7 @@ vectors, and backward adds every parameter's gradient straight into one flat vec
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -143,6 +144,9 @@ class NetworkPotential:
         evaluation_batch: int | None = None,
         test: Dataset | None = None,
     ):
+        for name, data in (("data", train), ("test", test)):
+            if not isinstance(data, Dataset | None):
+                raise SettingError(name, type(data).__name__, "must be an sgmcmc.Dataset(inputs, targets, classes)")
         if augmentation not in AUGMENTATIONS:
             raise SettingError("augmentation", augmentation, f"must be one of {', '.join(AUGMENTATIONS)}")
         if augmentation != "none" and train.inputs.ndim != 4:
@@ -151,6 +155,8 @@ class NetworkPotential:
             raise SettingError("views", views, f"must be from 1 to {VIEWS}")
         if evaluation_batch is not None and evaluation_batch < 1:
             raise SettingError("evaluation_batch", evaluation_batch, "must be at least 1")
+        if train.mean is None and train.inputs.dtype == torch.uint8:
+            warnings.warn("uint8 inputs go in as they are, from 0 to 255: give the Dataset mean and std", stacklevel=2)
         train.check_labels()
         if test is not None:
             if test.inputs.shape[1:] != train.inputs.shape[1:]:
@@ -474,7 +480,7 @@ class NetworkPotential:
         augmented.
         """
         self._load(theta)
-        raw = inputs.inputs if isinstance(inputs, Dataset) else inputs
+        raw = inputs.like(self.train).inputs if isinstance(inputs, Dataset) else inputs
         with full_precision():
             if self._batch_norms:
                 self._collect_statistics()

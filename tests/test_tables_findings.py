@@ -412,7 +412,7 @@ def test_a_best_that_a_wider_grid_could_raise_decides_nothing():
     found = clustering.worth("Heart", clustering.of_case(clustering.prepared(decisions(rows)), case))
     assert found[3] == "agrees: 2.0 times"
     one, other = (pd.Series({"slower": ess, "slower_error": 0.1, "chains": 10}) for ess in (1.0, 2.0))
-    assert clustering.more(one, other) == "differs: less" and clustering.more(one, one) == "not resolved"
+    assert clustering.more(one, other) == "differs: less" and clustering.more(one, one).startswith("not resolved")
 
 
 def test_a_comparison_of_lengths_pays_for_u():

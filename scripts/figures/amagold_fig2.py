@@ -35,6 +35,7 @@ temperature T/(T + 1) = .909 as ε → 0, gradient noise or not (derived under F
 of that law. Gradient noise heats, and more at larger ε, so that the bias first falls and then rises.
 """
 PARTS = (("banana", "Dist1"), ("mixture", "Dist2"))
+CLOSE = 2  # times another's J
 SAMPLERS = ("hmc", "l2mc", "sghmc", "amagold")
 MARKERS = {"hmc": "s", "l2mc": "D", "sghmc": "v", "amagold": "o"}
 
@@ -138,8 +139,13 @@ def near(sghmc, amagold, l2mc):
     here = f"{amagold.J:.3g} against {l2mc.J:.3g}, floor {amagold.floor:.2g}; SGHMC {sghmc.J:.3g}"
     if l2mc.J > l2mc.floor:
         here += f"; above its floor {(amagold.J - amagold.floor) / (l2mc.J - l2mc.floor):.0f} times L2MC's"
-    here += " (close: nearer to L2MC's J than to SGHMC's)"
-    return here, "agrees" if amagold.J - l2mc.J < sghmc.J - amagold.J else "differs"
+    ratio = amagold.J / l2mc.J
+    error = LIMIT * ratio * np.hypot(amagold.J_error / amagold.J, l2mc.J_error / l2mc.J)
+    here += f"; a factor of {ratio:.2f} ± {error / LIMIT:.2f} of L2MC's (close: below {CLOSE}, as Figure 3)"
+    if not np.isfinite(error):
+        return here, "not comparable: no error is known"
+    verdict = "agrees" if ratio + error < CLOSE else "not resolved"
+    return here, f"differs: a factor of {ratio:.1f}" if ratio - error > CLOSE else verdict
 
 
 def widens(small, full_small, large, full_large):

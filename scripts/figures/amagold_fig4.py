@@ -69,8 +69,7 @@ def over_steps(panel, table: pd.DataFrame) -> None:
             label=NAMES[name] + ", a tenth as long" * bool(short),
         )
         mark_diverged(panel, part, "step_size", "mse")
-        limit = np.maximum(LIMIT, student.isf(CHANCE, part.chains - 1))
-        biased = part[(part.bias2 > limit * part.bias2_error) & part.autocorrelation_time.notna()]
+        biased = part[shared(part) & part.autocorrelation_time.notna()]
         panel.plot(biased.step_size, biased.bias2, color=colour, ls="--", lw=0.9, marker="_", ms=6)
     reference, low = table.reference_mse.min(), table.mse.min() / 4
     if reference > low:
@@ -79,6 +78,16 @@ def over_steps(panel, table: pd.DataFrame) -> None:
     panel.set(xscale="log", yscale="log")
     if low > 0:
         panel.set_ylim(low, None)
+
+
+def sure(chains):
+    """Standard errors beyond which a bias that chains share is seen."""
+    return np.maximum(LIMIT, student.isf(CHANCE, chains - 1))
+
+
+def shared(rows):
+    """Whether the bias that the chains share is seen."""
+    return rows.bias2 > sure(rows.chains) * rows.bias2_error
 
 
 def along(panel, table: pd.DataFrame, cost: str) -> None:
@@ -129,6 +138,8 @@ def smaller(sghmc, amagold):
         f"{amagold.mse:.2g} ± {amagold.mse_error:.1g} against {sghmc.mse:.2g} ± {sghmc.mse_error:.1g}; shared squared "
         f"bias {amagold.bias2:.1g} ± {amagold.bias2_error:.1g}, {sghmc.bias2:.1g} ± {sghmc.bias2_error:.1g}"
     )
+    if not any(shared(row) for row in (amagold, sghmc)):
+        here += f" (neither is seen: of {sghmc.chains:.0f} chains {sure(sghmc.chains):.0f} errors would tell)"
     return here, too_short(sghmc, amagold) or farther(sghmc, amagold)
 
 

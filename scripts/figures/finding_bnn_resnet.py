@@ -63,7 +63,8 @@ def compare(table: pd.DataFrame):
     if exact.empty:
         yield finding_bnn.mixing("HMC: four chains", exact)
     for temperature, rows in exact.groupby("temperature"):
-        yield finding_bnn.mixing(f"HMC: four chains, T = {temperature:g}", rows)
+        *row, verdict = finding_bnn.mixing(f"HMC: four chains, T = {temperature:g}", rows)
+        yield *row, verdict.replace("agrees", "not claimed: they were lengthened until it was")
     at_one, sghmc = exact_and_sghmc(table)
     yield finding_bnn.bias("SGHMC", at_one, sghmc)
     yield finding_bnn.against(f"SGHMC {finding_bnn.of_cost(at_one, sghmc)}, test NLL", "not known", at_one, sghmc)

@@ -76,8 +76,10 @@ def gain(table: pd.DataFrame, sampler: str) -> pd.Series:
 def title(table: pd.DataFrame) -> str:
     """What the left panel shows."""
     gains = {name: value for name in MARKS if len(value := gain(table, name))}
-    if gains and min(value.iloc[-1] for value in gains.values()) > MORE:
-        return "In the longest cycles ℓ may be more than twice as large with shuffled minibatches"
+    last = [value.iloc[-1] for value in gains.values()]
+    if gains and min(last) > MORE:
+        times = " and ".join(f"{value:.2g} ({NAMES[name]})" for name, value in zip(gains, last, strict=True))
+        return f"In the longest cycles ℓ may be {times} times as large with shuffled minibatches (a chain each)"
     lengths = {name: list(of_sampler(table, name, "independent").steps) for name in MARKS}
     known = [name for name, steps in lengths.items() if 1 in steps[:-1]]
     if not known:

@@ -68,8 +68,8 @@ def title(table: pd.DataFrame) -> str:
     pairs = costs(table, ("shuffled", "estimated"))
     if not pairs or table.step.max() < FULL:
         return "A cycle of Figure 1, changed in one thing"
-    times = ", ".join(f"{one / other:.2f}" for one, other in pairs.values())
-    return f"With an estimated mass −log MH of a cycle falls to {times} of what it was: still never accepted"
+    times = ", ".join(f"{one / other:.2f} (ℓ = {rate:g})" for rate, (one, other) in sorted(pairs.items(), reverse=True))
+    return f"An estimated mass lowers −log MH of a cycle to {times} of what it was: still never accepted"
 
 
 def costs(table: pd.DataFrame, key: tuple[str, str]) -> dict[float, tuple[float, float]]:

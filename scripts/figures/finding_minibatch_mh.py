@@ -150,7 +150,9 @@ def compare(table: pd.DataFrame):
         verdict = "differs" if sure.any() else "not resolved" if outside.any() else "agrees"
         yield "data that Barker's test looks at", "D²/(1 + D²) of all in whole batches, within 10 %", here, verdict
     for target, title in PANELS:
-        yield from worth(title, {key: of_rule(table, target, key) for key in LOOK})
+        parts = {key: of_rule(table, target, key) for key in LOOK}
+        yield from worth(title, parts)
+        yield everywhere(title, parts)
 
 
 def no_bias(table: pd.DataFrame) -> tuple:
@@ -159,6 +161,26 @@ def no_bias(table: pd.DataFrame) -> tuple:
     judged, others = (known(rows, "exact_p") for rows in (exact, bare))
     of = "the second moment and of the means of coordinates"
     return unbiased("Metropolis and Barker on all data", "no bias", judged, others, of, len(exact) - len(judged))
+
+
+def everywhere(title: str, parts: dict) -> tuple:
+    """The bias of each rule on a part over all of its step sizes, beside that of no decision at the same."""
+    left, found = known(parts[NONE]).set_index("step_size"), {key: known(parts[key]) for key in PARTIAL}
+    number, here = sum(map(len, found.values())), []
+    for key, rows in found.items():
+        if rows.empty:
+            continue
+        most = limit(number, rows.chains.min())
+        beside = left.reindex(rows.step_size)
+        more = rows.away.abs().to_numpy() - beside.away.abs().to_numpy()
+        worse = more > most * np.hypot(rows.away_error.to_numpy(), beside.away_error.to_numpy())
+        row = rows.loc[rows.away.abs().idxmax()]
+        here.append(
+            f"{LOOK[key][3]} in {(rows.away.abs() > most * rows.away_error).sum()} of {len(rows)} "
+            f"({row.away:+.3f} ± {row.away_error:.3f} at h = {row.step_size:g}), in {worse.sum()} more than no decision"
+        )
+    what = f"{title}: step sizes at which the bias of variances is beyond errors (the largest)"
+    return what, "some, for decisions on a part", "; ".join(here) or "τ not known", "not claimed"
 
 
 def remark(row) -> str:

@@ -117,7 +117,7 @@ def title(table: pd.DataFrame) -> str:
     parts = [usual(chosen(table, target, "metropolis")) for target, _ in PANELS]
     if all(len(part) and of_acceptance("", part)[3] == "agrees" for part in parts):
         where = f"at one mean step a gradient and friction {BASE:g}"
-        return f"With noisy gradients all words are accepted alike, within {SPREAD:g}, {where}"
+        return f"With noisy gradients what is accepted of words differs by less than {SPREAD:g} {where}"
     return "Bias of uncorrected words, efficiency of corrected ones, and the bias from which a correction costs"
 
 
@@ -287,6 +287,10 @@ def of_acceptance(title: str, part: pd.DataFrame) -> tuple:
     spread, errors = high.accepted - low.accepted, np.hypot(high.accepted_error, low.accepted_error)
     at = spread.idxmax()
     here += f"{spread[at]:.3f} ± {errors[at]:.3f} ({high.word[at]} and {low.word[at]})"
+    ratio = high.accepted / low.accepted.where(low.accepted > 0)
+    if ratio.notna().any():
+        far = ratio.idxmax()
+        here += f", and a factor of {ratio[far]:.2g} where {low.accepted[far]:.2g} of {low.word[far]} is accepted"
     return f"{title}: acceptance", claim, here, "agrees" if spread[at] < SPREAD else "differs"
 
 

@@ -58,7 +58,7 @@ def compare(table: pd.DataFrame):
         if kept.empty and fresh.empty:
             continue
         time = (fresh if kept.empty else kept).time.median()
-        what = f"OBABO at about {time:.1g} a gradient: acceptance with fresh momentum less that with kept"
+        what = f"OBABO at about {time:.2g} a gradient: acceptance with fresh momentum less that with kept"
         if one.empty or other.empty:
             yield what, "not known", "", "not comparable: a run is missing"
             continue
@@ -97,7 +97,7 @@ def orders(table: pd.DataFrame):
                 f"{row.word} {row.accept_prob:.2f} ({row.apart:+.3f} ± {row.apart_error:.3f})"
                 for row in part.itertuples()
             )
-            what = f"acceptance at about {part.time.median():.1g} a gradient, γLh = {forgotten(part):.2g}, {name} "
+            what = f"acceptance at about {part.time.median():.2g} a gradient, γLh = {forgotten(part):.2g}, {name} "
             verdict = same(part.apart, part.apart_error, limit(len(part), part.trajectories.min()))
             if forgotten(part) < 0.1:
                 verdict = "not comparable: the O's forget nothing, and the words are nearly one algorithm"

@@ -77,7 +77,8 @@ def compare(table: pd.DataFrame):
             name, "not in the paper"
         )
         here = f"log MH is the log ratio of the path densities to {part.off.max():.0e} (exact: 1e-9); "
-        here += f"acceptance {part.accept.iloc[0]:.2f} … {part.accept.iloc[-1]:.2f}"
+        here += f"acceptance {part.accept.iloc[0]:.2f} … {part.accept.iloc[-1]:.2f} at times "
+        here += f"{part.time.iloc[0]:.2g} … {part.time.iloc[-1]:.2g}"
         verdict = "agrees" if part.off.max() < 1e-9 else "differs"
         if name == "cosine" and verdict == "agrees":
             verdict = "not claimed: exact"

@@ -88,7 +88,8 @@ def compare(table: pd.DataFrame):
             least = LIMIT * table.noise.iloc[0] * (2 / cycles) ** 0.5
             steps = size.diff().dropna()
             verdict = "agrees" if (steps > least).all() else "differs" if (steps < -least).any() else "not decided"
-            verdict += f": U's noise alone makes {least:.2g} of it" * (verdict == "not decided")
+            why = f": U's noise, of {table.noise.iloc[0]:.2g} a cycle, hides a growth of less than {least:.2g}"
+            verdict += why * (verdict == "not decided")
         if len(size) < 2:
             verdict = ONE
         yield f"{text}: abs(log MH) grows with ℓ", "yes", here, verdict

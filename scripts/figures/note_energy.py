@@ -96,9 +96,8 @@ def compare(paths: pd.DataFrame, drift: pd.DataFrame):
             verdict = "not comparable: no error is known"
         elif abs(off) < most:
             verdict = "agrees"
-        whole = (
-            f"{row.drift:.1e} ± {row.drift_error:.0e} a coordinate and unit of time, swing of one chain {row.swing:.1e}"
-        )
+        whole = f"{row.drift:.1e} ± {row.drift_error:.0e} a coordinate and unit of time, "
+        whole += f"standard deviation of one chain about its own straight line {row.swing:.1e}"
         yield f"OVRVO, h = {row.step_size:g}: effective energy fluctuates, no systematic drift", "0", whole, verdict
     beside = {row.step_size: row for row in ours.itertuples()}
     for row in euler[euler.step_size.isin(beside)].itertuples():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
     "#0072B2",
@@ -54,3 +57,21 @@ def clean(*panels: Axes) -> None:
 def label(panel: Axes, x, y, text: str, colour: str, **options) -> None:
     """A direct label beside the point (x, y), in the colour of its line."""
     panel.annotate(text, (x, y), (6, 0), textcoords="offset points", color=colour, va="center", **options)
+
+
+def handle(label: str, **look) -> Line2D:
+    """An entry of a legend, of what may be drawn in any panel or in none: a line of this look."""
+    return Line2D([], [], **({"ms": 4, "lw": 1.2} | look), label=label)
+
+
+def ticks(axis: Axis) -> None:
+    """Of an axis whose scale is logarithmic, labels at 1, 2 and 5 times the powers of ten."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
+
+
+def note(panel: Axes, text: str = "chains too short\nto know τ") -> None:
+    """In grey why there is no point in a panel, in place of numbers that would mean nothing."""
+    panel.text(0.5, 0.5, text, transform=panel.transAxes, ha="center", va="center", color=GREY)
+    panel.set_yticks([])

@@ -5,7 +5,7 @@ import pandas as pd
 from figures.finding_words import best, diverged, factor, groups_of, known, no_bias, of_acceptance
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, clean
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, clean, handle, note, ticks
 from verdicts import LIMIT, decided, limit, long_enough, with_errors
 
 SOURCE = "Independent minibatches, or whole shuffled epochs?"
@@ -35,8 +35,22 @@ the same backwards too (Paulin and others 2025), were tried and gained nothing h
 TARGETS = (("heart", "Heart"), ("australian", "Australian"))
 COLOUR = {"independent": BLUE, "shuffled": ORANGE}
 LENGTHS = {1: ("s", "--", "1 epoch"), 4: ("o", "-", "4 epochs")}
-KEPT = {"OBABO": None, "BAOAB": (GREEN, "x", ""), "ABOBA": (PURPLE, "+", "")}  # words that keep their momentum, and
+KEPT = {"OBABO": None, "BAOAB": (GREEN, "d", ""), "ABOBA": (PURPLE, "+", "")}  # words that keep their momentum, and
 OTHERS = {**KEPT, "BAB": (RED, "^", ":")}  # one that does not: on four shuffled epochs
+LINES = {  # by law, length and word
+    (law, epochs, "OBABO"): {"color": colour, "marker": marker, "ls": style, "label": f"{law}, {text}"}
+    for law, colour in COLOUR.items()
+    for epochs, (marker, style, text) in LENGTHS.items()
+} | {
+    ("shuffled", 4, word): {
+        **dict(zip(("color", "marker", "ls"), look, strict=True)),
+        "zorder": 3,
+        "label": f"shuffled, 4 epochs, {word}",
+    }
+    for word, look in OTHERS.items()
+    if look
+}
+HMC = {"color": GREY, "ls": ":", "lw": 1.2, "label": "HMC, full gradients"}
 NEAR = 0.3  # of a power of h
 ALIKE = 0.1  # of an excess
 ROWS = (("accepted", "acceptance"), ("ess", "ESS a pass over the data"), ("excess", "excess of U, uncorrected"))
@@ -68,38 +82,38 @@ def draw(table: pd.DataFrame) -> Figure:
     """A column a target: acceptance, efficiency, and the bias without correction, over the step size."""
     table = long_enough(table)
     figure, panels = pyplot.subplots(3, 2, figsize=(8.4, 8), layout="constrained", sharex="col")
+    shown = {}
     for (target, over), column in zip(TARGETS, panels.T, strict=True):
-        for law, colour in COLOUR.items():
-            for epochs, (marker, style, text) in LENGTHS.items():
-                look = {"color": colour, "marker": marker, "ls": style, "label": f"{law}, {text}"}
-                corrected = of(table, target, law, epochs)
-                bare = of(table, target, law, epochs, "monitor")
-                lines(column, corrected, bare, **look)
-        for word, look in OTHERS.items():
-            if look:
-                look = dict(
-                    zip(("color", "marker", "ls"), look, strict=True), zorder=3, label=f"shuffled, 4 epochs, {word}"
-                )
-                lines(
-                    column, *(of(table, target, "shuffled", 4, how, word) for how in ("metropolis", "monitor")), **look
-                )
+        for (law, epochs, word), look in LINES.items():
+            corrected, bare = (of(table, target, law, epochs, how, word) for how in ("metropolis", "monitor"))
+            if len(corrected) or len(bare):
+                shown[look["label"]] = look
+            lines(column, corrected, bare, **look)
         hmc = reference(table, target)
         if hmc is not None and np.isfinite(hmc.ess):
-            column[1].axhline(hmc.ess, color=GREY, ls=":", lw=1.2, label="HMC, full gradients")
+            column[1].axhline(hmc.ess, **HMC)
+            shown[HMC["label"]] = HMC
         column[0].set_title(over, fontsize=10)
         column[0].set_xscale("log")
         column[0].set_ylim(0, 1)
-        column[1].set_yscale("log")
-        column[0].xaxis.set_minor_formatter("")
+        ticks(column[0].xaxis)
+        if column[1].has_data():
+            column[1].set_yscale("log")
+            ticks(column[1].yaxis)
+        else:
+            note(column[1])
+        low, high = column[2].dataLim.intervaly
         column[2].set_yscale("symlog", linthresh=0.01)
-        column[2].set_ylim(bottom=-0.03)
+        if high > 0:
+            column[2].set_ylim(min(-0.03, 1.5 * low), 2 * high)
         column[2].axhline(0, color=GREY, lw=0.6, zorder=0)
         column[2].set_xlabel("step size h")
         clean(*column)
     for (_, name), panel in zip(ROWS, panels[:, 0], strict=True):
         panel.set_ylabel(name)
-    handles, names = panels[1, 0].get_legend_handles_labels()
-    figure.legend(handles, names, frameon=False, fontsize=8, loc="outside lower center", ncols=4)
+    handles = [handle(**look) for look in shown.values()]
+    if handles:
+        figure.legend(handles=handles, frameon=False, fontsize=8, loc="outside lower center", ncols=4)
     figure.suptitle(title(table), fontsize=11)
     return figure
 

@@ -6,7 +6,7 @@ from figures.finding_words import EDGE, best, diverged, no_bias
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from style import BLUE, GREEN, ORANGE, RED, SKY, clean
+from style import BLUE, GREEN, ORANGE, RED, SKY, clean, handle, note, ticks
 from verdicts import GROUPS, decided, limit, long_enough, with_errors
 
 SOURCE = "Schedules made exact by a random direction"
@@ -64,15 +64,20 @@ def draw(table: pd.DataFrame) -> Figure:
         column[0].set_title(over, fontsize=10)
         if column[1].has_data():
             column[1].set_yscale("log")
-            column[1].yaxis.set_major_formatter("{x:g}")
-            column[1].yaxis.set_minor_formatter("")
+            ticks(column[1].yaxis)
+        else:
+            note(column[1])
         column[2].set_xlabel("mean step a gradient")
         column[2].xaxis.set_major_locator(MaxNLocator(4))
         clean(*column)
     for (_, name), panel in zip(ROWS, panels[:, 0], strict=True):
         panel.set_ylabel(name)
-    handles, names = panels[1, 0].get_legend_handles_labels()
-    panels[0, 0].legend(handles, names, frameon=False, fontsize=7, loc="lower left")
+    handles = [
+        handle(name, color=colour, marker=marker, ls=line)
+        for key, (colour, marker, line, name) in LOOK.items()
+        if any(len(of_schedule(table, target, key)) for target, _ in PANELS)
+    ]
+    panels[0, 0].legend(handles=handles, frameon=False, fontsize=7, loc="lower left")
     figure.suptitle(title(table), fontsize=11)
     return figure
 

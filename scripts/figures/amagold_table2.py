@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import COLOURS, GREY, NAMES, clean
+from style import COLOURS, GREY, NAMES, clean, handle
 from verdicts import LIMIT, limit
 
 SOURCE = "AMAGOLD, Table 2"
@@ -15,7 +15,7 @@ friction, and SGHMC's α is 2b. The paper does not give burn-in, thinning, the n
 20 draws are spread over the second half of the authors' lengths (2,500 trajectories of 10 steps; 1,000 epochs of
 SGHMC), and both readings are given: the error of their mean prediction (dots), the reading that was chosen beforehand,
 and that of single draws, as the authors' code scores them (small squares). ± here is over seeds where there are several
-(four), else the standard deviation of single draws, for either reading, and what differs by more than three of it and
+(four), else the standard deviation of single draws, for either reading (dots of one seed have no bar), and what differs by more than three of it and
 the paper's error together may then yet be the seed's. All chains of the authors' begin at one end of SGD, near which
 AMAGOLD stays: with several seeds its numbers are compared with what one more would give. Their SGD begins at the
 weights that PyTorch gives a network; where it does here is below, for AMAGOLD's error depends on it ("its start",
@@ -28,6 +28,11 @@ that. The first row of metrics is after 50 trajectories (quick: 10).
 """
 WRONG = 50  # test errors, in per cent, above which a run is taken to have diverged
 POINT = 1  # percentage point of test error: less hardly matters, more is much
+MARKS = {
+    "here, mean prediction": {"marker": "o", "ms": 6, "ls": "none"},
+    "here, single draws": {"marker": "s", "ms": 4, "ls": "none"},
+    "paper": {"marker": "x", "ms": 7, "ls": "none", "color": GREY},
+}
 READINGS = (("error", "mean prediction"), ("single_error", "single draws"))
 
 
@@ -41,26 +46,39 @@ def settings(table: pd.DataFrame):
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Measured errors as dots and squares, the paper's as crosses."""
+    """Measured errors as dots and squares, the paper's as crosses, on an axis without what is between the networks that
+    learnt and those that diverged."""
     rows = list(settings(table))
-    figure, panel = pyplot.subplots(figsize=(7, 3.4), layout="constrained")
-    for place, ((sampler, _, _), part, single, spread, _) in enumerate(rows):
-        face = COLOURS[sampler] if (part.status == "done").all() else "white"
-        panel.plot(place - 0.2, part.error.mean(), "o", color=COLOURS[sampler], mfc=face)
-        panel.errorbar(place, single, spread, fmt="s", ms=4, color=COLOURS[sampler], mfc=face)
-        panel.errorbar(place + 0.2, part.quoted.iloc[0], part.quoted_error.iloc[0], fmt="x", color=GREY, ms=7)
+    points = []  # (place, error, its bar, look)
+    for place, ((sampler, _, _), part, single, spread, seeds) in enumerate(rows):
+        look = {"color": COLOURS[sampler], "mfc": COLOURS[sampler] if (part.status == "done").all() else "white"}
+        bar = of_ensembles(part, spread)[1] if seeds > 1 else None
+        points.append((place - 0.2, part.error.mean(), bar, look | MARKS["here, mean prediction"]))
+        points.append((place, single, spread, look | MARKS["here, single draws"]))
+        points.append((place + 0.2, part.quoted.iloc[0], part.quoted_error.iloc[0], MARKS["paper"]))
+    broken = any(error > WRONG for _, error, *_ in points)
+    heights = (1, 2) if broken else (1,)
+    figure, panels = pyplot.subplots(
+        len(heights), 1, figsize=(7, 4), height_ratios=heights, sharex=True, squeeze=False, layout="constrained"
+    )
+    top, panel = panels[0, 0], panels[-1, 0]
+    for one in (top, panel):
+        one.margins(y=0.1)
+    for place, error, bar, look in points:
+        (top if error > WRONG else panel).errorbar(place, error, bar, **look)
     ticks = [f"{NAMES[sampler]}\nb={b:g}\nlr={lr:g}" for (sampler, b, lr), *_ in rows]
     panel.set_xticks(np.arange(len(rows)), ticks, fontsize=8)
-    panel.set_yscale("log")
-    panel.set_yticks([3, 5, 10, 30, 90], ["3", "5", "10", "30", "90"])
-    panel.minorticks_off()
-    panel.set_ylabel("test error, %")
-    panel.plot([], [], "o", color="0.3", label="here, mean prediction")
-    panel.plot([], [], "s", ms=4, color="0.3", label="here, single draws")
-    panel.plot([], [], "x", color=GREY, ms=7, label="paper")
-    panel.legend(frameon=False, fontsize=8)
-    clean(panel)
-    panel.set_title(title(table), fontsize=10)
+    clean(top, panel)
+    if broken:
+        top.spines["bottom"].set_visible(False)
+        top.tick_params(axis="x", length=0)
+        slash = {"marker": [(-1, -0.6), (1, 0.6)], "ms": 9, "color": "black", "clip_on": False, "ls": "none"}
+        top.plot(0, 0, transform=top.transAxes, **slash)
+        panel.plot(0, 1, transform=panel.transAxes, **slash)
+    figure.supylabel("test error, %", fontsize=10)
+    handles = [handle(name, **({"color": "0.3"} | look)) for name, look in MARKS.items()]
+    figure.legend(handles=handles, frameon=False, fontsize=8, loc="outside lower center", ncols=3)
+    top.set_title(title(table), fontsize=10)
     return figure
 
 

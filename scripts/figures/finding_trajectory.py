@@ -5,14 +5,15 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.special import ndtr
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, ticks
 from verdicts import limit
 
 SOURCE = "How long may a trajectory be?"
 TABLES = ("finding_trajectory", "finding_trajectory_auto")
 CAPTION = """
 Left and middle: standard deviation and mean of log MH of single trajectories (OBABO filled, ABOBA open; L = 1, 4, 16,
-64; friction 1; fresh momentum, M = T = 1) under gradient noise of covariance Σ. Theory, derived in
+64; friction 1; fresh momentum, M = T = 1; the axis of means is linear within ±.001) under gradient noise of
+covariance Σ. Theory, derived in
 experiments/tables/trajectory.py: variance V, mean −V/2 and acceptance 2Φ(−√V/2), with V = tr Σ h² L (1 + c)/2 for ABOBA
 and V = tr Σ h² ((L − 1)(1 + c)/2 + ½) for OBABO, c = exp(−h) what friction leaves of the momentum in a step: about L h²
 tr Σ, and half of that for a single step of OBABO. No number is fitted: tr Σ is the artificial noise's, or measured from
@@ -40,6 +41,7 @@ LOOK = {
 NETWORK = (GREY, "ResNet-20")
 TARGETS = {"gaussian": (BLUE, "Gaussian, d = 10"), "logistic_generated": (RED, "logistic")}
 FACTOR, ABSOLUTE = 1.4, 0.05  # how near what was measured must be to theory: mean and sd, and the acceptance
+DIAGONAL = 50  # points of the line of theory, which a symmetric logarithmic axis bends near 0
 MODERATE = 1.5  # √V; theory is judged apart below it and beyond
 # What is judged, by theory from √V, and from which √V on: below, the error of the mean is as large as the mean.
 QUANTITIES = (
@@ -70,13 +72,16 @@ def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
         named.add(name)
         deviation.errorbar(row.predicted, row.sd, row.sd_error, **style)
         mean.errorbar(row.predicted**2 / 2, -row.mean, row.mean_error, **style)
-    for panel in (deviation, mean):
-        panel.set(xscale="log", yscale="log")
+    deviation.set(xscale="log", yscale="log")
+    mean.set_xscale("log")
+    mean.set_yscale("symlog", linthresh=1e-3, linscale=0.5)  # errors take some means past 0
+    mean.axhline(0, color=GREY, lw=0.5, ls=":", zorder=0)
     for panel, values in ((deviation, table.predicted), (mean, table.predicted**2 / 2)):
         ends = [values.min() / 1.5, values.max() * 1.5]
         if len(table):
-            panel.plot(ends, ends, color=GREY, lw=0.8, zorder=0)
-            panel.set(xlim=ends, ylim=ends)
+            theory = np.geomspace(*ends, DIAGONAL)
+            panel.plot(theory, theory, color=GREY, lw=0.8, zorder=0)
+            panel.set(xlim=ends)
     deviation.set(xlabel="√V, predicted", ylabel="standard deviation of log MH")
     mean.set(xlabel="V/2, predicted", ylabel="−mean of log MH")
     if len(table):
@@ -97,9 +102,9 @@ def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
     worth.set(xscale=scale, yscale=scale, xlabel="steps a trajectory, L", ylabel="ESS / 1,000 gradients, best h")
     worth.set_xticks(sorted(lengths.steps.dropna().unique()))
     worth.xaxis.set_major_formatter("{x:g}")
-    worth.yaxis.set_major_formatter("{x:g}")
-    for axis in (worth.xaxis, worth.yaxis):
-        axis.set_minor_formatter("")
+    worth.xaxis.set_minor_formatter("")
+    if known:
+        ticks(worth.yaxis)
     worth.legend(frameon=False, fontsize=8)
     clean(deviation, mean, worth)
     figure.suptitle(title(table, lengths), fontsize=11)

@@ -9,7 +9,7 @@ from figures.finding_fig1 import FIRST, FULL, joined
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.interpolate import PchipInterpolator
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, clean
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, clean, handle
 from verdicts import close, limit
 
 SOURCE = "What do shuffled epochs take back?"
@@ -28,7 +28,8 @@ at the start (four minibatches along one trajectory, for Heart over 4,000 chains
 were looked at it is interpolated). Beside it two parts that are known alone, the error's correlation with what it was
 (dashed) and friction's e^(−γt) (dotted); the rest is that curvature turns the momentum, and that a displacement changes
 the error. They turn the ResNet's so fast that half is forgotten while nine tenths of the error are still there. (At ℓ =
-.01 a kicked trajectory soon goes its own way, and what is measured is noise.) Right: the ratio so predicted, and
+.01 a kicked trajectory soon goes its own way, and what is measured is noise: a solid line ends where the standard error
+of all that was carried until then exceeds .3 of it.) Right: the ratio so predicted, and
 measured: of Heart, trajectories of four epochs between exact ends, means over 4,000 chains (below, beside the work of
 the errors along the very trajectories); of the ResNet-20 the cycles of Figure 1, ten epochs and one chain each,
 predicted of the first epoch from where SGD ended, and so roughly. Quick scale: 400 chains; of the network, a quarter as
@@ -37,6 +38,8 @@ wide and on 2,500 images, no cycle is long enough to be compared.
 TARGETS = {"logistic": "logistic regression, Heart", "resnet20": "ResNet-20, CIFAR-10"}
 LOOK = {"logistic": (GREEN, "o"), "resnet20": (BLUE, "s")}
 COLOURS = (BLUE, SKY, GREEN, ORANGE, PURPLE)
+STYLES = {"what is remembered": "-", "correlation of errors": "--", "friction": ":"}
+NOISE = 0.3  # of what is carried: where its error exceeds that, what is measured is noise
 EPOCHS = 10  # of Figure 1's cycle
 
 
@@ -68,6 +71,12 @@ def memory(rows: pd.DataFrame) -> np.ndarray:
     """
     carried = PchipInterpolator(rows.lag, rows.carried)(np.arange(rows.epoch.iloc[0] + 1))
     return (carried[2:] - carried[:-2]) / 2 / half_decay(rows)
+
+
+def measured(rows: pd.DataFrame) -> int | None:
+    """After how many steps what is carried is known no better than ``NOISE`` of it; None where it is all along."""
+    lost = rows[rows.carried_error > NOISE * rows.carried.abs()]
+    return int(lost.lag.iloc[0]) if len(lost) else None
 
 
 def half_decay(rows: pd.DataFrame) -> float:
@@ -133,15 +142,17 @@ def draw(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: 
         for (rate, rows), colour in zip(rates(table, target).items(), COLOURS, strict=False):
             epoch = int(rows.epoch.iloc[0])
             over = np.arange(1, epoch) / epoch
-            style = {"color": colour, "lw": 1.2}
-            panel.plot(over, memory(rows), label=f"ℓ = {rate:g}", **style)
+            style, upto = {"color": colour, "lw": 1.2}, measured(rows)
+            panel.plot(over[:upto], memory(rows)[:upto], label=f"ℓ = {rate:g}", **style)
             panel.plot(rows.lag / epoch, rows.correlation, ls="--", **style)
             panel.plot(over, np.exp(-(rows.friction * rows.step_size).iloc[0] * over * epoch), ls=":", **style)
         panel.axhline(0, color=GREY, lw=0.6)
         panel.set(xscale="log", xlabel="epochs since", ylim=(-0.6, 1.05))
         panel.set_title(name, fontsize=10)
         if rates(table, target):
-            panel.legend(frameon=False, fontsize=7)
+            handles = panel.get_legend_handles_labels()[0]
+            handles += [handle(text, color="black", ls=line) for text, line in STYLES.items()]
+            panel.legend(handles=handles, frameon=False, fontsize=7, loc="lower left")
     panels[0].set_ylabel("what is remembered")
     found, panel = list(cases(table, costs, base, changed)), panels[2]
     for target, (colour, marker) in LOOK.items():
@@ -151,7 +162,7 @@ def draw(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: 
             panel.errorbar(x, y, dy, dx, color=colour, marker=marker, ms=4, ls="none", label=TARGETS[target])
     ends = (0.005, 1.3)
     panel.plot(ends, ends, color=GREY, lw=0.6)
-    panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="predicted of it", ylabel="measured")
+    panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="predicted ratio", ylabel="measured ratio")
     panel.set_title("−log MH, shuffled over independent", fontsize=10)
     if found:
         panel.legend(frameon=False, fontsize=7)

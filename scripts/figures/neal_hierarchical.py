@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import COLOURS, NAMES, clean
+from style import COLOURS, NAMES, clean, note, ticks
 from verdicts import LIMIT, long_enough, of_groups
 
 SOURCE = "Neal, models with variance hyperparameters"
@@ -21,14 +21,16 @@ nothing but how many updates were made. Where a best point lies at the edge of i
 the verdict, nothing is decided. Equal numbers of leapfrog steps; the gradient that is computed anew after a Gibbs
 update is free, since nothing but the scale of its two parts changes: counted, Langevin's values halve, and HMC's are
 multiplied by L/(L + 1), and with them the best settings change (last rows of each data set below). A missing point:
-chains shorter than 20 τ. Values far above the others (an arrow, where the panel has no room) are those of trajectories
+chains shorter than 20 τ. Values far above the others are those of trajectories
 of half a period, whose end mirrors their start in every coefficient (with 100 data all have nearly one period), so that
-errors of means cancel from draw to draw.
+errors of means cancel from draw to draw. "The slowest of three" is, at each setting, the least of its ESS of log τ²,
+log σ² and the slowest coefficient, which no panel shows by itself.
 """
 QUANTITIES = (("tau2", "log τ²"), ("sigma2", "log σ²"), ("coefficient", "slowest coefficient"))
 COLUMNS = [f"ess_{name}" for name, _ in QUANTITIES]
 MINE = "nonreversible_langevin"
 GROUP = ["sampler", "steps", "alpha"]
+FAR = {(100, "coefficient")}  # panels of values so far from each other that their axis is logarithmic
 NEARLY = 0.1  # by how much τ in updates may differ from 1 where each update renews what it draws
 
 
@@ -39,7 +41,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for row, (size, features) in zip(panels, ((20, 20), (100, 10)), strict=True):
         part = done[done["size"] == size]
         for panel, (name, text) in zip(row, QUANTITIES, strict=True):
-            lines(panel, part, f"ess_{name}")
+            lines(panel, part, f"ess_{name}", (size, name) in FAR)
             panel.set_title(f"{text}, {size} data, {features} features", fontsize=9)
         row[0].set_ylabel("ESS / 1,000 leapfrog steps")
     for panel in panels[1]:
@@ -76,9 +78,14 @@ def told(uncharged: bool, charged: bool, what: str) -> str:
     return "Non-reversible Langevin beside HMC, with Gibbs updates after each step or trajectory"
 
 
-def lines(panel, part: pd.DataFrame, column: str) -> None:
-    """A line a setting, the sampler's best thick and named."""
+def lines(panel, part: pd.DataFrame, column: str, far: bool = False) -> None:
+    """A line a setting, the sampler's best thick and named, over a logarithmic axis or one from 0, with room for
+    names."""
+    if not part[column].notna().any():
+        note(panel)
+        return
     for sampler, of_one in part.groupby("sampler"):
+        only = "" if of_one.groupby(GROUP, dropna=False).ngroups == 1 else "best "
         best = of_one[column].idxmax() if of_one[column].notna().any() else None
         for _, line in of_one.groupby(GROUP, dropna=False):
             mine = best in line.index
@@ -93,16 +100,14 @@ def lines(panel, part: pd.DataFrame, column: str) -> None:
                 alpha=1 if mine else 0.5,
                 marker="o",
                 ms=4 if mine else 2,
-                label=f"{NAMES[sampler]}{setting and f', best {setting}'}" if mine else None,
+                label=f"{NAMES[sampler]}{setting and f', {only}{setting}'}" if mine else None,
             )
-    values = part[column].dropna().sort_values()
-    ordinary = values[values < 5 * values.quantile(0.95)]
-    if ordinary.empty:
-        return
-    panel.set_ylim(0, 1.6 * ordinary.max())
-    for _, row in part[part[column] > ordinary.max()].iterrows():
-        text = f"↑ {row[column]:,.0f} ({_setting(row)}, ε = {row.step_size:g})"
-        panel.text(0.97, 0.68, text, transform=panel.transAxes, fontsize=7, ha="right", color=COLOURS[row.sampler])
+    if far:
+        panel.set_yscale("log")
+        ticks(panel.yaxis)
+        panel.set_ylim(part[column].min() / 2, 30 * part[column].max())
+    else:
+        panel.set_ylim(0, 1.6 * part[column].max())
 
 
 def compare(table: pd.DataFrame):

@@ -5,14 +5,15 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from style import COLOURS, GREY, NAMES, clean
+from matplotlib.patches import Patch
+from style import COLOURS, GREY, NAMES, clean, handle
 from verdicts import LIMIT, Rows, apart, close, decided, limit, mark_diverged
 
 SOURCE = "AMAGOLD, Figure 1"
 TABLES = ("amagold_fig1", "amagold_fig1_density")
 CAPTION = """
 The double well with gradient noise N(0, 1), β = .25, T = 10, fresh momentum, chains from x = 0. Panels a to c: the
-histogram (bins of .1) of the first chain, filled, the central 80 % of 32 chains as a band, and the exact density
+histogram (bins of .1) of the first chain, a line, the central 80 % of 32 chains as a band, and the exact density
 (black). Panel d: J of single chains of that length (dashed: mean over 32 chains, band: the central 80 %), and of all 32
 together, where the noise of one is gone (solid, bars are standard errors by the jackknife over chains); dotted: what as
 many independent exact draws give. At paper scale a chain is the paper's, 100,000 draws after 1,000 of burn-in; at quick
@@ -27,8 +28,8 @@ SGHMC moves momentum first, as in the authors' code (EA), and the thin line is A
 SGHMC's bias does not vanish with the step size, nor is it only gradient noise. Its momentum is fresh every T = 10
 steps of a one-sided word: as ε → 0 they move θ by ε T r, of variance ε² T², and by −∇U times ε² T (T + 1)/2 (EA) or
 ε² T (T − 1)/2 (AE), which is a Langevin step at temperature T/(T + 1) = .909 or T/(T − 1) = 1.111 (derived here).
-Triangles at ε = 0: the J of exp(−U) at these temperatures. Gradient noise heats, the more the larger ε: EA,
-too cold at small ε, first gets better with ε, and then too hot.
+Triangles at ε = 0 (AE's beside it): the J of exp(−U) at these temperatures. Gradient noise heats, the more the larger
+ε: EA, too cold at small ε, first gets better with ε, and then too hot.
 """
 STEPS = (0.05, 0.1, 0.15, 0.2, 0.25)  # at which moments are compared
 ROUNDED = 0.005 / 3**0.5  # the standard deviation of what rounding to a per cent takes off
@@ -46,11 +47,18 @@ def tempered(density: pd.Series, word: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def density(panel: Axes, part: pd.DataFrame, colour: str) -> None:
-    """One chain's histogram filled, the band of all chains, the truth."""
-    panel.fill_between(part.x, part.one, color=colour, alpha=0.45, lw=0, step="mid")
-    panel.fill_between(part.x, part.low, part.high, color=colour, alpha=0.35, lw=0)
+    """One chain's histogram as a line of steps, the band of all chains filled, the truth."""
+    panel.fill_between(part.x, part.low, part.high, color=colour, alpha=0.4, lw=0, step="mid")
     panel.plot(part.x, part.exact, color="black", lw=1.2)
+    panel.step(part.x, part.one, where="mid", color=colour, lw=0.9)
     panel.set(xlim=(-6, 6), ylim=(0, 0.85))
+
+
+def names(panel: Axes, colour: str) -> None:
+    """What is what in ``density``."""
+    band = Patch(color=colour, alpha=0.4, lw=0, label="central 80 % of 32")
+    shown = [handle("exact", color="black"), handle("first chain", color=colour, lw=0.9), band]
+    panel.legend(handles=shown, frameon=False, fontsize=8, loc="upper right")
 
 
 def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
@@ -69,13 +77,16 @@ def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
         panel.set_title(text, fontsize=10)
         panel.set(xlabel="θ", ylabel="density")
         clean(panel)
-    panels[0, 0].text(-2.1, 0.45, "exact", fontsize=9)
-    panels[0, 0].text(2.6, 0.17, "one chain, band of 32", fontsize=9, color=COLOURS["sghmc"], ha="center")
+    names(panels[0, 0], COLOURS["sghmc"])
     divergence(panels[1, 1], table[table.tuned_to.isna()])
-    for word, size in (("EA", 7), ("AE", 4)) if densities.exact.notna().any() else ():
+    for word, beside, above in (("EA", 0, -9), ("AE", -0.018, 9)) if densities.exact.notna().any() else ():
         p, q = tempered(densities.drop_duplicates("x").exact, word)
         j = float(((q - p) * np.log(q / p)).sum())
-        panels[1, 1].plot(0, j, ">", color=COLOURS["sghmc"], mfc="none", ms=size)
+        panels[1, 1].plot(beside, j, ">", color=COLOURS["sghmc"], mfc="none", ms=5)
+        panels[1, 1].annotate(
+            word, (beside, j), (0, above), textcoords="offset points", color=COLOURS["sghmc"], fontsize=7, ha="center",
+            va="center",
+        )  # fmt: skip
     figure.suptitle(title(table, densities), fontsize=11)
     return figure
 
@@ -120,7 +131,7 @@ def divergence(panel: Axes, table: pd.DataFrame) -> None:
             va="top",
             fontsize=7,
         )
-    panel.set(yscale="log", xlabel="step size ε", ylabel="J", xlim=(-0.015, 0.35))
+    panel.set(yscale="log", xlabel="step size ε", ylabel="J", xlim=(-0.04, 0.35))
     if least > 0:
         panel.set_ylim(least / 3, None)
     panel.set_xticks([0, 0.05, 0.1, 0.15, 0.2, 0.25])

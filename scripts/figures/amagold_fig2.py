@@ -8,7 +8,7 @@ import pandas as pd
 from figures.amagold_fig1 import tempered
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import COLOURS, GREY, NAMES, clean
+from style import COLOURS, GREY, NAMES, clean, handle
 from verdicts import CHANCE, LENGTH, LIMIT, Rows, apart, decided, limit, mark_diverged, unbiased
 
 SOURCE = "AMAGOLD, Figure 2"
@@ -55,7 +55,14 @@ def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
         divergence(right, table[table.model == model])
         right.plot(0, bias_at_small_steps(densities, model), ">", color=COLOURS["sghmc"], mfc="none")
         right.set_title(f"({letters[1]}) symmetric KL divergence, {name}", fontsize=10)
-    panels[0, 1].legend(frameon=False, fontsize=8, ncols=2)
+    handles = [
+        handle(NAMES[name], color=COLOURS[name], marker=MARKERS[name], ms=5)
+        for name in SAMPLERS
+        if name in set(table.sampler)
+    ]
+    if handles:
+        short = handle("hollow: chains too short", color="black", marker="o", ms=5, mfc="white", ls="none")
+        figure.legend(handles=[*handles, short], frameon=False, fontsize=8, ncols=5, loc="outside lower center")
     figure.suptitle(title(table), fontsize=11)
     return figure
 
@@ -77,7 +84,7 @@ def divergence(panel, table: pd.DataFrame) -> None:
     """J over step size, a line a sampler."""
     for name in SAMPLERS:
         part, colour = table[table.sampler == name], COLOURS[name]
-        panel.errorbar(part.step_size, part.J, part.J_error, color=colour, lw=1.4, label=NAMES[name])
+        panel.errorbar(part.step_size, part.J, part.J_error, color=colour, lw=1.4)
         for row in part.itertuples():
             face = colour if settled(row, 50) else "white"
             panel.plot(row.step_size, row.J, MARKERS[name], color=colour, mfc=face, ms=5)

@@ -1,7 +1,7 @@
 """AMAGOLD, Figure 6: densities of the double well at step sizes .01, .05 and .15, SGHMC beside AMAGOLD."""
 
 import pandas as pd
-from figures.amagold_fig1 import POOR, density
+from figures.amagold_fig1 import POOR, density, names
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, NAMES, clean
@@ -11,7 +11,7 @@ SOURCE = "AMAGOLD, Figure 6"
 TABLES = ("amagold_fig1_density", "amagold_fig1")
 CAPTION = """
 As panels a and b of Figure 1, at the step sizes of the appendix: the histogram (bins of .1) of the first chain,
-filled, the central 80 % of 32 chains as a band, and the exact density. Chains of the paper's length at paper scale
+a line, the central 80 % of 32 chains as a band, and the exact density. Chains of the paper's length at paper scale
 (100,000 draws after 1,000 of burn-in, from x = 0), 4,000 after 500 at quick scale. The paper shows kernel density
 estimates. SGHMC moves momentum first, as in the authors' code.
 """
@@ -27,7 +27,7 @@ def draw(densities: pd.DataFrame, table: pd.DataFrame) -> Figure:
             density(panel, plain[(plain.sampler == name) & (plain.step_size == step)], COLOURS[name])
             panel.set_title(f"{NAMES[name]}, ε = {step:.2f}".replace("0.", "."), fontsize=10)
         row[0].set_ylabel("density")
-    panels[0, 0].annotate("exact", (-3.5, 0.3), (-5.8, 0.5), fontsize=9, arrowprops={"arrowstyle": "-", "lw": 0.6})
+    names(panels[2, 0], COLOURS["sghmc"])
     clean(*panels.flat)
     for panel in panels[-1]:
         panel.set_xlabel("θ")

@@ -73,5 +73,6 @@ def ticks(axis: Axis) -> None:
 
 def note(panel: Axes, text: str = "chains too short\nto know τ") -> None:
     """In grey why there is no point in a panel, in place of numbers that would mean nothing."""
-    panel.text(0.5, 0.5, text, transform=panel.transAxes, ha="center", va="center", color=GREY)
-    panel.set_yticks([])
+    options = {"color": GREY, "ha": "center", "va": "center", "bbox": {"fc": "white", "ec": "none"}}
+    panel.text(0.5, 0.5, text, transform=panel.transAxes, **options)
+    panel.tick_params(axis="y", which="both", left=False, labelleft=False)

@@ -5,7 +5,7 @@ import pandas as pd
 from figures.finding_words import share_left
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, clean
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, clean, handle, note, ticks
 from verdicts import CHANCE, GROUPS, chance, freedom, limit, of_groups, side
 
 SOURCE = "Neal's persistent uniform, with noisy gradients"
@@ -47,6 +47,7 @@ CASES = {
     (*HEART, "ABOBA", 4): "Heart: AMAGOLD, 4 steps",
 }
 COLOURS = (GREEN, BLUE, ORANGE, PURPLE)  # of the momentum decays, from the smallest
+PUBLISHED = "AMAGOLD as published: fresh momentum and uniform"
 MEASURES = {"ess": "coordinates", "ess_U": "U"}
 
 
@@ -83,7 +84,9 @@ def best(rows: pd.DataFrame, measure: str) -> pd.Series | None:
 def draw(table: pd.DataFrame) -> Figure:
     """A panel a case: ESS at the best step size over δ, a line a decay; beside it that of a fresh uniform."""
     table = prepared(table)
-    figure, panels = pyplot.subplots(3, 3, figsize=(10, 7.6), layout="constrained", sharey=True)
+    figure, panels = pyplot.subplots(3, 3, figsize=(10, 7.6), layout="constrained")
+    for panel in panels.flat[2:]:  # exact gradients have their own axis
+        panel.sharey(panels[0, 1])
     for (case, heading), panel in zip(CASES.items(), panels.flat, strict=True):
         rows = of_case(table, case)
         for colour, decay in zip(COLOURS, sorted(rows.decay.unique()), strict=False):
@@ -95,6 +98,8 @@ def draw(table: pd.DataFrame) -> Figure:
             fresh = best(part[part.delta.isna()], "slower")
             if fresh is not None:
                 panel.axhline(fresh.slower, color=colour, lw=1.2, ls=":")
+        if not any(len(line.get_xdata()) for line in panel.lines if line.get_marker() == "o"):
+            note(panel)
         published = of_case(table, case, "full")
         published = best(published[published.delta.isna()], "slower")
         if published is not None:
@@ -107,11 +112,18 @@ def draw(table: pd.DataFrame) -> Figure:
             panel.legend(frameon=False, fontsize=7, loc="upper right")
         panel.set_title(heading, fontsize=9)
         clean(panel)
-    if table.slower.notna().any():
-        panels[0, 0].set_yscale("log")
-        panels[0, 0].set_ylim(top=40)  # room for the names of the lines
-        panels[0, 0].set_yticks((1, 2, 5, 10, 20), ("1", "2", "5", "10", "20"))
-        panels[0, 0].yaxis.set_minor_formatter("")
+    for some in (panels.flat[:1], panels.flat[1:]):
+        if any(np.isfinite(panel.dataLim.intervaly).all() for panel in some):
+            some[0].set_yscale("log")
+            some[0].set_ylim(top=2.5 * some[0].get_ylim()[1])  # room for the names of the lines
+            ticks(some[0].yaxis)
+    styles = {
+        "persistent uniform": ("black", "-", "o"),
+        "fresh uniform": ("black", ":", ""),
+        PUBLISHED: (GREY, "--", ""),
+    }
+    handles = [handle(name, color=colour, ls=ls, marker=marker) for name, (colour, ls, marker) in styles.items()]
+    figure.legend(handles=handles, frameon=False, fontsize=8, loc="outside lower center", ncols=3)
     for panel in panels[-1]:
         panel.set_xlabel("δ")
     for panel in panels[:, 0]:

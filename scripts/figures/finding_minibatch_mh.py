@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, note, ticks
 from verdicts import apart, limit, long_enough, of_groups, unbiased
 
 SOURCE = "Decisions on a part of the data (AMAGOLD paper, section 5.2)"
@@ -87,13 +87,12 @@ def draw(table: pd.DataFrame) -> Figure:
         looked.set(xlim=(0, 1.05), ylim=(0, 1.05), xlabel="D²/(1 + D²)")
         if ess.has_data():
             ess.set_yscale("log")
-            ess.yaxis.set_minor_formatter("")
+            ticks(ess.yaxis)
         ess.set_xlabel("step size / 10⁻³")
+        bias.yaxis.set_major_formatter("{x:g}")
         for panel in (bias, ess):
-            panel.yaxis.set_major_formatter("{x:g}")
             if not panel.has_data():
-                panel.text(0.5, 0.5, "chains too short\nto know τ", transform=panel.transAxes, ha="center", color=GREY)
-                panel.set_yticks([])
+                note(panel)
             panel.set_xticks(sizes)
             panel.xaxis.set_major_formatter(lambda step, _: f"{1000 * step:g}")
             if len(sizes):

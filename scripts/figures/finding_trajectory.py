@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.special import ndtr
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, ticks
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, note, ticks
 from verdicts import limit
 
 SOURCE = "How long may a trajectory be?"
@@ -97,7 +97,7 @@ def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
             )
     known = lengths.ess_error.notna().any()
     if not known:
-        worth.text(0.5, 0.5, "too few draws for an ESS", transform=worth.transAxes, ha="center", color=GREY)
+        note(worth)
     scale = "log" if known else "linear"
     worth.set(xscale=scale, yscale=scale, xlabel="steps a trajectory, L", ylabel="ESS / 1,000 gradients, best h")
     worth.set_xticks(sorted(lengths.steps.dropna().unique()))

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, note, ticks
 from verdicts import GROUPS, limit, long_enough, mark_diverged, side, unbiased
 
 SOURCE = "Which word, with noisy gradients?"
@@ -133,6 +133,8 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         for panel, part, x in ((middle, corrected, "time"), (bottom, uncorrected, "excess")):
             for key, friction, rows in curves(part):
                 line(panel, rows, key, friction, x)
+            if not part.ess.notna().any():
+                note(panel)
         paid = known(price_paid(corrected, target))
         if len(paid):
             best = paid.loc[paid.ess.idxmax()]
@@ -144,15 +146,19 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         top.yaxis.set_major_formatter("{x:g}")
         middle.set(xlabel="mean step a gradient")
         middle.set_ylim(bottom=0)
-        middle.locator_params(axis="x", nbins=5)
+        if corrected.ess.notna().any():
+            middle.locator_params(axis="x", nbins=5)
+        else:
+            middle.set_xticks([])
         bottom.set(xlabel="|excess of U|", xlim=(0, 0.5))
         if bottom.lines:
             bottom.set_yscale("log")
             shown = pd.concat([uncorrected[uncorrected.excess.abs() <= 0.5], paid[paid.ess == paid.ess.max()]]).ess
             if len(shown):
                 bottom.set_ylim(shown.min() / 1.5, shown.max() * 1.5)
-            bottom.yaxis.set_major_formatter("{x:g}")
-            bottom.yaxis.set_minor_formatter("")
+            else:
+                note(bottom, "no point of\nso little excess")
+            ticks(bottom.yaxis)
         others = sorted(set(corrected.friction) - {0, BASE})
         handles = [Line2D([], [], color="black", ls=style(friction), label=f"γ = {friction:g}") for friction in others]
         bottom.legend(handles=handles, frameon=False, fontsize=7, loc="lower right")

@@ -21,8 +21,9 @@ a quarter of the width (17,622 weights), the third of 3 cycles of an epoch (41 s
 far from equilibrium: the net has learnt little.
 """
 ROWS = (("ggmc", "GGMC"), ("hmc", "HMC"))
+LABEL = "log MH\n(the paper: log accept prob.)"
 COLUMNS = (
-    ("log_accept", "log accept prob."),
+    ("log_accept", LABEL),
     ("potential_per_datum", "potential, a datum"),
     ("kinetic_temperature", "est. kinetic temp."),
 )
@@ -49,6 +50,12 @@ def colour_of(rate: float):
     return colormaps["plasma"]((np.log10(rate) + 7) / 6)
 
 
+def marked(title: str, exact: bool) -> str:
+    """A panel's title, whose first line says where what it shows is not exact."""
+    first, *more = title.split("\n")
+    return "\n".join([first + ("" if exact else ", not exact"), *more])
+
+
 def text_of(rate: float) -> str:
     return rf"$\ell=10^{{{np.log10(rate):.0f}}}$"
 
@@ -65,7 +72,7 @@ def draw(table: pd.DataFrame, exact: bool = True) -> Figure:
             for step in table[table.exact_point == 1].step.unique():
                 panel.axvline(step, color="red", ls="--", lw=0.8, zorder=0)
             if name == "ggmc":
-                panel.set_title(title + (", not exact" if column == "log_accept" and not exact else ""), fontsize=10)
+                panel.set_title(marked(title, exact or column != "log_accept"), fontsize=10)
         row[0].set_ylabel(text)
     low = table.log_accept.replace(-np.inf, np.nan).min()
     if low < -2000:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from figures.ggmc_fig1 import FEW, NOTHING, ONE, ROWS, colour_of, text_of
+from figures.ggmc_fig1 import FEW, LABEL, NOTHING, ONE, ROWS, colour_of, marked, text_of
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import clean
@@ -18,7 +18,7 @@ nothing is in equilibrium, and log MH grows with the number of data and of steps
 second half of the cycles.
 """
 COLUMNS = (
-    ("log_accept", "log accept prob."),
+    ("log_accept", LABEL),
     ("accept_prob", "acceptance probability"),
     ("potential_per_datum", "potential, a datum"),
     ("kinetic_temperature", "kinetic temperature"),
@@ -34,7 +34,7 @@ def draw(table: pd.DataFrame, exact: bool = True) -> Figure:
                 marks = "o-" if len(part) < 30 else "-"
                 panel.plot(part.step, part[column], marks, color=colour_of(rate), ms=4, lw=0.9, label=text_of(rate))
             if name == "ggmc":
-                panel.set_title(title + (", not exact" if "accept" in column and not exact else ""), fontsize=9)
+                panel.set_title(marked(title, exact or "accept" not in column), fontsize=9)
         row[0].set_ylabel(text)
         row[0].set_yscale("symlog", linthresh=1)
         row[1].set_ylim(-0.05, 1.05)

@@ -14,10 +14,11 @@ CAPTION = """
 Mean squared error over coordinates between the mean of a chain's draws and the reference mean: HMC with a tuned step
 size, 100 chains of 100,000 draws at paper scale, of 1,500 at quick scale, whose own Monte-Carlo error is in the table
 and, where it is near, dotted. Points: mean over 3 chains, with its error (of three chains, so itself known to a half).
-Left, at full length: at paper scale the paper's 5,000,000 trajectories of SGHMC and of AMAGOLD, and a tenth, 500,000,
-of HMC and of L2MC, whose gradients are of all data, after 1,000; at quick scale 2,500 of each after 500, too few to
-tell SGHMC's bias. A cross: chains of that step size diverged, and are left out. Thin dashed (so far none): the square
-of the bias that the 3 chains share, less the reference's own error, what would stay of a longer chain, where Student's
+Left, at full length (HMC dashed and hollow, over L2MC): at paper scale the paper's 5,000,000 trajectories of SGHMC and
+of AMAGOLD, and a tenth, 500,000, of HMC and of L2MC, whose gradients are of all data, after 1,000; at quick scale
+2,500 of each after 500, too few to tell SGHMC's bias. A cross: chains of that step size diverged, and are left out.
+Thin dashed (so far none): the square of the bias that the 3 chains share, less the reference's own error, what would
+stay of a longer chain, where Student's
 t of the three chains gives it less than one chance in a hundred and the chains are long enough to know their
 autocorrelation time. Verdicts are by Welch's t of the errors' logarithms, at one in a hundred. Middle, along the chain
 over its seconds at ε = .0001, the paper's (thin, pale), and at .001 (thick): seconds are trajectories times the seconds
@@ -35,6 +36,7 @@ sizes, SGHMC momentum first as in the authors' code.
 PARTS = (("australian", "(a) Australian"), ("heart", "(b) Heart"))
 SAMPLERS = ("hmc", "l2mc", "sghmc", "amagold")
 MARKERS = {"hmc": "s", "l2mc": "D", "sghmc": "v", "amagold": "o"}
+OVER = {"ls": "--", "ms": 7, "mfc": "none", "zorder": 3}  # HMC, which L2MC hardly differs from
 
 
 def draw(table: pd.DataFrame, growth: pd.DataFrame) -> Figure:
@@ -64,8 +66,8 @@ def over_steps(panel, table: pd.DataFrame) -> None:
             part.mse_error,
             color=colour,
             marker=MARKERS[name],
-            ms=4,
             lw=1.4,
+            **OVER if name == "hmc" else {"ms": 4},
             label=NAMES[name] + ", a tenth as long" * bool(short),
         )
         mark_diverged(panel, part, "step_size", "mse")

@@ -5,7 +5,7 @@ import pandas as pd
 from figures.amagold_table2 import judged, of_one_more
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREY, ORANGE, clean
+from style import BLUE, GREY, ORANGE, clean, handle
 from verdicts import LIMIT
 
 SOURCE = "AMAGOLD, Table 2: its start"
@@ -33,18 +33,20 @@ def finished(table: pd.DataFrame, start: str) -> pd.DataFrame:
 def draw(table: pd.DataFrame) -> Figure:
     """A line a seed from its first trajectory to its last, their means, and the authors' numbers."""
     figure, panel = pyplot.subplots(figsize=(5, 3.4), layout="constrained")
-    for start, (name, colour) in STARTS.items():
+    for start, (_, colour) in STARTS.items():
         rows = finished(table, start)
         for row in rows.itertuples():
             panel.plot([0, 1], [row.first_error, row.error], "-o", color=colour, lw=0.7, ms=3, alpha=0.5)
-        panel.plot([0, 1], [rows[column].mean() for column in PLACES], "_", color=colour, ms=26, mew=2, label=name)
+        panel.plot([0, 1], [rows[column].mean() for column in PLACES], "_", color=colour, ms=26, mew=2)
     ends = table.dropna(subset=list(PLACES))
     if len(ends):
-        panel.plot(0.25, THEIRS, "x", color=GREY, ms=7, label="authors")
+        panel.plot(0.25, THEIRS, "x", color=GREY, ms=7)
         panel.errorbar(1.25, ends.quoted.iloc[0], ends.quoted_error.iloc[0], fmt="x", color=GREY, ms=7)
         panel.set_xticks([0, 1], ["after 1 trajectory", f"after {ends.cycles.max():g}"])
     panel.set(xlim=(-0.4, 1.6), ylabel="test error, %")
-    panel.legend(frameon=False, fontsize=8, loc="upper right")
+    handles = [handle(name, color=colour, lw=2) for name, colour in STARTS.values()]
+    handles.append(handle("authors", color=GREY, marker="x", ms=7, ls="none"))
+    figure.legend(handles=handles, frameon=False, fontsize=8, loc="outside lower center", ncols=3)
     clean(panel)
     panel.set_title(title(table), fontsize=10)
     return figure

@@ -105,7 +105,7 @@ def draw(table: pd.DataFrame) -> Figure:
         panel.axvline(1, color=GREY, lw=0.6)
         panel.set(xscale="log", xlabel="temperature T", ylabel=text)
         panel.set_ylim(0)
-    panels[0].plot([], [], "o", color=GREY, mfc="white", ms=4, label="of ever more draws")
+    panels[0].plot([], [], "o", color=GREY, mfc="white", ms=4, label="of ever more draws (extrapolated)")
     panels[0].legend(frameon=False, fontsize=7)
     clean(*panels)
     draw_methods(below, table)

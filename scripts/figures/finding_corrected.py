@@ -36,7 +36,7 @@ def draw(table: pd.DataFrame) -> Figure:
         for place, row in enumerate(done.to_dict("records")):
             colour, text = LOOK[row["acceptance"]]
             panel.errorbar(place, row[column], row.get(f"{column}_error", 0), fmt="o", color=colour, ms=6)
-            panel.annotate(f"{row[column]:.3g}", (place, row[column]), (8, 0), textcoords="offset points", size=8)
+            panel.annotate(f"{row[column]:.4g}", (place, row[column]), (8, 0), textcoords="offset points", size=8)
         panel.set_title(name, fontsize=10)
         panel.set_xticks(range(len(done)), [LOOK[one][1] for one in done.acceptance], fontsize=8)
         panel.set_xlim(-0.5, len(done) - 0.2)

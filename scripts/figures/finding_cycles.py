@@ -13,7 +13,8 @@ on log h) to an acceptance of a half, fixed, and the acceptance of as many cycle
 Trajectories are those of Figure 1: exact gradients at both ends, minibatches between them (none in a cycle of one
 step), independent ones or, in cycles of whole epochs, shuffled as in Figure 1; friction that of β = .98 at ℓ = .1, and
 for HMC none and a fresh momentum. Right: the time h L that a cycle goes, times its acceptance, over its passes over the
-data (minibatches, and one for the end's U and gradient). Paper scale: ResNet-20 on CIFAR-10, 400 cycles of 1 and 5
+data (minibatches, and one for the end's U and gradient); bars are the acceptance's standard error, from ten parts of
+the chain. Paper scale: ResNet-20 on CIFAR-10, 400 cycles of 1 and 5
 steps, 200, 120 and 80 of 1, 3 and 10 epochs, the first half burn-in; configured, and not run here. Quick scale: as many
 cycles of a perceptron with 1,510 weights on the handwritten digits (15 minibatches an epoch), prior variance .1. Chains
 stand where the burn-in brought them: the table's `drift` is how far U still went, its `configurational_temperature` 1
@@ -51,7 +52,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for panel in (left, right):
         panel.set_xscale("log")
         panel.set_yscale("log")
-        panel.margins(y=0.15)
+        panel.margins(x=0.12, y=0.15)  # room for the numbers
         panel.set_xlabel("steps of a cycle")
     left.set_ylabel("ℓ (at the points: acceptance)")
     right.set_ylabel("accepted time a pass over the data")

@@ -57,6 +57,8 @@ def draw(paths: pd.DataFrame, drift: pd.DataFrame) -> Figure:
         panel.set_title(text, fontsize=10, loc="left")
         panel.set_xlabel("step")
     a.set_ylabel("accumulated ΔH̃/d")
+    b.set_ylabel("curvature part of it")
+    c.set_ylabel("accumulated ΔH̃/d")
     for name, colour, marker, text in (("sghmc", GREY, "D", "symplectic Euler"), ("ovrvo", "black", "o", "OVRVO")):
         part = drift[(drift.sampler == name) & drift.drift.notna()]
         d.errorbar(part.step_size, part.drift, 2 * part.drift_error.fillna(0), fmt=marker, color=colour, ms=5)

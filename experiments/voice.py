@@ -22,7 +22,7 @@ from experiments.build import Pieces
 from experiments.dotted import get
 from experiments.resolved import is_own
 from sgmcmc import chain as engine
-from sgmcmc import compiled, diagnostics, part
+from sgmcmc import compiled, diagnostics, subsampled
 from sgmcmc.checks import doubt
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import Kernel
@@ -64,8 +64,8 @@ def worth_of_acceptance(kernel: Kernel) -> tuple[str, str, str]:
             "accept_prob (not at the target)",
             "that of proposals from where the uncorrected chain is, not from the target",
         )
-    if kernel.partial:
-        why = part.why_inexact(kernel)
+    if kernel.subsampled:
+        why = subsampled.why_inexact(kernel)
         return f"not exactly corrected: {why}", f"not exact: {why}", f"not exact: {why}"
     return f"exactly corrected ({kernel.acceptance.replace('_', ' ')})", "acceptance", ""
 
@@ -285,7 +285,7 @@ class Voice:
         if result.unmoved:
             lines.append(f"{of_chains(result.unmoved, self.pieces.chains)} never moved: {UNMOVED}")
         if result.stuck:
-            exact = "not exact, and" if kernel.partial else "exact but"
+            exact = "not exact, and" if kernel.subsampled else "exact but"
             lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
         elif kernel.acceptance != "monitor" and rate < FEW:
             shorter = ", or shorter ones," * (kernel.steps > 1)

@@ -8,7 +8,7 @@ independent of the rest; each decision moves it by δ (wrapped at both ends), ac
 on acceptance divides it by MH. Rejections then come in clusters. It is kept as its sign and log |v|,
 because MH may be too large or too small for a float.
 
-``barker_minibatch`` and ``austerity`` decide on a part of the data, and are not exact: see ``sgmcmc.part``.
+``barker_minibatch`` and ``austerity`` decide on a part of the data, and are not exact: see ``sgmcmc.subsampled``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-PARTIAL = ("barker_minibatch", "austerity")
+SUBSAMPLED = ("barker_minibatch", "austerity")
 
 
 def metropolis(log_mh: Tensor, uniform: Tensor) -> Tensor:

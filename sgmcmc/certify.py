@@ -35,6 +35,7 @@ from sgmcmc import certificate_identities as identities
 from sgmcmc import certificate_networks as networks
 from sgmcmc import certificate_statistics as statistics
 from sgmcmc.certificate_rows import Cell, Row, Seed
+from sgmcmc.environment import environment
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import SAMPLERS, lookup
 from sgmcmc.schedules import Schedule
@@ -415,6 +416,15 @@ def write(folder: Path, cells: list[Cell], text: list[str]) -> tuple[Path, Path]
     return page, table
 
 
+def made() -> str:
+    """One sentence: of which code it is."""
+    from sgmcmc import LAW
+
+    facts = environment(torch.device("cpu"))
+    commit = f"commit {facts['git_commit'][:12]}{facts['git_commit'][40:]}, " if facts["git_commit"] else ""
+    return f"Made by {commit}LAW = {LAW}, torch {facts['torch']}, on {facts['processor']}."
+
+
 def main(arguments: list[str] | None = None) -> int:
     described = "The exactness certificate of the samplers."
     parser = argparse.ArgumentParser(prog="python -m sgmcmc.certify", description=described)
@@ -452,6 +462,7 @@ def main(arguments: list[str] | None = None) -> int:
     # The networks are sampled with GGMC: their budget says nothing of a word or of another sampler.
     if whole or "ggmc" in options.names:
         text += ["", *networks.page(networks.budgets())]
+    text += ["", made()]
     print("\n".join(text))
     if folder:
         print(f"\nwritten: {', '.join(map(str, write(folder, cells, text)))}")

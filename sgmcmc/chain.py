@@ -280,7 +280,7 @@ class Chain:
     def evaluated(self) -> tuple[float, float]:
         """Gradients and U that a chain's trajectories have evaluated, in passes; decisions look at both ends."""
         size = self.chains * self.potential.data_size
-        return self.gradients, self.energies + (2 * self.looked / size if self.kernel.partial else 0.0)
+        return self.gradients, self.energies + (2 * self.looked / size if self.kernel.subsampled else 0.0)
 
     @property
     def spent(self) -> float:
@@ -441,7 +441,7 @@ class Chain:
         finite = sums["finite"]
         if not kernel.evaluates:  # U of the states at the row's end
             sums["potential"] = number * self._potential_now()
-        if not (kernel.evaluates or kernel.partial):
+        if not (kernel.evaluates or kernel.subsampled):
             sums["delta_potential"] = math.nan
         row = {
             "cycle": self.cycle,
@@ -455,7 +455,7 @@ class Chain:
             "accept_prob": sums["accept_prob"] / number,
             "accepted": sums["accepted"] / number,
             "not_finite": int(sums["not_finite"]),
-            **({"data_per_decision": sums["data"] / number} if kernel.partial else {}),
+            **({"data_per_decision": sums["data"] / number} if kernel.subsampled else {}),
             "alive": int(self.alive.sum()),
             "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()),
             **({"steps_per_cycle": kernel.steps} if self.ladder else {}),

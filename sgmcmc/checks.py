@@ -61,7 +61,7 @@ PARTS = 1e-3  # of the largest part: how near the parts of a partition must add 
 def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     """A sentence where what a target of one's own gives does not fit its U at θ ``[chains, dim]``, as far as the kernel
     asks for it: the gradient, its estimates from minibatches, the terms of the sum over data. None where it may."""
-    if kernel.gradient == "none" and not kernel.partial:
+    if kernel.gradient == "none" and not kernel.subsampled:
         return None
     if kernel.gradient != "none" and (why := wrong_gradient(potential, theta)):
         return why
@@ -70,7 +70,7 @@ def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     try:  # a target that cannot be asked has its own error later
         if kernel.gradient == "minibatch" and (why := _wrong_minibatches(potential, theta[:1].clone())):
             return why
-        return _wrong_losses(potential, theta[:1].clone()) if kernel.partial else None
+        return _wrong_losses(potential, theta[:1].clone()) if kernel.subsampled else None
     except Exception:
         return None
 

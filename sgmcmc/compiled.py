@@ -50,7 +50,7 @@ def why_eager(kernel: Kernel, potential, tuned: bool = False) -> str | None:
         return "Gibbs updates between trajectories are not compiled"
     if kernel.random_direction:
         return "trajectories in a random direction are not compiled"
-    if kernel.partial:
+    if kernel.subsampled:
         return "decisions on a part of the data are not compiled"
     batches = kernel.batches
     if isinstance(batches, Minibatches) and batches.law == "shuffled" and (not batches.epochs or batches.extra):

@@ -10,8 +10,8 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from sgmcmc import part
-from sgmcmc.acceptance import PARTIAL
+from sgmcmc import subsampled
+from sgmcmc.acceptance import SUBSAMPLED
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials import together
@@ -99,14 +99,14 @@ class Kernel:
     inexact: str | None = None  # why log MH, though finite, is not exact
 
     @property
-    def partial(self) -> bool:
-        """Whether decisions are made on a part of the data, and so are not exact (``sgmcmc.part``)."""
-        return self.acceptance in PARTIAL
+    def subsampled(self) -> bool:
+        """Whether decisions are made on a part of the data, and so are not exact (``sgmcmc.subsampled``)."""
+        return self.acceptance in SUBSAMPLED
 
     @property
     def evaluates(self) -> bool:
         """Whether trajectories evaluate U of all data."""
-        return not self.partial and (self.measured or not self.impossible)
+        return not self.subsampled and (self.measured or not self.impossible)
 
     @property
     def points(self) -> int:
@@ -358,8 +358,8 @@ def make_kernel(
             acceptance,
             f"the acceptance probability would not be exact, because {reason}; use sampler.acceptance=monitor",
         )
-    if kernel.partial:
-        part.check(kernel, potential)
+    if kernel.subsampled:
+        subsampled.check(kernel, potential)
     return kernel
 
 

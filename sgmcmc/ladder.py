@@ -144,7 +144,7 @@ def check(kernel: Kernel, estimate_mass: bool) -> None:
     if kernel.acceptance == "monitor" or kernel.impossible:
         reason = kernel.impossible or "every end is taken: use sampler.acceptance=metropolis"
         raise SettingError(*setting, f"there is nothing to choose by: {reason}")
-    if kernel.partial:
+    if kernel.subsampled:
         mend = "what a decision costs is not known before: use sampler.acceptance=metropolis or barker"
         raise SettingError(*setting, mend)
     if estimate_mass:

@@ -25,7 +25,7 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from sgmcmc import acceptance, flows, momentum, part
+from sgmcmc import acceptance, flows, momentum, subsampled
 from sgmcmc.data.minibatches import Blocks
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential, potential_and_gradient
@@ -333,8 +333,8 @@ def _exact(kernel: Kernel, potential: Potential, theta: Tensor) -> Tensor:
 def _decide(kernel, potential, state, begun, end, energy, random, index, chains):
     """Accept or not; what is not accepted goes back to θ_0 with the negated starting momentum."""
     # The decision's numbers are those of index + 1: 0 of its stream is the persistent uniform's start.
-    if kernel.partial:
-        decision = part.decide(kernel, potential, state.theta, end.theta, energy, random, index + 1, chains)
+    if kernel.subsampled:
+        decision = subsampled.decide(kernel, potential, state.theta, end.theta, energy, random, index + 1, chains)
         delta_potential, data = decision.delta_potential, decision.data
         finite = torch.isfinite(delta_potential)
     else:
@@ -353,13 +353,13 @@ def _decide(kernel, potential, state, begun, end, energy, random, index, chains)
         accepted = acceptance.metropolis(log_mh, random.uniform("decision", index + 1, chains)[:, 0])
     elif kernel.acceptance == "barker":
         accepted = acceptance.barker(log_mh, random.uniform("decision", index + 1, chains)[:, 0])
-    elif kernel.partial:
+    elif kernel.subsampled:
         accepted = decision.accepted & finite
     elif kernel.acceptance == "persistent_uniform":
         accepted, sign, log_abs = acceptance.persistent_uniform(log_mh, sign, log_abs, kernel.delta)
     else:
         accepted = alive = alive & finite & torch.isfinite(end.momentum).all(-1)
-    if kernel.partial:
+    if kernel.subsampled:
         accept_prob = accepted.to(log_mh)
     else:
         accept_prob = log_mh.sigmoid() if kernel.acceptance == "barker" else log_mh.clamp(max=0).exp()

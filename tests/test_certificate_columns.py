@@ -14,7 +14,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from sgmcmc import acceptance, certificate_rows, certify, chain, flows, kernel, part
+from sgmcmc import acceptance, certificate_rows, certify, chain, flows, kernel, subsampled
 from sgmcmc import certificate_identities as identities
 from sgmcmc import certificate_reference as reference
 from sgmcmc import certificate_statistics as statistics
@@ -169,8 +169,8 @@ def start_above(monkeypatch):
 
 def at_temperature_1(monkeypatch):
     """Decisions on a part of the data forget the temperature."""
-    whole = part.decide
-    monkeypatch.setattr(part, "decide", lambda one, *given: whole(replace(one, temperature=1.0), *given))
+    whole = subsampled.decide
+    monkeypatch.setattr(subsampled, "decide", lambda one, *given: whole(replace(one, temperature=1.0), *given))
 
 
 BREAKS = [

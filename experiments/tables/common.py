@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from sgmcmc import load_metrics, load_samples
-from sgmcmc.acceptance import PARTIAL
+from sgmcmc.acceptance import SUBSAMPLED
 from sgmcmc.formats import read_status
 from sgmcmc.loading import load_trace
 from sgmcmc.words import Word
@@ -43,7 +43,7 @@ def passes(config: dict, steps: int | None = None) -> float:
     """
     full, ends = config["sampler"]["gradient"] != "minibatch", _full_ends(config)
     share = 1.0 if full else config["batch_size"] / (data_size(config) * (config.get("views") or 1))
-    corrected = config["sampler"]["acceptance"] not in ("monitor", *PARTIAL)
+    corrected = config["sampler"]["acceptance"] not in ("monitor", *SUBSAMPLED)
     return ends + (gradients_of(config, steps) - ends) * share + (corrected and not ends)
 
 

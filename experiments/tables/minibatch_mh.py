@@ -63,7 +63,7 @@ def looks(run: Run) -> dict[str, np.ndarray]:
     """One more trajectory from some of each chain's draws, and its decision: arrays ``[looks, chains]``.
 
     ``data`` are those that the decision looked at, ``needed`` those that Barker's test would, N D²/(σ² + D²) with σ = 1
-    and D² = Σ_i (d_i − mean)²/T² over all data (see ``sgmcmc.part``), ``rounded`` in whole batches,
+    and D² = Σ_i (d_i − mean)²/T² over all data (see ``sgmcmc.subsampled``), ``rounded`` in whole batches,
     where the rule looks at batches. ``size`` is N.
     """
     pieces, draws = build(run.config), run.draws
@@ -85,7 +85,7 @@ def looks(run: Run) -> dict[str, np.ndarray]:
         found["data"].append(record.data.numpy() if kernel.acceptance != "monitor" else np.zeros(len(theta)))
         found["needed"].append(needed)
     arrays = {key: np.array(values, dtype=float) for key, values in found.items()}
-    if kernel.partial:
+    if kernel.subsampled:
         batch = kernel.decision_batch
         arrays["rounded"] = np.minimum(np.ceil(arrays["needed"] / batch) * batch, size)
     return arrays | {"size": size}

@@ -15,8 +15,8 @@ from scipy.special import ndtr
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from sgmcmc import part, sample
-from sgmcmc.acceptance import PARTIAL, barker
+from sgmcmc import sample, subsampled
+from sgmcmc.acceptance import SUBSAMPLED, barker
 from sgmcmc.chain import Chain, run
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import make_kernel
@@ -31,7 +31,7 @@ F64, SIZE, CHAINS = torch.float64, 200, 40_000
 
 @pytest.mark.parametrize(("sigma", "error"), [(0.2, 1e-6), (0.5, 5e-7), (0.8, 5e-7), (1.0, 5e-7), (1.2, 3e-5)])
 def test_a_normal_and_its_correction_are_logistic(sigma, error):
-    atoms, chances, said = part.correction(sigma)
+    atoms, chances, said = subsampled.correction(sigma)
     assert chances.min() >= 0 and chances.sum() == pytest.approx(1, abs=1e-12)
     assert atoms @ chances == pytest.approx(0, abs=1e-12)
     x = np.linspace(-30, 30, 7001)  # between and beyond the points that it was fitted at
@@ -71,7 +71,7 @@ def decided(target, temperature=1.0, kinetic=0.0, chains=CHAINS, **settings):
     theta, some = torch.zeros(chains, 1, dtype=F64), torch.arange(chains)
     energy = torch.full((chains,), kinetic, dtype=F64)
     parts = [
-        part.decide(kernel, target, theta[rows], theta[rows] + 1, energy[rows], Random(4), 7, rows)
+        subsampled.decide(kernel, target, theta[rows], theta[rows] + 1, energy[rows], Random(4), 7, rows)
         for rows in some.split(10_000)
     ]
     return [torch.cat([getattr(one, name) for one in parts]) for name in ("accepted", "delta_potential", "data")]
@@ -143,11 +143,11 @@ def test_every_decision_is_what_one_is_by_hand(acceptance, sigma, epsilon):
     kinetic = 2 * (theta - end)[:, 0]
     numbers = {"temperature": temperature, "decision_batch": 7, "sigma": sigma, "epsilon": epsilon}
     kernel = make_kernel("hmc", target, 0.1, acceptance=acceptance, **numbers)
-    decision = part.decide(kernel, target, theta, end, kinetic, random, 9, chains)
+    decision = subsampled.decide(kernel, target, theta, end, kinetic, random, 9, chains)
     orders = random.permutation("decision", 9, chains, 23, step=1)
     uniforms = random.uniform("decision", 9, chains)[:, 0].tolist()
     normals = norm.ppf(random.uniform("decision", 9, chains, step=2)[:, 0].numpy())
-    atoms, chances, _ = part.correction(sigma)
+    atoms, chances, _ = subsampled.correction(sigma)
     c, found = target.c.tolist(), []
     for a, b, k, order, u, z in zip(theta, end, kinetic, orders, uniforms, normals, strict=True):
         a, b = float(a), float(b)
@@ -196,7 +196,7 @@ def test_barker_accepts_as_often_as_its_ratio():
 
 def test_a_trajectory_that_is_not_finite_is_rejected():
     target = Normals(1.0, 1.0)
-    for acceptance in PARTIAL:
+    for acceptance in SUBSAMPLED:
         accepted, _, data = decided(target, kinetic=math.nan, acceptance=acceptance, decision_batch=100, chains=10)
         assert not accepted.any() and bool((data == 100).all())
 

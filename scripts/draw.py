@@ -49,10 +49,11 @@ PARTS = {
 }
 HEAD = """# Results
 
-Every figure and table of the papers, as this program reproduces them, and at the end what it found that no paper has:
-each at paper scale (a finding: in full) where that has been run, else at quick scale, and it says which. This page is
-written by `make figures` from the summary tables in `paper/tables/` and `quick/tables/`; the numbers under "here" are
-read from them.
+Every figure and table of the papers ([GGMC](https://arxiv.org/abs/2102.01691),
+[AMAGOLD](https://arxiv.org/abs/2003.00193), [Neal](https://arxiv.org/abs/2001.11950), and a note of 2020), as this
+program reproduces them, and at the end what it found that no paper has: each at paper scale (a finding: in full) where
+that has been run, else at quick scale, and it says which. This page is written by `make figures` from the summary
+tables in `paper/tables/` and `quick/tables/`; the numbers under "here" are read from them.
 
 Verdicts: *agrees* and *differs* are of what the source says, beyond the errors of what was measured here, or beyond the
 tolerance that the row names; *not decided* and *not resolved*: these errors, or one seed, cannot tell; *not
@@ -65,7 +66,7 @@ Symbols:
 
 - **U** is minus the log posterior density, of all data and with the prior in it; θ has density exp(−U/T), T = 1 where
   nothing else is said. The kinetic and the configurational temperature, mᵀM⁻¹m/d and ⟨θ, ∇U⟩/d, are both T in
-  equilibrium.
+  equilibrium. (In AMAGOLD's sections "T = 10" is, as in that paper, the number of steps of a trajectory.)
 - **J** is the symmetric Kullback-Leibler divergence Σ (q − p) log(q/p) of a histogram's shares q and the exact masses p
   of its bins.
 - **log MH** is the logarithm of a trajectory's Metropolis-Hastings ratio; it is accepted with probability min(1, MH).
@@ -83,6 +84,10 @@ What each figure shows, in short, is said of the tables that it is drawn from.
 | figure | in short | scale | verdicts |
 |---|---|---|---|
 """
+
+
+SMALL = """At quick scale alone, because 3,000 epochs of a ResNet-20 take a GPU (on a CPU core a cycle of 10 epochs
+takes half an hour, and each of these has chains of 300; `make gpu` runs them)"""
 
 
 def load(script: Path):
@@ -156,7 +161,7 @@ def main(words: list[str] | None = None) -> int:
         if name not in known:
             parser.error(f"{name}: {nearest(name, known, 'there is no such figure;')} known are {', '.join(known)}")
     picked = [script for name, script in known.items() if name in chosen or not chosen]
-    missing, broken, sections, summary, before = [], [], [], [], None
+    missing, broken, sections, summary, notes, before = [], [], [], [], [], None
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for script, drawn in zip(picked, pool.map(figure, picked), strict=True):
             for line in drawn["said"]:
@@ -170,8 +175,10 @@ def main(words: list[str] | None = None) -> int:
                 sections.append(f"## {PARTS[before]}\n")
             sections.append(drawn["section"])
             summary.append(drawn["summary"])
+            notes += drawn["notes"]
     if not chosen:
-        write(ROOT / "results" / "README.md", HEAD + "\n".join(summary) + "\n\n" + "\n".join(sections))
+        page = [HEAD + "\n".join(summary) + "\n", *short_of(notes), *sections]
+        write(ROOT / "results" / "README.md", "\n".join(page))
     for names, scale in missing:
         experiments = ",".join(dict.fromkeys(TABLES[name][0] for name in names))
         command = f"jug execute jugfile.py experiment={experiments} scale={scale}"
@@ -179,6 +186,20 @@ def main(words: list[str] | None = None) -> int:
     for line in broken:
         say(line)
     return int(bool(broken))
+
+
+def short_of(notes: list[tuple]) -> list[str]:
+    """The part of the page that says what was not run in full, and each row that differs."""
+    small = [link for link, scale, finding, _ in notes if scale != "paper" and not finding]
+    lines = ["## What differs, and what is not at the papers' scale\n"] if notes else []
+    if small:
+        lines.append(f"{SMALL}: {'; '.join(small)}.\n")
+    for link, scale, _, rows in notes:
+        where = "" if scale == "paper" else f", {scale} scale"
+        lines += [
+            f"- {link}{where}: {what}: {verdict}" for what, _, _, verdict in rows if verdict.startswith("differs")
+        ]
+    return [*lines, ""] if lines else []
 
 
 def say(line: str) -> None:
@@ -197,7 +218,7 @@ def figure(script: Path) -> dict:
         module = load(script)
     except Exception as error:
         broken.append(f"could not draw {script.stem}: {type(error).__name__}: {error}")
-        return {"said": said, "missing": missing, "broken": broken, "section": "", "summary": ""}
+        return {"said": said, "missing": missing, "broken": broken, "section": "", "summary": "", "notes": []}
     for scale in SCALES:
         tables = read(module.TABLES, results / scale / "tables")
         if tables is None:
@@ -211,9 +232,9 @@ def figure(script: Path) -> dict:
         try:
             drawn = module.draw(*tables)
             rows = compared(module, tables)
-            heading = headline(drawn, module.SOURCE if in_part(rows) else "")
+            heading = headline(drawn, module.SOURCE if in_part(rows) or any(map(failed, tables)) else "")
             save(drawn, out)
-            found = section(script.stem, module, (scale, rows), results), heading
+            found = section(script.stem, module, (scale, rows), results), heading, rows
         except Exception as error:
             names = " and ".join(module.TABLES)
             broken.append(f"could not draw {script.stem} of {names} at {scale} scale: {type(error).__name__}: {error}")
@@ -225,10 +246,13 @@ def figure(script: Path) -> dict:
         broken.append(f"could not draw {script.stem}: no experiment makes the table {unknown[0]}")
     if unknown:  # there is no command that makes it
         missing = []
-    scale, ((text, verdicts), heading) = shown or ("not run", (section(script.stem, module, None, results, why), ""))
+    nothing = "not run", (section(script.stem, module, None, results, why), "", [])
+    scale, ((text, verdicts), heading, rows) = shown or nothing
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
     line = f"| [{module.SOURCE}](#{anchor}) | {cell(heading)} | {scale} | {verdicts} |"
-    return {"said": said, "missing": missing, "broken": broken, "section": text, "summary": line}
+    link = f"[{module.SOURCE}](#{anchor})"
+    notes = [(link, scale, part(script) == "finding", rows)]
+    return {"said": said, "missing": missing, "broken": broken, "section": text, "summary": line, "notes": notes}
 
 
 def compared(module, tables) -> list[tuple]:
@@ -239,6 +263,13 @@ def compared(module, tables) -> list[tuple]:
 def in_part(rows: list[tuple]) -> bool:
     """Whether a comparison tells of runs that are not there, or diverged."""
     return any(gap in str(verdict) for *_, verdict in rows for gap in ("no run", "is missing", "diverged"))
+
+
+def failed(rows: pd.DataFrame) -> list[str]:
+    """One sentence of each run of a table that could not be made at all, which no verdict need tell of."""
+    if "why" not in rows:
+        return []
+    return [f"A run is missing: {why}" for why in rows.why[rows.status == "failed"]]
 
 
 def headline(drawn: Figure, instead: str = "") -> str:
@@ -267,7 +298,9 @@ def section(name: str, module, shown, results: Path, why: str = "") -> tuple[str
         lines += [f"| | {said} | here | verdict |", "|---|---|---|---|"]
         lines += [f"| {' | '.join(map(cell, row))} |" for row in rows]
         lines.append("")
-    lines += [f"*{made(name, scale, results / scale / 'tables')}*\n" for name in module.TABLES]
+    for name in module.TABLES:
+        lines.append(f"*{made(name, scale, results / scale / 'tables')}*\n")
+        lines += [f"*{gap}.*\n" for gap in failed(table(results / scale / "tables" / f"{name}.csv"))]
     counts = pd.Series([short(row[3]) for row in rows]).value_counts()
     return "\n".join(lines), ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 

@@ -79,6 +79,39 @@ def test_a_bar_in_a_cell_does_not_end_it():
     assert verdicts == "1 agrees"
 
 
+def test_a_run_that_failed_is_told_beneath_the_figure_which_then_claims_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(draw, "ROOT", tmp_path)
+    script = tmp_path / "scripts" / "figures" / "neal_some.py"
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        'SOURCE, CAPTION = "Some", "Of some."\ndef draw(table):\n    from matplotlib import pyplot\n'
+        '    figure, panel = pyplot.subplots()\n    figure.suptitle("All is well")\n    return figure\n'
+    )
+    tables = tmp_path / "results" / "quick" / "tables"
+    tables.mkdir(parents=True)
+    for rows, gap in (("hmc,done,", False), ("hmc,done,\nhmc,failed,epochs=7: is 7 steps", True)):
+        (tables / "neal_some.csv").write_text(f"sampler,status,why\n{rows}\n")
+        drawn = draw.figure(script)
+        assert ("*A run is missing: epochs=7: is 7 steps.*" in drawn["section"]) == gap
+        assert ("All is well" in drawn["summary"]) != gap
+
+
+def test_the_page_gathers_what_differs_and_what_was_run_small():
+    rows = [("this", "5", "6", "agrees"), ("that", "5", "7", "differs by 2")]
+    notes = [("[One](#one)", "quick", False, rows), ("[Two](#two)", "quick", True, rows[:1])]
+    text = "\n".join(draw.short_of([*notes, ("[Three](#three)", "paper", False, rows[1:])]))
+    assert f"{draw.SMALL}: [One](#one).\n" in text
+    assert [line for line in text.splitlines() if line.startswith("- ")] == [
+        "- [One](#one), quick scale: that: differs by 2",
+        "- [Three](#three): that: differs by 2",
+    ]
+
+
+def test_no_kept_table_has_a_run_that_failed():
+    for path in sorted((ROOT / "results").glob("*/tables/*.csv")):
+        assert not draw.failed(draw.table(path)), path
+
+
 def test_help_draws_nothing(capsys):
     with pytest.raises(SystemExit) as end:
         draw.main(["--help"])

@@ -29,11 +29,11 @@ were looked at it is interpolated). Beside it two parts that are known alone, th
 (dashed) and friction's e^(−γt) (dotted); the rest is that curvature turns the momentum, and that a displacement changes
 the error. They turn the ResNet's so fast that half is forgotten while nine tenths of the error are still there. (At ℓ =
 .01 a kicked trajectory soon goes its own way, and what is measured is noise: a solid line ends where the standard error
-of all that was carried until then exceeds .3 of it.) Right: the ratio so predicted, and
-measured: of Heart, trajectories of four epochs between exact ends, means over 4,000 chains (below, beside the work of
-the errors along the very trajectories); of the ResNet-20 the cycles of Figure 1, ten epochs and one chain each,
-predicted of the first epoch from where SGD ended, and so roughly. Quick scale: 400 chains; of the network, a quarter as
-wide and on 2,500 images, no cycle is long enough to be compared.
+of all that was carried until then exceeds .3 of it.) Right: the ratio so predicted, and measured: of Heart,
+trajectories of four epochs between exact ends, means over 4,000 chains (below, beside the work of the errors along the
+very trajectories); of the ResNet-20 the cycles of Figure 1, ten epochs and one chain each, predicted of the first epoch
+from where SGD ended, and so roughly. Quick scale: 400 chains; of the network, a quarter as wide and on 2,500 images, no
+cycle is long enough to be compared.
 """
 TARGETS = {"logistic": "logistic regression, Heart", "resnet20": "ResNet-20, CIFAR-10"}
 LOOK = {"logistic": (GREEN, "o"), "resnet20": (BLUE, "s")}

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.resolved import PAPER_FRICTION, check_length, is_own, planned_cycles, sampler_row
+from experiments.resolved import PAPER_FRICTION, STARTS, check_length, is_own, planned_cycles, sampler_row
 from sgmcmc.captured import why_not_captured
 from sgmcmc.compiled import pays, why_eager
 from sgmcmc.data import Data, Dataset, load
@@ -390,7 +390,7 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
     if how and not isinstance(potential, NetworkPotential):
         key = "warm_start.init" if init == "sgd" else "init"
         raise SettingError(key, "torch", "is for networks: leave it out")
-    if init not in (None, "he", "torch", "sgd", "exact"):
+    if init not in (None, *STARTS):
         stored = _stored(init, potential)
 
     def initial() -> Tensor:

@@ -60,7 +60,8 @@ def main(words: list[str] | None = None) -> int:
         given = words_for([word for word in words if word not in ("-m", "--multirun")])
         flags = _flags([*sweeps, *given])
         settings = flags.overrides
-        if flags.cfg == "job" and not flags.package and not sweeps:  # Hydra would show null for what is left unsaid
+        elsewhere = flags.package or flags.config_dir or flags.config_name or flags.config_path
+        if flags.cfg == "job" and settings and not (sweeps or elsewhere):  # Hydra would show null for what is unsaid
             points = _points(settings)
             config = compose([*settings, *points[0]])
             print(f"{show(config)}# {folder(config)}{f'; the first of {len(points)} runs' * (len(points) > 1)}")

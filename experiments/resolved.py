@@ -16,6 +16,7 @@ from sgmcmc.schedules import Schedule
 DONE, MISTAKE, DIVERGED, INTERRUPTED = 0, 2, 3, 75  # exit statuses of a run
 
 PAPER_FRICTION = 14.2854713425451  # γ of all chains of the GGMC paper: β = .98 at ℓ = .1 and N = 50,000
+STARTS = ("he", "torch", "sgd", "exact")  # what init may be, but for a file
 NETWORKS = ("resnet20", "mlp")
 OWN_DATA = ("hierarchical_regression", "logistic_generated", "location_mixture")  # with data of theirs: data=none
 

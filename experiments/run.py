@@ -16,7 +16,7 @@ from safetensors.torch import save
 import sgmcmc
 from experiments import picture
 from experiments.build import build
-from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder, identity, planned_cycles, scientific, show
+from experiments.resolved import DIVERGED, DONE, INTERRUPTED, STARTS, folder, identity, planned_cycles, scientific, show
 from experiments.voice import Voice, counted, say
 from sgmcmc import chain as engine
 from sgmcmc.disk import told
@@ -36,7 +36,7 @@ def run(config: dict, until: float = math.inf) -> int:
     """
     path, start = folder(config), _start(config)
     if start and _status(config, path).get("start", start) != start:
-        mend = "holds other positions than when the run was begun: give the run another name or output"
+        mend = "is another file than when the run was begun: give the run another name or output"
         raise SettingError("init", config["init"], mend)
     finished = _finished(config, path)
     if finished is not None:
@@ -119,8 +119,11 @@ def run(config: dict, until: float = math.inf) -> int:
 
 def _start(config: dict) -> str | None:
     """The SHA-256 of the file that ``init`` names, which no name of a run tells; None where it is none, or gone."""
-    path = Path(config["init"] or "")
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    if config["init"] in (None, *STARTS):
+        return None
+    with suppress(OSError):  # what cannot be read is told where it is read
+        return hashlib.sha256(Path(config["init"]).read_bytes()).hexdigest()
+    return None
 
 
 def _keep_moments(store: sgmcmc.RunFolder, moments: dict) -> None:

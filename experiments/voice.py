@@ -298,8 +298,10 @@ class Voice:
         """The step size that was tuned, or the range of the chains' own, and the lr and momentum decay that it has."""
         sizes, size = torch.as_tensor(kernel.step_size, dtype=torch.float64), self.pieces.potential.data_size
         said = {"step size": sizes, **({"lr": size * sizes.square()} if size else {})}
-        if kernel.word.refreshes:
+        if kernel.word.refreshes and kernel.friction.kind == "gamma":
             said["momentum decay"] = torch.as_tensor(kernel.friction.decay(sizes, kernel.word.euler))
+        elif kernel.word.refreshes:
+            said["sampler.b"] = torch.as_tensor(kernel.friction.value * sizes)
         ends = {name: dict.fromkeys((float(one.min()), float(one.max()))) for name, one in said.items()}
         return "tuned: " + ", ".join(f"{name} " + " to ".join(f"{end:.4g}" for end in ends[name]) for name in ends)
 

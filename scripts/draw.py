@@ -66,7 +66,8 @@ Symbols:
 
 - **U** is minus the log posterior density, of all data and with the prior in it; θ has density exp(−U/T), T = 1 where
   nothing else is said. The kinetic and the configurational temperature, mᵀM⁻¹m/d and ⟨θ, ∇U⟩/d, are both T in
-  equilibrium. (In AMAGOLD's sections "T = 10" is, as in that paper, the number of steps of a trajectory.)
+  equilibrium (m the momentum, M the mass, d the number of coordinates). (In AMAGOLD's sections "T = 10" is, as in that
+  paper, the number of steps of a trajectory.)
 - **J** is the symmetric Kullback-Leibler divergence Σ (q − p) log(q/p) of a histogram's shares q and the exact masses p
   of its bins.
 - **log MH** is the logarithm of a trajectory's Metropolis-Hastings ratio; it is accepted with probability min(1, MH).
@@ -86,8 +87,8 @@ What each figure shows, in short, is said of the tables that it is drawn from.
 """
 
 
-SMALL = """At quick scale alone, because 3,000 epochs of a ResNet-20 take a GPU (on a CPU core a cycle of 10 epochs
-takes half an hour, and each of these has chains of 300; `make gpu` runs them)"""
+SMALL = """At quick scale alone, because their chains of up to 3,000 epochs of a ResNet-20 take a GPU (a CPU core takes
+half an hour for a cycle of 10 epochs of the paper's 300; `make gpu` runs them)"""
 
 
 def load(script: Path):
@@ -190,14 +191,16 @@ def main(words: list[str] | None = None) -> int:
 
 def short_of(notes: list[tuple]) -> list[str]:
     """The part of the page that says what was not run in full, and each row that differs."""
-    small = [link for link, scale, finding, _ in notes if scale != "paper" and not finding]
+    small = [link for link, scale, *_ in notes if scale != "paper"]
     lines = ["## What differs, and what is not at the papers' scale\n"] if notes else []
     if small:
         lines.append(f"{SMALL}: {'; '.join(small)}.\n")
-    for link, scale, _, rows in notes:
-        where = "" if scale == "paper" else f", {scale} scale"
+    for link, scale, finding, rows in notes:
+        where, source = "" if scale == "paper" else f", {scale} scale", "expected" if finding else "in the paper"
         lines += [
-            f"- {link}{where}: {what}: {verdict}" for what, _, _, verdict in rows if verdict.startswith("differs")
+            f"- {link}{where}: {what}, {source} {said}: {verdict}"
+            for what, said, _, verdict in rows
+            if verdict.startswith("differs")
         ]
     return [*lines, ""] if lines else []
 

@@ -67,12 +67,13 @@ class Result:
     def stuck(self) -> bool:
         """Whether less than one trajectory in a hundred of a corrected chain was accepted, after the burn-in."""
         corrected = self.kernel.acceptance != "monitor" and not self.kernel.impossible
-        return corrected and self.proposed > self.burnt[1] and self.rate < 0.01
+        return corrected and self.proposed > 0 and self.rate < 0.01
 
     @property
     def rate(self) -> float:
         """The share of trajectories that were accepted, of those after the burn-in; of all before that is over."""
-        return (self.accepted - self.burnt[0]) / max(self.proposed - self.burnt[1], 1)
+        accepted, proposed = self.burnt if self.proposed > self.burnt[1] else (0, 0)
+        return (self.accepted - accepted) / max(self.proposed - proposed, 1)
 
     @property
     def unmoved(self) -> list[int]:

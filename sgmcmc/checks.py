@@ -68,35 +68,39 @@ def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     if isinstance(potential, NetworkPotential | FunctionPotential) or not potential.data_size > 1:
         return None
     try:  # a target that cannot be asked has its own error later
-        if kernel.gradient == "minibatch" and (why := _wrong_minibatches(potential, theta[:1].clone())):
+        theta = theta[:1].clone()
+        batch = getattr(kernel.batches, "batch_size", 0)
+        if kernel.gradient == "minibatch" and batch and (why := _wrong_minibatches(potential, theta, batch)):
             return why
-        return _wrong_losses(potential, theta[:1].clone()) if kernel.subsampled else None
+        return _wrong_losses(potential, theta, kernel.decision_batch) if kernel.subsampled else None
     except Exception:
         return None
 
 
-def _wrong_minibatches(potential: Potential, theta: Tensor) -> str | None:
+def _wrong_minibatches(potential: Potential, theta: Tensor, batch: int) -> str | None:
     """Weighted by their sizes, the estimates from the parts of a partition of the data add up to the gradient: what is
     unbiased is so of each datum alone, N/B times it and the prior."""
     size = potential.data_size * getattr(potential, "views", 1)
     rows = torch.arange(size, device=theta.device)[None]
-    parts = rows[:, : size // 3], rows[:, size // 3 :]  # of different sizes
-    parts = [part.shape[1] / size * potential.gradient(theta, part).double() for part in parts if part.shape[1]]
-    off, most = sum(parts) - potential.gradient(theta).double(), max(part.abs().max() for part in parts)
+    off, most = -potential.gradient(theta).double(), 0.0
+    for part in rows.split(batch, 1):
+        share = part.shape[1] / size * potential.gradient(theta, part).double()
+        off, most = off + share, max(most, float(share.abs().max()) * size / part.shape[1])
     if not bool(off.isfinite().all()) or off.abs().max() <= PARTS * most:
         return None
     said = "from minibatches do not average to that of all data: N/B times the batch's, plus the prior's"
     return f"the gradients of {type(potential).__name__} {said}"
 
 
-def _wrong_losses(potential: Potential, theta: Tensor) -> str | None:
+def _wrong_losses(potential: Potential, theta: Tensor, batch: int) -> str | None:
     """U is ``prior`` and the sum of ``losses``, of which decisions on a part of the data are made: but for a constant,
     which does not matter, so that two θ are compared."""
     rows = torch.arange(potential.data_size, device=theta.device)[None]
     away = Random(0, theta.device).normal("diagnostic", 0, 1, 1, theta.shape[1], theta.dtype)[0]
     ends = theta, theta + 1e-2 * away
     whole = [float(potential.potential(end)) for end in ends]
-    sums = [float(potential.prior(end) + potential.losses(end, rows).sum(-1)) for end in ends]
+    parts = rows.split(batch, 1)
+    sums = [float(potential.prior(end) + sum(potential.losses(end, part).sum(-1) for part in parts)) for end in ends]
     rise, off = whole[1] - whole[0], (whole[1] - whole[0]) - (sums[1] - sums[0])
     rounding = torch.finfo(torch.float32).eps * max(map(abs, [*whole, *sums]))
     if not abs(off) > 20 * rounding + PARTS * abs(rise):

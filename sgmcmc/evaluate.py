@@ -52,8 +52,9 @@ def evaluate(
     ``r_hat_median``, ``ess_min``, ``ess_median`` over the functions followed. ``tell`` is called after each draw of a
     chain.
     """
-    # Those that are normalised already, as ``shifted`` gives them, say so by what they are.
-    inputs = data.inputs if data.mean is None and data.inputs.is_floating_point() else data
+    # Raw images are normalised by the target; those that are so already, as ``shifted`` gives them, are floats.
+    raw = data.mean is not None or (data.inputs.ndim == 4 and not data.inputs.is_floating_point())
+    inputs = data if raw else data.inputs
     chains = draws.shape[1]
     ensembles: list[diagnostics.Ensemble] = []
     single: dict[str, list[float]] = {}

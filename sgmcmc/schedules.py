@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 
 from sgmcmc.errors import SettingError
 from sgmcmc.words import Word
@@ -31,7 +32,7 @@ class Schedule:
     factor: float = 0.1
 
     def __post_init__(self):
-        if not (isinstance(self.every, int) and self.every >= 1):
+        if not (isinstance(self.every, Integral) and self.every >= 1):
             raise SettingError("schedule.every", self.every, "must be a whole number, at least 1")
         if not 0 < self.factor < math.inf:
             raise SettingError("schedule.factor", self.factor, "must be a positive number")

@@ -891,7 +891,7 @@ def test_a_file_of_positions_that_has_changed_is_refused(capsys):
     torch.save(torch.ones(2), "start.pt")
     capsys.readouterr()
     assert main(words) == main(replaced(words, cycles=8)) == 2
-    told = "init=start.pt: holds other positions than when the run was begun: give the run another name or output"
+    told = "init=start.pt: is another file than when the run was begun: give the run another name or output"
     assert capsys.readouterr().err.splitlines() == [told, told]
     Path("start.pt").unlink()
     assert main(words) == 0  # it is over, and needs the file no more

@@ -100,10 +100,10 @@ def test_the_page_gathers_what_differs_and_what_was_run_small():
     rows = [("this", "5", "6", "agrees"), ("that", "5", "7", "differs by 2")]
     notes = [("[One](#one)", "quick", False, rows), ("[Two](#two)", "quick", True, rows[:1])]
     text = "\n".join(draw.short_of([*notes, ("[Three](#three)", "paper", False, rows[1:])]))
-    assert f"{draw.SMALL}: [One](#one).\n" in text
+    assert f"{draw.SMALL}: [One](#one); [Two](#two).\n" in text
     assert [line for line in text.splitlines() if line.startswith("- ")] == [
-        "- [One](#one), quick scale: that: differs by 2",
-        "- [Three](#three): that: differs by 2",
+        "- [One](#one), quick scale: that, in the paper 5: differs by 2",
+        "- [Three](#three): that, in the paper 5: differs by 2",
     ]
 
 

@@ -214,6 +214,7 @@ def test_a_chain_that_is_stuck_after_its_burn_in_is_told():
     with pytest.warns(UserWarning, match="trajectories are accepted; take a smaller step_size"):
         result = sgmcmc.sample(target, **settings | {"step_size": 3.0}, **walk)
     assert result.accepted > 0.01 * result.proposed and result.rate < 0.01
+    assert sgmcmc.Result("x", accepted=30, proposed=40, burnt=(30, 40)).rate == 0.75  # the burn-in has just ended
     assert result.burnt[1] == 400 and result.rate == (result.accepted - result.burnt[0]) / 400
 
 
@@ -364,7 +365,7 @@ def test_the_views_of_the_data_are_parts_of_the_sum_too(monkeypatch):
             slope = (weight * away)[..., None] * self.x[batch % 30]
             return (30 / batch.shape[1] * slope.sum(1) + theta.double()).to(theta)
 
-    assert _wrong_minibatches(Views(), torch.tensor([[1.0, 2.0]])) is None
+    assert _wrong_minibatches(Views(), torch.tensor([[1.0, 2.0]]), 7) is None
 
 
 def test_the_full_gradient_alone_is_looked_at_where_no_minibatch_is_asked_for(monkeypatch):
@@ -379,9 +380,9 @@ def test_the_minibatches_and_losses_of_the_targets_make_their_u(name):
     target = made(name)
     theta = target.initial(5, sgmcmc.Random(0)).to(torch.float32)
     if target.data_size > 1:
-        assert _wrong_minibatches(target, theta[:1]) is None
+        assert all(_wrong_minibatches(target, theta[:1], batch) is None for batch in (1, 7, target.data_size))
     if hasattr(target, "losses"):
-        assert _wrong_losses(target, theta[:1]) is None
+        assert _wrong_losses(target, theta[:1], 7) is None
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def more(ours: pd.Series, others: pd.Series, edge: str = "", number: int = 1) ->
     most = of_groups(errors, (ours, others), number)
     if away > most and edge:
         return f"not decided: {ratio:.1f} times, but the other's best is at the edge of its grid, {edge}"
-    if abs(away) < most:
+    if not abs(away) >= most:
         return f"not resolved: {away:+.1f} errors; of {number} comparisons {most:.1f} would decide"
     return f"agrees: {ratio:.1f} times" if away > 0 else "differs: less"
 

@@ -340,7 +340,7 @@ def exact_and_noisy(toys: pd.DataFrame):
         away = (added - theory) / errors
         far = f"; farthest from it {away[away.abs().idxmax()]:+.1f} errors ({away.abs().idxmax()}, limit {most:.1f})"
         verdict = "agrees" if away.abs().max() < most else f"differs by {(added - theory)[away.abs().idxmax()]:+.2f}"
-        yield f"the same, h = {size:g}: what noise N(0, 1) adds", claim, here + far, verdict
+        yield f"double well, uncorrected, h = {size:g}: excess that noise N(0, 1) adds", claim, here + far, verdict
 
 
 def best(rows: pd.DataFrame, both: bool = False):

@@ -118,7 +118,7 @@ class Dataset:
             raise SettingError("data.ood", self.name, f"its inputs are {shape}, the model's ({train.name}) {wanted}")
         if train.mean is not None and self.inputs.is_floating_point() != train.inputs.is_floating_point():
             kinds = [str(data.inputs.dtype).removeprefix("torch.") for data in (self, train)]
-            raise SettingError("inputs", kinds[0], f"must be {kinds[1]}, as those that the model was trained on")
+            raise SettingError("inputs", kinds[0], f"must be {kinds[1]}, as those that the model was trained on, raw")
         return replace(self, mean=train.mean, std=train.std, scale=train.scale)
 
 

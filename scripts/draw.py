@@ -237,7 +237,8 @@ def figure(script: Path) -> dict:
             rows = compared(module, tables)
             heading = headline(drawn, module.SOURCE if in_part(rows) or any(map(failed, tables)) else "")
             save(drawn, out)
-            found = section(script.stem, module, (scale, rows), results), heading, rows
+            gaps = [gap for one in tables for gap in failed(one)]
+            found = section(script.stem, module, (scale, rows), results, gaps=gaps), heading, rows
         except Exception as error:
             names = " and ".join(module.TABLES)
             broken.append(f"could not draw {script.stem} of {names} at {scale} scale: {type(error).__name__}: {error}")
@@ -287,7 +288,7 @@ def headline(drawn: Figure, instead: str = "") -> str:
     return " ".join(said.split())
 
 
-def section(name: str, module, shown, results: Path, why: str = "") -> tuple[str, str]:
+def section(name: str, module, shown, results: Path, why: str = "", gaps=()) -> tuple[str, str]:
     """A figure's part of the page, of its scale and the rows of its comparison, and its verdicts in a few words;
     ``why`` there is no figure, where it is known."""
     lines = [f"### {module.SOURCE}\n"]
@@ -303,7 +304,7 @@ def section(name: str, module, shown, results: Path, why: str = "") -> tuple[str
         lines.append("")
     for name in module.TABLES:
         lines.append(f"*{made(name, scale, results / scale / 'tables')}*\n")
-        lines += [f"*{gap}.*\n" for gap in failed(table(results / scale / "tables" / f"{name}.csv"))]
+    lines += [f"*{gap}.*\n" for gap in gaps]
     counts = pd.Series([short(row[3]) for row in rows]).value_counts()
     return "\n".join(lines), ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 

@@ -410,10 +410,14 @@ def test_a_signal_too_late_to_interrupt_is_passed_on():
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
     try:
         last = go("stairs").cycles
-        result = go("stairs", report=lambda chain, row: chain.cycle == last and signal.raise_signal(signal.SIGTERM))
+        late = {"report": lambda chain, row: chain.cycle == last and signal.raise_signal(signal.SIGTERM)}
+        result = go("stairs", Memory(), **late)
         assert (result.status, heard) == (DONE, [signal.SIGTERM])
-        result = go("stairs", report=lambda chain, row: chain.cycle == 1 and signal.raise_signal(signal.SIGTERM))
+        early = {"report": lambda chain, row: chain.cycle == 1 and signal.raise_signal(signal.SIGTERM)}
+        result = go("stairs", Memory(), **early)
         assert (result.status, heard) == (INTERRUPTED, [signal.SIGTERM])
+        result = go("stairs", **early)  # nothing is stored: the signal is not this run's
+        assert (result.status, heard) == (DONE, 2 * [signal.SIGTERM])
     finally:
         signal.signal(signal.SIGTERM, before)
 

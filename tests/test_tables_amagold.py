@@ -431,18 +431,37 @@ def test_figure_5_judges_the_share_of_letters_that_are_all_but_certain():
             {**common, "entropy": at, "share": value} for at, value in ((0, 0), (0.1, share), (1, middle), (2.3, 1))
         ]
         wrong = 90.0 if b < 1e-5 and sampler == "sghmc" else 2.0
-        errors.append({**common, "accept_prob": 0.05, "single_error": wrong, "kinetic_temperature": 1e6})
+        errors.append({**common, "accept_prob": 0.05, "error": wrong, "kinetic_temperature": 1e6})
     found = {row[0].split(":")[0]: row[3] for row in figure.compare(pd.DataFrame(rows), pd.DataFrame(errors))}
-    assert found["SGHMC, b = 0.01, lr = 0.0005"] == "agrees (one seed)" == found["SGHMC, b = 0.01, lr = 0.001"]
-    assert found["SGHMC, b = 5e-06, lr = 0.0005"] == "agrees: of a network that is at chance on digits (one seed)"
+    one = " (SGHMC and AMAGOLD: one seed)"
+    assert found["SGHMC, b = 0.01, lr = 0.0005"] == "agrees" + one == found["SGHMC, b = 0.01, lr = 0.001"]
+    assert found["SGHMC, b = 5e-06, lr = 0.0005"] == "agrees: of a network that is at chance on digits" + one
     assert found["SGHMC, b = 5e-06, lr = 0.001"] == "not comparable: no finished run"
     table = pd.DataFrame(rows)
     assert "as confident" not in figure.title(table)  # three settings of eight are missing
     large = (table.sampler == "sghmc") & (table.b == 0.01)
     swapped = table.assign(lr=table.lr.where(~large, 0.0015 - table.lr))
-    one, other = (row for row in figure.compare(swapped, pd.DataFrame(errors)) if row[0].startswith("SGHMC, b = 0.01"))
-    assert one[3] == "differs (one seed)"
-    assert other[3] == "differs: no more so than at half the learning rate, 0.130 (one seed)"
+    both = [row for row in figure.compare(swapped, pd.DataFrame(errors)) if row[0].startswith("SGHMC, b = 0.01")]
+    assert [row[3] for row in both] == ["differs" + one] * 2
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "verdict"),
+    [
+        ((0.1,), (0.3,), "agrees"),
+        ((0.3,), (0.1,), "differs: no more so than at half the learning rate (-0.200)"),
+        ((0.1, 0.2, 0.3, 0.4), (0.2, 0.31, 0.39, 0.5), "agrees: +0.100 ± 0.004 of what"),
+        ((0.1, 0.2, 0.3, 0.4), (0.2, 0.1, 0.4, 0.4), "not resolved: +0.025 ± 0.048 of what"),
+        ((0.2, 0.31, 0.39, 0.5), (0.1, 0.2, 0.3, 0.4), "differs: -0.100 ± 0.004 of what"),
+        ((), (0.1,), "not comparable: no run at half the learning rate"),
+    ],
+)
+def test_figure_5_asks_whether_the_large_learning_rate_makes_sghmc_surer_seed_by_seed(small, large, verdict):
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig5.py")
+    sure = {
+        ("sghmc", 0.01, lr, seed): one for lr, ones in ((5e-4, small), (1e-3, large)) for seed, one in enumerate(ones)
+    }
+    assert figure.grows(pd.Series(sure), 0.01).startswith(verdict)
 
 
 @pytest.mark.parametrize(

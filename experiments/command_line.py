@@ -123,8 +123,12 @@ def _points(words: list[str]) -> list[list[str]]:
     """What the grid of the experiment that the words name adds to them, run by run; of no grid nothing, once."""
     from experiments.grid import sweep
 
-    others = tuple(word for word in words if not word.startswith("experiment="))
-    return (sweep(_experiment(words), others) if _experiment(words) else []) or [[]]
+    return (sweep(_experiment(words), tuple(_others(words))) if _experiment(words) else []) or [[]]
+
+
+def _others(words: list[str]) -> list[str]:
+    """The words that do not name an experiment."""
+    return [word for word in words if not word.startswith("experiment=")]
 
 
 def _is_grid(said: list[str]) -> bool:
@@ -134,7 +138,7 @@ def _is_grid(said: list[str]) -> bool:
     points, experiment = _points(said), _experiment(said)
     if len(points) < 2:
         return False
-    words = " ".join([f"experiment={experiment}", *(word for word in said if not word.startswith("experiment="))])
+    words = " ".join([f"experiment={experiment}", *_others(said)])
     print(f"experiment={experiment} is a grid of {len(points)} runs:")
     for point in points:
         print(f"  python run.py {words} {' '.join(point)}")

@@ -235,9 +235,9 @@ def figure(script: Path) -> dict:
         try:
             drawn = module.draw(*tables)
             rows = compared(module, tables)
-            heading = headline(drawn, module.SOURCE if in_part(rows) or any(map(failed, tables)) else "")
-            save(drawn, out)
             gaps = [gap for one in tables for gap in failed(one)]
+            heading = headline(drawn, module.SOURCE if gaps or in_part(rows) else "")
+            save(drawn, out)
             found = section(script.stem, module, (scale, rows), results, gaps=gaps), heading, rows
         except Exception as error:
             names = " and ".join(module.TABLES)
@@ -253,8 +253,8 @@ def figure(script: Path) -> dict:
     nothing = "not run", (section(script.stem, module, None, results, why), "", [])
     scale, ((text, verdicts), heading, rows) = shown or nothing
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
-    line = f"| [{module.SOURCE}](#{anchor}) | {cell(heading)} | {scale} | {verdicts} |"
     link = f"[{module.SOURCE}](#{anchor})"
+    line = f"| {link} | {cell(heading)} | {scale} | {verdicts} |"
     notes = [(link, scale, part(script) == "finding", rows)]
     return {"said": said, "missing": missing, "broken": broken, "section": text, "summary": line, "notes": notes}
 
@@ -290,7 +290,7 @@ def headline(drawn: Figure, instead: str = "") -> str:
 
 def section(name: str, module, shown, results: Path, why: str = "", gaps=()) -> tuple[str, str]:
     """A figure's part of the page, of its scale and the rows of its comparison, and its verdicts in a few words;
-    ``why`` there is no figure, where it is known."""
+    ``why`` there is no figure, where it is known, and the ``gaps`` of its tables (``failed``)."""
     lines = [f"### {module.SOURCE}\n"]
     if shown is None:
         lines += [module.CAPTION.strip() + "\n", f"*{why or 'Not run yet'}.*\n"]

@@ -55,14 +55,12 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     check_finite(kernel, value)
 
 
-PARTS = 1e-3  # of the largest part: how near the parts of a partition must add up to the whole
+PARTS = 1e-3  # of the largest of them: how near the parts of a partition must add up to the whole
 
 
 def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     """A sentence where what a target of one's own gives does not fit its U at θ ``[chains, dim]``, as far as the kernel
     asks for it: the gradient, its estimates from minibatches, the terms of the sum over data. None where it may."""
-    if kernel.gradient == "none" and not kernel.subsampled:
-        return None
     if kernel.gradient != "none" and (why := wrong_gradient(potential, theta)):
         return why
     if isinstance(potential, NetworkPotential | FunctionPotential) or not potential.data_size > 1:
@@ -84,8 +82,8 @@ def _wrong_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
     rows = torch.arange(size, device=theta.device)[None]
     off, most = -potential.gradient(theta).double(), 0.0
     for part in rows.split(batch, 1):
-        share = part.shape[1] / size * potential.gradient(theta, part).double()
-        off, most = off + share, max(most, float(share.abs().max()) * size / part.shape[1])
+        estimate = potential.gradient(theta, part).double()
+        off, most = off + part.shape[1] / size * estimate, max(most, float(estimate.abs().max()))
     if not bool(off.isfinite().all()) or off.abs().max() <= PARTS * most:
         return None
     said = "from minibatches do not average to that of all data: N/B times the batch's, plus the prior's"
@@ -101,7 +99,8 @@ def _wrong_losses(potential: Potential, theta: Tensor, batch: int) -> str | None
     whole = [float(potential.potential(end)) for end in ends]
     parts = rows.split(batch, 1)
     sums = [float(potential.prior(end) + sum(potential.losses(end, part).sum(-1) for part in parts)) for end in ends]
-    rise, off = whole[1] - whole[0], (whole[1] - whole[0]) - (sums[1] - sums[0])
+    rise = whole[1] - whole[0]
+    off = rise - (sums[1] - sums[0])
     rounding = torch.finfo(torch.float32).eps * max(map(abs, [*whole, *sums]))
     if not abs(off) > 20 * rounding + PARTS * abs(rise):
         return None

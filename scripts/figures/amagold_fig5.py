@@ -6,7 +6,7 @@ from figures.amagold_table2 import WRONG
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, NAMES, clean
-from verdicts import limit
+from verdicts import limit, side
 
 SOURCE = "AMAGOLD, Figure 5"
 TABLES = ("amagold_fig5", "amagold_table2")
@@ -137,8 +137,7 @@ def grows(sure: pd.Series, b: float) -> str:
     if not error > 0:
         return "agrees" if gap > 0 else f"differs: no more so than at half the learning rate ({gap:+.3f})"
     said = f"{gap:+.3f} ± {error:.3f} of what it is at half the learning rate"
-    least = limit(1, len(more)) * error
-    return f"agrees: {said}" if gap > least else f"differs: {said}" if gap < -least else f"not resolved: {said}"
+    return f"{side(gap / error, limit(1, len(more)))}: {said}"
 
 
 def mean_of(values: pd.Series, b: float, lr: float) -> float:

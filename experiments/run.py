@@ -100,7 +100,7 @@ def run(config: dict, until: float = math.inf) -> int:
             mend = f"needs more memory than {where} has; take {', or '.join(ways) or 'fewer coordinates'}"
             raise SettingError("chains", config["chains"], mend) from error
         voice.end()
-        lines = voice.summary(result)
+        lines, numbers = voice.summary(result)
         for line in lines:
             voice.tell(line)
             store.log(line)
@@ -113,7 +113,7 @@ def run(config: dict, until: float = math.inf) -> int:
         facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
         facts |= {"accepted": result.accepted, "proposed": result.proposed}
         facts["graph"] = result.captured  # that a capture failed may turn out late
-        store.status(state=result.status, **facts, summary=lines)
+        store.status(state=result.status, **facts, **numbers, summary=lines)
     return STATUS[result.status]
 
 

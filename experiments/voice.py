@@ -6,23 +6,17 @@ import math
 import os
 import sys
 import time
-import warnings
-from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import torch
-from scipy.special import chdtri
-from torch import Tensor
 
 import sgmcmc
-from experiments import schema
+from experiments import outcome
 from experiments.build import Pieces
 from experiments.dotted import get
 from experiments.resolved import is_own
 from sgmcmc import chain as engine
-from sgmcmc import compiled, diagnostics, subsampled
+from sgmcmc import compiled, subsampled
 from sgmcmc.checks import doubt
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import Kernel
@@ -32,11 +26,7 @@ from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.sampling import UNMOVED, of_chains
 
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
-READ_AT_MOST = 1 << 26  # numbers of draws that a summary reads; beyond, it looks at the potential alone
-LOOK_AT = 1 << 20  # draws of a function of theta that it looks at: of more, at as many chains, evenly spread, or at
 FEW = 0.1  # of trajectories accepted, below which a summary advises
-LOOKED = 64  # chains, where those are more
-GROUPS = 24  # of chains with settings of their own that it has a line for
 COLUMNS = (
     ("cycle", "cycle", "{:.0f}"),
     ("epoch", "epoch", "{:.4g}"),
@@ -246,8 +236,9 @@ class Voice:
             self.bar.close()
             self.bar = None
 
-    def summary(self, result) -> list[str]:
-        """What came out: moves, log MH, effective sample size, R-hat, and a plain word where a chain is stuck."""
+    def summary(self, result) -> tuple[list[str], dict]:
+        """What came out: moves, log MH, effective sample size, R-hat, and a plain word where a chain is stuck; and its
+        numbers, for ``status.json``."""
         kernel, rate = result.kernel, result.rate
         whole = f"{result.accepted / max(result.proposed, 1):.3g}"
         whole += f"; {rate:.3g} after the burn-in" * (0 < result.burnt[1] < result.proposed)
@@ -260,7 +251,7 @@ class Voice:
         again = "; the same command goes on from there" if result.status == engine.INTERRUPTED else ""
         lines = [f"{result.status} after {after} in {_duration(result.seconds)}: {moved}{again}"]
         if not result.cycles:
-            return lines
+            return lines, {}
         if self.pieces.plan.trajectory and result.cycles >= self.pieces.plan.burn_in:
             size = float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean())
             lines.append(f"chosen in the burn-in: {kernel.steps} steps a cycle, step size {size:.4g}")
@@ -269,14 +260,20 @@ class Voice:
         try:
             metrics = sgmcmc.load_metrics(self.path)
         except StoreError:
-            return lines
-        lines += self._energy_line(metrics, kernel)
+            return lines, {}
+        energy = None if kernel.impossible else outcome.second_half(metrics, self.pieces.plan.log_every)
+        facts = {}
+        if energy is not None:
+            mean, error = energy
+            facts = {"log_accept": mean}
+            warning = " (positive: not converged, or something is wrong)" if mean > max(0.5, 3 * error) else ""
+            lines.append(f"mean log MH of the second half {mean:.3g}{warning}")
         if result.status == engine.DIVERGED:
             last = metrics["cycle"][-1] if len(metrics["cycle"]) else 0
             lines.append(
                 f"diverged: no chain is finite after step {int(last) * kernel.steps}; a smaller step size may do"
             )
-            return lines
+            return lines, facts
         if result.frozen:
             lines.append(
                 f"{of_chains(result.frozen, self.pieces.chains)} diverged and stand still where they were last "
@@ -290,9 +287,12 @@ class Voice:
         elif kernel.acceptance != "monitor" and rate < FEW:
             shorter = ", or shorter ones," * (kernel.steps > 1)
             lines.append(f"few trajectories are accepted: a smaller step size{shorter} may give better draws")
-        if result.status == engine.INTERRUPTED:
-            return lines  # of a million draws the effective sample size takes a minute that a scheduler may not give
-        return lines + self._mixing_lines(metrics, result)
+        # Of a million draws the effective sample size takes a minute that a scheduler may not give.
+        looked = None if result.status == engine.INTERRUPTED else metrics
+        groups = outcome.of_groups(self.config, self.pieces, self.path, result, looked)
+        if len(groups) <= outcome.GROUPS:
+            lines += [line for group in groups for line in self._group(group)]
+        return lines, {**facts, "groups": groups}
 
     def tuned(self, kernel: Kernel) -> str:
         """The step size that was tuned, or the range of the chains' own, and the lr and momentum decay that it has."""
@@ -305,143 +305,28 @@ class Voice:
         ends = {name: dict.fromkeys((float(one.min()), float(one.max()))) for name, one in said.items()}
         return "tuned: " + ", ".join(f"{name} " + " to ".join(f"{end:.4g}" for end in ends[name]) for name in ends)
 
-    def _energy_line(self, metrics, kernel) -> list[str]:
-        # A row is the mean over the cycles since the last regular one; where a run ended between two and was continued,
-        # the next one has that row's cycles, too. The last may be the only one of the second half.
-        every, cycles, values = self.pieces.plan.log_every, metrics["cycle"], metrics["log_accept"]
-        starts = (cycles - 1) // every * every
-        late = np.append(starts[1:] != starts[:-1], True)[: len(starts)] & (abs(values) < math.inf)
-        late &= starts >= min(cycles[-1] / 2, starts[-1]) if len(starts) else True
-        values, lengths = values[late], (cycles - starts)[late]
-        if kernel.impossible or not len(values):
-            return []
-        mean = float(np.average(values, weights=lengths))
-        doubt = 3 * float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf
-        warning = " (positive: not converged, or something is wrong)" if mean > max(0.5, doubt) else ""
-        return [f"mean log MH of the second half {mean:.3g}{warning}"]
-
-    def _mixing_lines(self, metrics, result) -> list[str]:
-        """Effective sample size, a second and a gradient, and R-hat: of draws where they are few enough to read, and of
-        their squares about the mean, as a trajectory that makes means antithetic may leave variances slow.
-
-        It is that of all chains that are finite, in the cycles that are looked at, and costs what as large a part of
-        the whole run did; of chains with settings of their own by themselves. With data that is in passes over them, be
-        it for a gradient or for U. None where ArviZ is not installed, which a machine that only computes can do
-        without.
-        """
-        if find_spec("arviz_stats") is None:
-            return []
-        return [line for looked in self._looked(metrics, result) for line in self._mixing(result, *looked)]
-
-    def _mixing(self, result, name: str, number: int, draws: Tensor, of: str, finite: int, share: float, still: int):
-        """The lines of one group of ``number`` chains; the rest as in ``_looked``."""
-        dim, lines = self.pieces.potential.dim, []
-        if still:
-            lines = [
-                f"{name}{still:,} of {counted(dim, 'coordinate')} never moved in any chain: they are in no number below"
-            ]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            size, r_hat = diagnostics.ess(draws), diagnostics.r_hat(draws)
-        times = finite / draws.shape[1]
-        worst = int(torch.as_tensor(size.value).nan_to_num(nan=math.inf).argmin())
-        value, error = float(size.value[worst]) * times, float(size.error[worst]) * times
-        if not math.isfinite(value):
-            return lines
-        seconds = result.seconds * number / self.pieces.chains
-        rates = f"{value / share / max(seconds, 1e-9):.3g} a second"
-        if self.pieces.potential.data_size:
-            # What is only monitored need not be evaluated: chains are compared without it.
-            watched = result.kernel.acceptance == "monitor" and bool(result.energies)
-            work = result.gradients + (0 if watched else result.energies)
-            views = getattr(self.pieces.potential, "views", 1)
-            unit = (
-                "a pass over the data"
-                + f"'s {views} views" * (views > 1)
-                + " (not counting U, which is monitored)" * watched
-            )
-        elif result.gradients:
-            work, unit = result.gradients, "a gradient"
-        else:
-            work, unit = result.energies, "an evaluation of U"
-        rates += f", {value / share / max(work * number, 1e-9):.3g} {unit}"
-        lines.append(f"{name}effective sample size of {of} {value:.4g} ± {error:.2g}: {rates}")
-        worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0, posinf=math.inf).max())
-        if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
+    def _group(self, group: dict) -> list[str]:
+        """The lines of a group of chains with the same settings, of what ``outcome.of_groups`` says of it."""
+        name, dim = ", ".join(f"{key}={value}" for key, value in group["settings"].items()), self.pieces.potential.dim
+        name, lines = name + ": " * bool(name), []
+        if name and "accept_prob" in group:
+            lines.append(f"{name}acceptance {group['accept_prob']:.3g}")
+        if "still" in group:
+            of = counted(dim, "coordinate")
+            lines.append(f"{name}{group['still']:,} of {of} never moved in any chain: they are in no number below")
+        if "ess" in group:
+            rates = f"{group['ess_per_second']:.3g} a second, {group['ess_per_work']:.3g} {group['work']}"
+            size = f"{group['ess_of']} {group['ess']:.4g} ± {group['ess_error']:.2g}"
+            lines.append(f"{name}effective sample size of {size}: {rates}")
+        if "r_hat" in group:
+            finite, looked, value = group["finite"], group["r_hat_over"], group["r_hat"]
             over = "halves of the one chain" if finite == 1 else "halves of the mean over chains"
-            if draws.shape[1] > 1:
-                over = f"{draws.shape[1]}{f' of {finite}' * (finite > draws.shape[1])} chains"
-            least = mixed_below(len(draws), draws.shape[1], 2 * dim if draws.shape[2] > 1 else 1)
-            warning = f" (above {least:.4g}: not mixed)" if worst_r_hat > least else ""
-            worst_of_all = f"{worst_r_hat:.5g}" if math.isfinite(worst_r_hat) else "infinite"
-            lines.append(f"{name}R-hat {worst_of_all} over {over}{warning}")
+            if looked > 1:
+                over = f"{looked}{f' of {finite}' * (finite > looked)} chains"
+            limit = group["r_hat_limit"]
+            warning = f" (above {limit:.4g}: not mixed)" if value > limit else ""
+            lines.append(f"{name}R-hat {f'{value:.5g}' if math.isfinite(value) else 'infinite'} over {over}{warning}")
         return lines
-
-    def _looked(self, metrics, result) -> Iterator[tuple]:
-        """Of each group of chains its name, how many there are, and ``[draws, chains, functions]`` to look at: the 16
-        coordinates, and the squares of 16 about their means, that look slowest. Then what it is; how many chains are
-        finite; which part of the cycles after the burn-in is looked at; and how many coordinates never move.
-
-        Of draws too many to read the potential's rows, which are means over all chains, and over ``log_every`` cycles,
-        so that there may be more than they tell."""
-        plan, chains, dim = self.pieces.plan, self.pieces.chains, self.pieces.potential.dim
-        finite, kept = chains - len(result.frozen), (result.cycles - plan.burn_in) // plan.thin
-        groups = grouped(self.config, chains)
-        if len(groups) > GROUPS:
-            return
-        if plan.keep != "none" and 8 <= kept and kept * chains * dim <= READ_AT_MOST and chains * dim < 100_000:
-            draws = sgmcmc.load_samples(self.path)
-            if len(draws) < 8:  # keep=3
-                return
-            of = f"the slowest of {dim:,} means and {dim:,} variances" if dim > 1 else "the slower of mean and variance"
-            for name, group in groups:
-                alive = [chain for chain in group if chain not in result.frozen]
-                if alive:
-                    every = max(1, -(-len(alive) // max(LOOKED, LOOK_AT // len(draws))))
-                    part = draws[:, alive[::every]]
-                    still = int((part == part[0]).all(0).all(0).sum())
-                    squares = (part - part.mean((0, 1))).square()
-                    looked = torch.cat((slowest(part, 16), slowest(squares, 16)), -1).double()
-                    yield name, len(group), looked, of, len(alive), len(draws) / kept, still
-            return
-        rows = torch.as_tensor(metrics["potential"][metrics["cycle"] > plan.burn_in])
-        late = rows[len(rows) // 2 :]
-        if len(groups) == 1 and len(late) >= 8 and bool(late.isfinite().all()):
-            of = "the potential in the second half" + ", at least," * (plan.log_every > 1)
-            yield "", chains, late[:, None, None], of, finite, len(late) / len(rows), 0
-
-
-def grouped(config: dict, chains: int) -> list[tuple[str, list[int]]]:
-    """The chains that have the same values of what lists give, with these values' names; one group without a name where
-    there are no lists."""
-    values = {key: get(config, key) for key in (*schema.STEP, *schema.FRICTION)}
-    lists = {key: value for key, value in values.items() if isinstance(value, list) and len(set(value)) > 1}
-    groups: dict[tuple, list[int]] = {}
-    for chain in range(chains):
-        own = tuple(value[chain * len(value) // chains] for value in lists.values())
-        groups.setdefault(own, []).append(chain)
-    names = [[f"{key}={value}" for key, value in zip(lists, own, strict=True)] for own in groups]
-    return [(", ".join(name) + ": " * bool(name), group) for name, group in zip(names, groups.values(), strict=True)]
-
-
-def slowest(draws: Tensor, number: int) -> Tensor:
-    """So many coordinates of ``[draws, chains, dim]``: those whose means of parts of a chain vary most, in units of the
-    draws' own variance, which is in proportion to an autocorrelation time; what stands still comes last."""
-    parts = math.isqrt(len(draws))
-    means = torch.stack([part.mean(0, dtype=torch.float64) for part in draws.tensor_split(parts)]).flatten(0, 1)
-    ratio = means.var(0) / draws.flatten(0, 1).var(0)
-    return draws[..., ratio.nan_to_num(nan=-1.0).topk(min(number, draws.shape[2])).indices.sort().values]
-
-
-def mixed_below(draws: int, chains: int, coordinates: int) -> float:
-    """The R-hat above which chains have not mixed: 1.01 (Vehtari et al. 2021), or what the largest of so many
-    coordinates, of bulk and of tails, exceeds once in a hundred times where the draws are independent.
-
-    R-hat² − 1 is then (χ²/(m − 1) − 1)/n of the means of m halves of chains, of n draws each.
-    """
-    halves = 2 * chains
-    largest = chdtri(halves - 1, 0.01 / (2 * coordinates)) / (halves - 1)
-    return max(1.01, math.sqrt(1 + (largest - 1) / (draws // 2)))
 
 
 def counted(value: int, noun: str) -> str:

@@ -52,6 +52,7 @@ class Result:
     accepted: int = 0  # accepted trajectories, over chains
     proposed: int = 0
     burnt: tuple[int, int] = (0, 0)  # accepted and proposed of the burn-in, once that is over
+    accept_prob: Tensor | None = None  # [chains] float64, each one's mean, of cycles as in ``rate``; NaN: it diverged
     gradients: float = 0.0  # that a chain's trajectories evaluated; with data in passes over them
     energies: float = 0.0  # the same of U, with the data that decisions on a part of them looked at
     seconds: float = 0.0
@@ -140,6 +141,8 @@ class Chain:
         self.gradients = self.energies = 0.0  # of a chain so far, in passes: see ``Kernel.work``
         self.accepted_before = self.proposed = 0  # accepted before this row's cycles
         self.burnt = 0, 0  # accepted and proposed of the burn-in
+        # Each chain's sum of accept_prob since the start, or the end of the burn-in.
+        self.chances = torch.zeros(chains, dtype=torch.float64, device=random.device)
         self.looked_before = 0.0  # data that decisions looked at before this row's cycles
         self.seconds = 0.0
         self.moments: Moments | None = None
@@ -183,6 +186,7 @@ class Chain:
             "accepted": self.accepted,
             "proposed": self.proposed,
             "burnt": list(self.burnt),
+            "chances": self.chances,
             "seconds": self.spent,
             "moments": self.moments.values() if self.moments else {},
             "ensembles": {name: ensemble.state() for name, ensemble in self.ensembles.items()},
@@ -201,6 +205,8 @@ class Chain:
         ]
         self.cycle, self.proposed = saved["cycle"], saved["proposed"]
         self.burnt = tuple(saved.get("burnt", (0, 0)))
+        unknown = torch.full((self.chains,), math.nan, dtype=torch.float64)  # of a run begun before it was kept
+        self.chances = saved.get("chances", unknown).to(device)
         self.seconds, self.fits = saved["seconds"], saved["fits"]
         if saved["moments"]:
             values = (saved["moments"][name] for name in ("count", "mean", "m2"))
@@ -263,7 +269,7 @@ class Chain:
         state, graph = self.states[0], Compiled(run_cycle)
         moments = self.moments or Moments.none(state.theta)
         self.weights = [torch.tensor(weight, dtype=torch.float64, device=state.theta.device) for weight in (0.0, 1.0)]
-        arguments = self.random, self.cycle, self.groups[0], self.sums, moments, self.weights[1]
+        arguments = self.random, self.cycle, self.groups[0], self.sums, self.chances, moments, self.weights[1]
         graph.prepare(self.kernel, self.potential, state, *arguments)
         self.cycle_graph, self.moments = graph, moments
 
@@ -302,16 +308,16 @@ class Chain:
             done = self._eager_cycle(index, is_traced)
             states, fits, probabilities, sums = done.states, done.fits, torch.cat(done.probabilities), done.sums
         if self.cycle_graph is None:
-            moments = None
+            chances, moments = self.chances + probabilities, None
         else:  # of a traced cycle the eager evaluation was for the trace alone
-            arguments = self.random, index, self.groups[0], self.sums, self.moments, self.weights[draws]
-            state, probabilities, sums, moments = self.cycle_graph(
+            arguments = self.random, index, self.groups[0], self.sums, self.chances, self.moments, self.weights[draws]
+            state, probabilities, sums, chances, moments = self.cycle_graph(
                 self.kernel, self.potential, self.states[0], *arguments
             )
             states, fits = [state], self.fits
         # From here on the cycle counts: an interruption before this line leaves the chain as it was.
         self.signals.armed = False
-        self.states, self.fits, self.sums, self.unfinished = states, fits, sums, None
+        self.states, self.fits, self.sums, self.chances, self.unfinished = states, fits, sums, chances, None
         if moments is not None:
             self.moments = moments
         elif draws:
@@ -324,7 +330,7 @@ class Chain:
         if self.cycle <= self.plan.burn_in:
             self._adapt(probabilities, before)
         if self.cycle == self.plan.burn_in:
-            self.burnt = self.accepted, self.proposed
+            self.burnt, self.chances = (self.accepted, self.proposed), torch.zeros_like(self.chances)
         self.seconds, self.clock = self.spent, None
         return traced(done.trace) if is_traced else []
 
@@ -616,6 +622,8 @@ def _fill(result: Result, chain: Chain) -> None:
     """What a chain has to say at its end."""
     result.cycles, result.accepted, result.proposed = chain.cycle, chain.accepted, chain.proposed
     result.burnt = chain.burnt
+    seen = chain.cycle - (chain.plan.burn_in if chain.cycle >= chain.plan.burn_in else 0)
+    result.accept_prob = torch.where(chain.alive, chain.chances / seen, math.nan).cpu() if seen else None
     result.gradients, result.energies = chain.evaluated
     result.moments = chain.moments.values() if chain.moments else {}
     result.compiled, result.captured = chain.compiled, chain.captured
@@ -645,9 +653,12 @@ def run_cycle(
     index: int,
     chains: Tensor,
     sums: Tensor,
+    chances: Tensor,
     moments: Moments,
     weight: Tensor,
-) -> tuple[State, Tensor, Tensor, Moments]:
-    """A trajectory with its bookkeeping: the new state, the probability of acceptance, ``SUMS`` and moments."""
+) -> tuple[State, Tensor, Tensor, Tensor, Moments]:
+    """A trajectory with its bookkeeping: the new state, the probability of acceptance, ``SUMS``, the sum of such
+    probabilities of each chain, and moments."""
     state, record = run_trajectory(kernel, potential, state, random, index, chains)
-    return state, record.accept_prob, sums + summed(record, state.alive), moments.counting(state.theta, weight)
+    sums, chances = sums + summed(record, state.alive), chances + record.accept_prob
+    return state, record.accept_prob, sums, chances, moments.counting(state.theta, weight)

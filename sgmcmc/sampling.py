@@ -55,7 +55,8 @@ def sample(
     """Run a sampler on a target of one's own; ``result.draws`` is ``[draws, chains, dim]``.
 
     A cycle is one trajectory and its decision; the first ``burn_in`` of ``cycles`` give no draws, of the rest every
-    ``thin``-th one does. ``result.accepted`` of ``result.proposed`` trajectories are those of all cycles and chains.
+    ``thin``-th one does. ``result.accepted`` of ``result.proposed`` trajectories are those of all cycles and chains;
+    ``result.accept_prob`` is each chain's mean probability of acceptance after the burn-in.
 
     Of samplers that are monitored where nothing is said, GGMC among them, ``acceptance="metropolis"`` corrects the
     chain: without it a UserWarning tells that it is not corrected. Every proposal that is finite then counts as

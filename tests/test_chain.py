@@ -1282,6 +1282,42 @@ def test_draws_are_every_thin_th_after_the_burn_in():
     assert [cycle for cycle in range(1, 31) if plan.draws_after(cycle)] == [9, 13, 17, 21, 25, 29]
 
 
+@pytest.mark.parametrize("name", ["nonreversible_with_tuning_for_each_chain", "networks_one_after_the_other"])
+def test_each_chain_s_acceptance_is_its_mean_after_the_burn_in(name):
+    """Of all before that is over; a checkpoint from before it was kept leaves it unknown."""
+    target, kernel, _, plan = CASES[name]()
+    chains, seen = 3, []
+
+    def watched(chain, row):
+        seen.append(chain.chances.clone())
+
+    def whole(cycles, store=None):
+        random, changed = Random(1), replace(plan, cycles=cycles, log_every=1)
+        start = target.initial(range(chains), random)
+        return run(kernel, target, changed, random, chains, lambda: start, None, store, watched)
+
+    result = whole(plan.cycles)
+    late = [row["accept_prob"] for row in result.rows[plan.burn_in :]]
+    assert float(result.accept_prob.mean()) == pytest.approx(sum(late) / len(late), rel=1e-12)
+    assert len(set(result.accept_prob.tolist())) == chains
+    assert torch.equal(result.accept_prob, seen[-1] / (plan.cycles - plan.burn_in))
+    early = [row["accept_prob"] for row in result.rows[: plan.burn_in - 1]]
+    assert float(whole(plan.burn_in - 1).accept_prob.mean()) == pytest.approx(sum(early) / len(early), rel=1e-12)
+    assert whole(plan.burn_in).accept_prob is None
+    store = Memory()
+    whole(plan.cycles - 1, store)
+    del store.state["chances"]
+    assert whole(plan.cycles, store).accept_prob.isnan().all()
+
+
+def test_a_chain_that_diverged_has_no_acceptance():
+    target = Quartic(1)
+    kernel = make_kernel("ggmc", target, [0.1, 100.0], steps=10, dtype=F64)
+    result = run(kernel, target, Plan(20), Random(1), 2, lambda: torch.ones(2, 1, dtype=F64))
+    assert result.frozen == [1] and result.accept_prob.isnan().tolist() == [False, True]
+    assert 0.9 < float(result.accept_prob[0]) <= 1
+
+
 def test_a_row_s_speed_is_that_of_its_own_cycles_and_its_step_the_mean_of_the_chains():
     """A clock that goes 1 s a cycle at first, then 4 s: ten steps in 4 s are 2.5 a second, whatever was before."""
     target = Quartic(1)

@@ -28,7 +28,8 @@ from experiments.build import build, reopened
 from experiments.command_line import main
 from experiments.config import compose
 from experiments.evaluate import main as evaluated
-from experiments.voice import Voice, _duration, mixed_below, say, slowest
+from experiments.outcome import mixed_below, slowest
+from experiments.voice import Voice, _duration, say
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
 from sgmcmc.diagnostics import Estimate
@@ -216,15 +217,19 @@ def summarised(monkeypatch):
         monkeypatch.setattr(sgmcmc, "load_samples", lambda path: rows)
         ess = Estimate(np.array([40.0, np.nan, 16.0]), np.array([1.0, 2.0, 4.0]))
         r_hat = np.array([1.001, 1.02, np.nan])
-        monkeypatch.setattr("experiments.voice.diagnostics.ess", lambda draws: seen.append(draws.shape) or ess)
-        monkeypatch.setattr("experiments.voice.diagnostics.r_hat", lambda draws: r_hat)
+        monkeypatch.setattr("experiments.outcome.diagnostics.ess", lambda draws: seen.append(draws.shape) or ess)
+        monkeypatch.setattr("experiments.outcome.diagnostics.r_hat", lambda draws: r_hat)
         voice = object.__new__(Voice)
         voice.config, target = {**config, **(said or {})}, SimpleNamespace(data_size=size, dim=20)
         plan = replace(pieces.plan, keep=keep, log_every=every)
         voice.path, voice.pieces = Path("run"), replace(pieces, potential=target, plan=plan)
         known = {"status": "done", "cycles": 100, "accepted": 2000, "proposed": 8000, "seconds": 4.0, "gradients": 25.0}
-        lines.again = lambda: voice.summary(Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel}))
-        return voice.summary(Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel} | (result or {})))
+        lines.again = lambda: voice.summary(Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel}))[
+            0
+        ]
+        result = Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel} | (result or {}))
+        said, lines.facts = voice.summary(result)
+        return said
 
     lines.seen, lines.pieces = seen, pieces
     return lines
@@ -298,8 +303,8 @@ def test_chains_that_stand_still_have_no_part_in_a_summary_s_effective_sample_si
 
 
 def test_of_too_many_chains_some_all_over_are_looked_at(summarised, monkeypatch):
-    monkeypatch.setattr("experiments.voice.LOOK_AT", 40 * 60)
-    monkeypatch.setattr("experiments.voice.LOOKED", 40)
+    monkeypatch.setattr("experiments.outcome.LOOK_AT", 40 * 60)
+    monkeypatch.setattr("experiments.outcome.LOOKED", 40)
     assert summarised()[3].startswith("R-hat 1.02 over 40 of 80 chains (above 1.01")
     assert summarised.seen == [(60, 40, 32)]
 
@@ -317,7 +322,12 @@ def test_chains_with_settings_of_their_own_are_looked_at_by_themselves(summarise
     assert [line for line in lines if "R-hat" in line][0].startswith(f"{names[0]}R-hat 1.02 over 15 chains")
     near = summarised(said={"step_size": [0.1, 0.1000001]})
     assert sum("effective sample size" in line for line in near) == 2 and "step_size=0.1000001: R-hat" in near[-1]
-    assert len(summarised(said={"step_size": [0.01 * one for one in range(1, 41)]})) == 2  # too many for lines
+    probabilities = torch.linspace(0.0, 0.79, 80, dtype=torch.float64)
+    many = {"said": {"step_size": [0.01 * one for one in range(1, 41)]}, "result": {"accept_prob": probabilities}}
+    assert len(summarised(**many)) == 2  # too many for lines
+    assert [round(group["accept_prob"], 3) for group in summarised.facts["groups"]][:2] == [0.005, 0.025]
+    lines = summarised(said={"step_size": [0.1, 0.2]}, result={"accept_prob": probabilities, "frozen": [0]})
+    assert lines[3] == "step_size=0.1: acceptance 0.2" and "step_size=0.2: acceptance 0.595" in lines
 
 
 def test_few_draws_kept_say_nothing(summarised):
@@ -355,7 +365,7 @@ def test_variances_are_looked_at_as_means_are(tmp_path, monkeypatch):
     done = Result(
         "done", cycles=2000, accepted=2000, proposed=2000, seconds=1.0, kernel=voice.pieces.kernel, energies=1
     )
-    (line,) = [line for line in voice.summary(replace(done, gradients=1.0)) if line.startswith("effective")]
+    (line,) = [line for line in voice.summary(replace(done, gradients=1.0))[0] if line.startswith("effective")]
     assert f"slowest of 2 means and 2 variances {variances.min():.4g} ±" in line
 
 

@@ -175,6 +175,7 @@ def test_a_compiled_run_ends_as_it_would_wherever_it_was_interrupted_and_keeps_b
             assert torch.equal(one, other)
         for name, value in result.moments.items():
             assert torch.equal(torch.as_tensor(again.moments[name]), torch.as_tensor(value))
+        assert torch.equal(again.accept_prob, result.accept_prob)
         for one, other in zip(store.rows, whole.rows, strict=True):
             assert {key: value for key, value in one.items() if key not in TIMES} == {
                 key: value for key, value in other.items() if key not in TIMES
@@ -194,6 +195,7 @@ def test_a_compiled_run_is_the_eager_one_to_rounding_and_its_trace_changes_nothi
             assert mine[name] == pytest.approx(theirs[name], rel=CLOSE, abs=CLOSE), name
     for name, value in one.moments.items():
         assert torch.allclose(torch.as_tensor(value), torch.as_tensor(other.moments[name]), CLOSE, CLOSE)
+    assert torch.allclose(one.accept_prob, other.accept_prob, CLOSE, CLOSE) and (one.accept_prob > 0).all()
 
 
 @pytest.mark.slow

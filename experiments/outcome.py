@@ -1,0 +1,179 @@
+"""What came out of a run, in numbers: the acceptance, log MH, effective sample size and R-hat of each group of chains.
+
+A run says them in words (``experiments.voice``), keeps them in its ``status.json``, and ``experiments.collect`` makes a
+table of many runs of them.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.special import chdtri
+from torch import Tensor
+
+import sgmcmc
+from experiments import schema
+from experiments.build import Pieces
+from experiments.dotted import get
+from sgmcmc import diagnostics
+from sgmcmc.chain import Result
+
+READ_AT_MOST = 1 << 26  # numbers of draws that are read; beyond, the potential alone is looked at
+LOOK_AT = 1 << 20  # draws of a function of theta that are looked at: of more, at as many chains, evenly spread, or at
+LOOKED = 64  # chains, where those are more
+GROUPS = 24  # of chains with settings of their own whose draws are looked at
+
+
+def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics: dict | None) -> list[dict]:
+    """A dictionary for each group of chains that have the same settings: one, but where lists give several.
+
+    ``settings`` are what the lists give it; ``chains`` how many there are, ``finite`` those that have not diverged, of
+    which ``accept_prob`` is the mean, after the burn-in, and ``step_size``, where it was tuned. ``metrics`` are the
+    run's rows where draws are looked at, too: then ``ess`` with its standard error ``ess_error``, of ``ess_of``, of
+    all finite chains in the cycles that are looked at; ``ess_per_second`` and ``ess_per_work``, in units of ``work``,
+    of what as large a part of the whole run cost (with data in passes over them, be it for a gradient or for U); the
+    largest ``r_hat``, which is above ``r_hat_limit`` where chains have not mixed (see ``mixed_below``), over
+    ``r_hat_over`` chains; and ``still``, how many coordinates never move in any chain: they are in none of this. What
+    cannot be told is not there: of few draws or, where ArviZ is not installed, of any.
+    """
+    groups, frozen, records = grouped(config, pieces.chains), set(result.frozen), []
+    for settings, chains in groups:
+        finite = [chain for chain in chains if chain not in frozen]
+        record = {"settings": settings, "chains": len(chains), "finite": len(finite)}
+        if finite and (pieces.plan.tune is not None or pieces.plan.trajectory):
+            size = torch.as_tensor(result.kernel.step_size, dtype=torch.float64)
+            record["step_size"] = float((size if size.ndim else size.expand(pieces.chains)).flatten()[finite].mean())
+        if finite and result.accept_prob is not None and not result.kernel.impossible:
+            record["accept_prob"] = float(result.accept_prob[finite].mean())
+        records.append({key: value for key, value in record.items() if value == value})
+    if metrics is not None and find_spec("arviz_stats") is not None:
+        for place, *looked in _looked(config, pieces, path, groups, result, metrics):
+            records[place] |= _mixing(pieces, result, *looked)
+    return records
+
+
+def second_half(metrics: dict, every: int) -> tuple[float, float] | None:
+    """The mean of log MH over the second half of the cycles, and its standard error (of one row infinite); None where
+    no row of that half has one.
+
+    A row is the mean over the cycles since the last regular one, ``every`` of them; where a run ended between two and
+    was continued, the next one has that row's cycles, too. The last may be the only one of the second half.
+    """
+    cycles, values = metrics["cycle"], metrics["log_accept"]
+    starts = (cycles - 1) // every * every
+    late = np.append(starts[1:] != starts[:-1], True)[: len(starts)] & (abs(values) < math.inf)
+    late &= starts >= min(cycles[-1] / 2, starts[-1]) if len(starts) else True
+    values, lengths = values[late], (cycles - starts)[late]
+    if not len(values):
+        return None
+    error = float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    return float(np.average(values, weights=lengths)), error
+
+
+def _mixing(
+    pieces: Pieces, result: Result, number: int, draws: Tensor, of: str, finite: int, share: float, still: int
+) -> dict:
+    """What ``[draws, chains, functions]`` tell of a group of ``number`` chains; the rest as ``_looked`` yields it."""
+    told = {"still": still} if still else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        size, r_hat = diagnostics.ess(draws), diagnostics.r_hat(draws)
+    times = finite / draws.shape[1]
+    worst = int(torch.as_tensor(size.value).nan_to_num(nan=math.inf).argmin())
+    value, error = float(size.value[worst]) * times, float(size.error[worst]) * times
+    if not math.isfinite(value):
+        return told
+    work, unit = _work(pieces, result)
+    told |= {"ess": value, "ess_error": error, "ess_of": of}
+    told["ess_per_second"] = value / share / max(result.seconds * number / pieces.chains, 1e-9)
+    told |= {"ess_per_work": value / share / max(work * number, 1e-9), "work": unit}
+    worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0, posinf=math.inf).max())
+    if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
+        functions = 2 * pieces.potential.dim if draws.shape[2] > 1 else 1
+        limit = mixed_below(len(draws), draws.shape[1], functions)
+        told |= {"r_hat": worst_r_hat, "r_hat_limit": limit, "r_hat_over": draws.shape[1]}
+    return told
+
+
+def _work(pieces: Pieces, result: Result) -> tuple[float, str]:
+    """What a chain has evaluated, and in which unit."""
+    if pieces.potential.data_size:
+        # What is only monitored need not be evaluated: chains are compared without it.
+        watched = result.kernel.acceptance == "monitor" and bool(result.energies)
+        views = getattr(pieces.potential, "views", 1)
+        unit = "a pass over the data" + f"'s {views} views" * (views > 1)
+        unit += " (not counting U, which is monitored)" * watched
+        return result.gradients + (0 if watched else result.energies), unit
+    return (result.gradients, "a gradient") if result.gradients else (result.energies, "an evaluation of U")
+
+
+def _looked(config, pieces, path, groups, result, metrics) -> Iterator[tuple]:
+    """Of each group of chains its place in ``groups``, their number, and ``[draws, chains, functions]`` to look at: the
+    16 coordinates, and the squares of 16 about their means (a trajectory that makes means antithetic may leave
+    variances slow), that look slowest. Then what it is; how many chains are finite; which part of the cycles after the
+    burn-in is looked at; and how many coordinates never move.
+
+    Of draws too many to read the potential's rows, which are means over all chains, and over ``log_every`` cycles,
+    so that there may be more than they tell. Of more than ``GROUPS`` groups nothing."""
+    plan, chains, dim = pieces.plan, pieces.chains, pieces.potential.dim
+    frozen, kept = set(result.frozen), (result.cycles - plan.burn_in) // plan.thin
+    if len(groups) > GROUPS:
+        return
+    if plan.keep != "none" and 8 <= kept and kept * chains * dim <= READ_AT_MOST and chains * dim < 100_000:
+        draws = sgmcmc.load_samples(path)
+        if len(draws) < 8:  # keep=3
+            return
+        of = f"the slowest of {dim:,} means and {dim:,} variances" if dim > 1 else "the slower of mean and variance"
+        for place, (_, group) in enumerate(groups):
+            finite = [chain for chain in group if chain not in frozen]
+            if finite:
+                every = max(1, -(-len(finite) // max(LOOKED, LOOK_AT // len(draws))))
+                part = draws[:, finite[::every]]
+                still = int((part == part[0]).all(0).all(0).sum())
+                squares = (part - part.mean((0, 1))).square()
+                looked = torch.cat((slowest(part, 16), slowest(squares, 16)), -1).double()
+                yield place, len(group), looked, of, len(finite), len(draws) / kept, still
+        return
+    rows = torch.as_tensor(metrics["potential"][metrics["cycle"] > plan.burn_in])
+    late = rows[len(rows) // 2 :]
+    if len(groups) == 1 and len(late) >= 8 and bool(late.isfinite().all()):
+        of = "the potential in the second half" + ", at least," * (plan.log_every > 1)
+        yield 0, chains, late[:, None, None], of, chains - len(frozen), len(late) / len(rows), 0
+
+
+def grouped(config: dict, chains: int) -> list[tuple[dict, list[int]]]:
+    """The chains that have the same values of what lists give, with these values; one group, without any, where there
+    are no lists."""
+    values = {key: get(config, key) for key in (*schema.STEP, *schema.FRICTION)}
+    lists = {key: value for key, value in values.items() if isinstance(value, list) and len(set(value)) > 1}
+    groups: dict[tuple, list[int]] = {}
+    for chain in range(chains):
+        own = tuple(value[chain * len(value) // chains] for value in lists.values())
+        groups.setdefault(own, []).append(chain)
+    return [(dict(zip(lists, own, strict=True)), group) for own, group in groups.items()]
+
+
+def slowest(draws: Tensor, number: int) -> Tensor:
+    """So many coordinates of ``[draws, chains, dim]``: those whose means of parts of a chain vary most, in units of the
+    draws' own variance, which is in proportion to an autocorrelation time; what stands still comes last."""
+    parts = math.isqrt(len(draws))
+    means = torch.stack([part.mean(0, dtype=torch.float64) for part in draws.tensor_split(parts)]).flatten(0, 1)
+    ratio = means.var(0) / draws.flatten(0, 1).var(0)
+    return draws[..., ratio.nan_to_num(nan=-1.0).topk(min(number, draws.shape[2])).indices.sort().values]
+
+
+def mixed_below(draws: int, chains: int, coordinates: int) -> float:
+    """The R-hat above which chains have not mixed: 1.01 (Vehtari et al. 2021), or what the largest of so many
+    coordinates, of bulk and of tails, exceeds once in a hundred times where the draws are independent.
+
+    R-hat² − 1 is then (χ²/(m − 1) − 1)/n of the means of m halves of chains, of n draws each.
+    """
+    halves = 2 * chains
+    largest = chdtri(halves - 1, 0.01 / (2 * coordinates)) / (halves - 1)
+    return max(1.01, math.sqrt(1 + (largest - 1) / (draws // 2)))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sgmcmc.chain import DIVERGED, INTERRUPTED, Result, run
 from sgmcmc.checks import doubt
-from sgmcmc.compiled import why_eager
+from sgmcmc.compiled import pays, why_eager
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel
@@ -47,7 +47,8 @@ def sample(
     trajectory: bool = False,
     initial: Tensor | None = None,
     seed: int = 0,
-    compile: bool = False,
+    compile: bool | str = False,
+    progress: bool = False,
     dtype: torch.dtype | str = torch.float32,
     device: torch.device | str = "cpu",
     **policies,
@@ -72,9 +73,10 @@ def sample(
     ``[chains, dim]``, a tensor or nested lists: they say how many chains there are where ``chains`` does not (1).
     ``schedule`` is a name or a ``Schedule``, such as ``Schedule("cosine", direction="random")``; ``dtype`` float32 or
     float64; ``device`` "cpu", "cuda", "cuda:1" or "auto". ``compile`` makes one graph of a cycle first (of a network's,
-    of what lies between its gradients), in some ten seconds: worth it for long chains. ``tune`` and ``trajectory`` are
-    those of ``Plan`` and need a ``burn_in``; ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``,
-    ``refresh``, ``gradient``, ``batch_size``, ``temperature``, ….
+    of what lies between its gradients), in some ten seconds: worth it for long chains, which "auto" tells from short
+    ones. ``progress`` shows a bar of the cycles. ``tune`` and ``trajectory`` are those of ``Plan`` and need a
+    ``burn_in``; ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``,
+    ``batch_size``, ``temperature``, ….
 
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
     Ctrl-C or a signal: both have fewer draws (``result.draws`` is None where there are none). Chains that diverged,
@@ -175,7 +177,7 @@ def sample(
         tune=tune,
         trajectory=trajectory,
         log_every=max(1, cycles // 100),
-        compile=_compiles(compile, kernel, potential, trajectory),
+        compile=_compiles(compile, kernel, potential, chains, cycles, trajectory),
         epochs_per_cycle=kernel.epochs(potential.data_size),
     )
 
@@ -190,8 +192,8 @@ def sample(
             doubts.append(why)
         return theta
 
-    with _own_names():
-        result = run(kernel, potential, plan, random, chains, begin)
+    with _own_names(), _bar(progress, cycles) as report:
+        result = run(kernel, potential, plan, random, chains, begin, report=report)
     for why in doubts:
         warnings.warn(why, stacklevel=2)
     if result.status == INTERRUPTED:
@@ -298,13 +300,30 @@ def _number(name: str, value) -> float:
         raise SettingError(name, value, "must be a number") from None
 
 
-def _compiles(asked: bool, kernel: Kernel, potential: Potential, trajectory: bool) -> bool:
-    """``asked``; SettingError where cycles cannot be compiled."""
-    if not isinstance(asked, bool):
-        raise SettingError("compile", asked, "must be True or False")
-    if asked and (reason := why_eager(kernel, potential, trajectory)):
+def _compiles(
+    asked: bool | str, kernel: Kernel, potential: Potential, chains: int, cycles: int, trajectory: bool
+) -> bool:
+    """``asked``, or by "auto" whether it saves more than it costs; SettingError where cycles cannot be compiled."""
+    if asked != "auto" and not isinstance(asked, bool):
+        raise SettingError("compile", asked, "must be True, False or 'auto'")
+    reason = why_eager(kernel, potential, trajectory)
+    if asked == "auto":
+        return reason is None and pays(kernel, potential, chains, cycles)
+    if asked and reason:
         raise SettingError("compile", asked, f"{reason}; leave compile out")
     return asked
+
+
+@contextmanager
+def _bar(shown: bool, cycles: int):
+    """What ``run`` reports to: a bar of the cycles, or nothing."""
+    if not shown:
+        yield None
+        return
+    from tqdm.auto import tqdm  # a notebook's, in one
+
+    with tqdm(total=cycles, unit="cycle", leave=False) as bar:
+        yield lambda chain, row: bar.update(chain.cycle - bar.n)
 
 
 def _without_effect(kernel: Kernel, given: dict) -> list[str]:

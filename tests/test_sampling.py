@@ -141,10 +141,24 @@ def test_groups_of_chains_take_the_step_sizes_of_a_list_and_compiled_cycles_are_
     compiled = short(step_size=[0.1, 0.8], chains=4, cycles=30, compile=True)
     assert compiled.compiled and not groups.compiled
     torch.testing.assert_close(compiled.draws, groups.draws, rtol=1e-4, atol=1e-4)
-    with pytest.raises(SettingError, match="^compile=auto: must be True or False"):
-        short(compile="auto")
+    with pytest.raises(SettingError, match="^compile=yes: must be True, False or 'auto'"):
+        short(compile="yes")
     with pytest.raises(SettingError, match="^compile=True: trajectories whose length is tuned are not compiled"):
         short(burn_in=10, trajectory=True, compile=True)
+
+
+def test_long_chains_are_compiled_by_auto_where_they_can_be(monkeypatch):
+    asked = []
+    monkeypatch.setattr("sgmcmc.sampling.pays", lambda *given: asked.append(given[2:]) or given[3] > 25)
+    assert [short(compile="auto", chains=3, cycles=cycles).compiled for cycles in (25, 26)] == [False, True]
+    assert asked == [(3, 25), (3, 26)]
+    assert not short(compile="auto", cycles=200, burn_in=140, trajectory=True).compiled
+
+
+def test_a_bar_shows_the_cycles(capsys):
+    quiet, shown = short(chains=2), short(chains=2, progress=True)
+    assert torch.equal(quiet.draws, shown.draws)
+    assert "20" in capsys.readouterr().err and short(chains=2) and not capsys.readouterr().err
 
 
 def test_a_word_of_one_s_own_keeps_its_momentum_where_it_refreshes_it():

@@ -3,24 +3,36 @@
     python -m experiments.collect RUN [RUN …] [over=seed] [output=FILE.csv]
 
 A RUN is a run's folder or one that holds run folders, such as results/runs/digits. Of chains with settings of their own
-(step_size=[0.1,0.2]) each group has a row. ``over=seed`` joins the rows that differ in their seed alone: their mean,
-its standard error (…_error) and how many there are (runs). ``output`` is a file for all columns; what is printed are
-the settings and the numbers most looked at.
+(step_size=[0.1,0.2]) each group has a row. ``over=seed`` joins the rows that differ in their seed alone: means over so
+many runs, and their standard errors; what diverged is counted, and is in no mean. ``output`` is a file for all columns;
+printed are the settings and the numbers most looked at.
 
-    accept_prob     the mean probability of acceptance after the burn-in (of what is only monitored: from where the
-                    uncorrected chain is)
-    log_accept      the mean of log MH over the second half
-    ess, r_hat      of the slowest function of theta that was looked at (ess_of), of all of the group's chains; chains
-                    have mixed where r_hat is below r_hat_limit
-    ess_per_work    a gradient, a pass over the data, or an evaluation of U: see the column work
-    others          of metrics.csv: ensembles as they are in the last row, the others their mean over the rows after the
-                    burn-in (over all chains of a run, so none where groups have rows)
+    accept_prob      the mean probability of acceptance after the burn-in; where sampler.acceptance is monitor, of
+                     proposals from where the uncorrected chain is
+    log_accept       the mean of log MH over the second half of the cycles
+    ess ± …          effective sample size, with its own standard error, of the slowest function of theta that was
+                     looked at (ess_of), of all of the row's chains. With over=seed: the mean over the runs, each by
+                     itself, and its error over them (to join seeds as chains: sgmcmc.load_samples([…]))
+    ess_per_second   of the run's seconds, the burn-in's too, of which a group has the part that it has of the chains
+    ess_per_work     by what the chains evaluated, in the burn-in, too: gradients, passes over the data, evaluations
+                     of U (the column work says)
+    r_hat            the largest of the functions that were looked at, over r_hat_over of the row's chains; they have
+                     mixed where it is below r_hat_limit (with over=seed: the mean of the runs' own)
+    cycles_done      of an interrupted run; its other numbers are of these
+    tuned_step_size  what tuning found in the burn-in, of trajectories tuned_steps long; step_size is where it began
+    finite           the chains of the row's chains_of_row that did not diverge: numbers are theirs
+    others           of metrics.csv: ensembles as they are in the last row, the others their mean over the rows after
+                     the burn-in. They, and log_accept, are over all chains of a run, so rows of groups have none: a run
+                     for each value has them (-m step_size=0.1,0.2)
 
-In Python ``experiments.collect.collect(["results/runs/digits"])`` is the same table as a pandas.DataFrame.
+Of runs that are not over there are the settings alone. A mean of which a run lacks the number is left out.
+
+In Python ``experiments.collect.collect(["results/runs/digits"], over="seed")`` is the same table as a pandas.DataFrame.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,18 +40,20 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.command_line import guarded
+from experiments.dotted import flatten
+from experiments.outcome import grouped
 from experiments.voice import say
-from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.errors import SettingError
 from sgmcmc.formats import read_status
-from sgmcmc.loading import load_metrics
 
-# What a row of metrics has of its own place and of one cycle's parts, which the mean over a run does not tell.
-PLACES = ("cycle", "epoch", "step", "seconds", "steps_per_second", "alive", "not_finite", "accepted", "step_size")
-PLACES += ("delta_potential", "delta_kinetic", "log_accept", "kinetic_inside", "steps_per_cycle")
-NUMBERS = ("seconds", "accept_prob", "log_accept", "ess", "ess_per_second", "ess_per_work", "r_hat")
-NUMBERS += ("test_accuracy", "test_ensemble_accuracy", "test_ensemble_nll")
-COUNTS = ("cycles", "chains", "finite", "r_hat_limit", "r_hat_over", "still")  # which have no errors
-NAMES = ("run", "state", "ess_of", "work")  # words beside the numbers, which are not what tells runs apart
+# Printed, as far as they are there.
+NUMBERS = ("tuned_step_size", "tuned_steps", "accept_prob", "log_accept", "ess", "ess_per_second", "ess_per_work")
+NUMBERS += ("r_hat", "test_accuracy", "test_nll", "test_ensemble_accuracy", "test_ensemble_nll", "seconds")
+COUNTS = ("cycles_done", "chains_of_row", "finite", "r_hat_limit", "r_hat_over", "still")  # which have no errors
+WORDS = ("ess_of", "work", "acceptance")  # beside numbers
+OVER = ("done", "diverged", "interrupted")  # states in which a status tells what came out
+# What sampler= chooses besides its name: not printed where it tells no more than the name does.
+POLICIES = ("sampler.word", "sampler.refresh", "sampler.gradient", "sampler.ends", "sampler.minibatches")
 
 
 def main(words: list[str] | None = None) -> int:
@@ -61,123 +75,156 @@ def _main(words: list[str]) -> int:
             known[key] = value
         else:
             raise SettingError(key, value, f"is not known here; known are {', '.join(known)}")
-    if known["over"] not in (None, "seed"):
-        raise SettingError("over", known["over"], "must be seed, or left out")
-    table = collect(runs)
-    if known["over"]:
-        table = over_seeds(table)
-    if known["output"]:
+    table = collect(runs, known["over"])
+    if known["output"] is not None:
         try:
             table.to_csv(known["output"], index=False)
         except OSError as error:
-            raise SettingError("output", known["output"], f"cannot be written ({error.strerror})") from None
-    numbers = [name for one in NUMBERS for name in (one, f"{one}_error") if name in table]
-    if not known["over"]:  # of one run it is the error of its effective sample size
-        numbers = [name for name in numbers if not name.endswith("_error")]
-    shown = table[[*(name for name in ("run", "state", *table.attrs["settings"], "runs") if name in table), *numbers]]
-    say(shown.to_string(index=False, float_format=lambda number: f"{number:.4g}", na_rep="-"))
+            raise SettingError("output", known["output"], f"cannot be written ({error.strerror or error})") from None
+    say(_shown(table).to_string(index=False, float_format=lambda number: f"{number:.4g}", na_rep="-"))
+    for name, what in (("work", "ess_per_work"), ("acceptance", "acceptance")):
+        said = table[name].dropna().value_counts(sort=False) if name in table else {}
+        for words, rows in said.items():
+            say(f"{what}{f' of {rows} rows' * (len(said) > 1)}: {words}")
     return 0
 
 
-def collect(runs: Iterable[str | Path]) -> pd.DataFrame:
-    """The table of the module's docstring, of run folders and folders of them; ``attrs["settings"]`` are the settings
-    that differ.
+def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) -> pd.DataFrame:
+    """The table of the module's docstring, of run folders and folders of them; with ``over="seed"`` over seeds, with
+    columns ``…_error``, which are NaN of one run. ``attrs["settings"]`` are the settings that differ.
 
-    Raises SettingError where a folder is none, and StoreError for a run whose files are damaged.
+    Raises SettingError where a folder is none, for one chain that is given twice, and where ``over`` would join what is
+    not done; StoreError for a damaged status.json.
     """
+    if over not in (None, "seed"):
+        raise SettingError("over", over, "must be seed, or left out")
+    runs = [runs] if isinstance(runs, str | Path) else runs
     rows, settings = [], []
-    for folder in [found for run in runs for found in _folders(Path(run))]:
-        status = read_status(folder)
-        known = flat((status.get("identity") or {}).get("settings") or {})
-        groups = status.get("groups") or [{}]
-        common = {"run": str(folder), "state": status["state"], **_measured(folder, known, len(groups) > 1)}
-        whole = ("cycles", "seconds", *(() if len(groups) > 1 else ("log_accept",)))
-        common |= {name: status[name] for name in whole if name in status}
+    for folder, status in _statuses([found for run in runs for found in _folders(Path(run))]):
+        identity = status.get("identity") or {}
+        given, state = identity.get("settings") or {}, status["state"]
+        told = status if state in OVER else {}  # of one that goes on, or failed, it is of an earlier end
+        known = flatten(given) | {
+            "law": identity.get("law"),
+            "start": status.get("start"),
+            "cycles": told.get("planned"),
+        }
+        groups = told.get("groups") or [{"settings": said} for said, _ in grouped(given, given.get("chains", 1))]
+        common = {name: told[name] for name in ("seconds", "acceptance") if told.get(name) is not None}
+        common |= {"cycles_done": told["cycles"]} if "cycles" in told else {}
+        if len(groups) == 1:
+            measured = {**(told.get("averages") or {}), "log_accept": told.get("log_accept")}
+            common |= {name: value for name, value in measured.items() if name not in known}
         for group in groups:
-            said = group.get("settings", {})
-            settings.append({**known, **said})
-            rows.append({**common, **{key: value for key, value in group.items() if key != "settings"}})
+            row = {"chains_of_row" if key == "chains" else key: value for key, value in group.items()}
+            said, ended = row.pop("settings"), "diverged" if group.get("finite") == 0 else state
+            settings.append(known | said)
+            rows.append({**common, **row, "run": str(folder), "state": ended})
     if not rows:
         raise SettingError("RUN", "nothing", "give the folders of one or more runs")
     given = pd.DataFrame([{key: _cell(value) for key, value in one.items()} for one in settings])
-    differ = [name for name in given if given[name].nunique(dropna=False) > 1]
-    table = pd.DataFrame(rows)
-    table = table.rename(columns={"step_size": "tuned_step_size"})  # beside the one given
-    front = list(NAMES[:2])
-    others = table.drop(columns=[*front, "chains"] if "chains" in differ else front)
-    table = pd.concat([table[front], given[differ], others], axis=1)
+    differ = [name for name in given if given[name].nunique(dropna=False) > 1 or name == "sampler.acceptance"]
+    differ.sort(key=lambda name: name == "seed")  # last
+    table = pd.DataFrame([{key: _number(value) for key, value in row.items()} for row in rows])
+    front = ["run", "state"]
+    table = pd.concat([table[front], given[differ], table.drop(columns=front)], axis=1)
     if differ:
         table = table.sort_values(differ, key=_ordered, kind="stable", ignore_index=True)
     table.attrs["settings"] = differ
-    return table
+    return _over_seeds(table) if over else table
 
 
-def over_seeds(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of ``collect`` that differ in their seed alone as one: means, their standard errors ``…_error`` (NaN of
-    one run), and how many ``runs`` there are.
+def _over_seeds(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of ``collect`` that differ in their seed alone as one: means over those that are done, with errors.
 
-    What a run's own error of ``ess`` was is left out. Runs that are not done are refused, by SettingError: the mean
-    would be of other lengths.
+    Where one of them has no value, an effective sample size of what never moved, the mean is none, too.
     """
-    left = table[table.state != "done"]
+    left = table[~table.state.isin(("done", "diverged"))]
     if len(left):
-        raise SettingError("over", "seed", f"{left.run.iloc[0]} is {left.state.iloc[0]}: only what is done is joined")
+        more = f", as {len(left) - 1} more are" if len(left) > 1 else ""
+        mend = "finish it by the command that began it, or leave it out"
+        raise SettingError("over", "seed", f"{left.run.iloc[0]} is {left.state.iloc[0]}{more}: {mend}")
     keys = [name for name in table.attrs["settings"] if name != "seed"]
-    values = table.drop(columns=[*NAMES, "seed", "ess_error"], errors="ignore")
-    numbers = [name for name in values if name not in keys]
-    parts = values.groupby(keys, dropna=False, sort=False) if keys else [((), values)]
+    numbers = [name for name in table if name not in (*keys, *WORDS, "run", "state", "seed", "ess_error")]
     rows = []
-    for key, part in parts:
-        row = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True)) | {"runs": len(part)}
+    for key, part in table.groupby(keys, dropna=False, sort=False) if keys else [((), table)]:
+        done = part[part.state == "done"]
+        row = dict(zip(keys, key, strict=True)) | {"runs": len(done), "diverged": len(part) - len(done)}
         for name in numbers:
-            row[name] = part[name].mean()
+            values = done[name].astype(float)
+            row[name] = values.mean(skipna=False)
             if name not in COUNTS:
-                row[f"{name}_error"] = part[name].sem()
+                row[f"{name}_error"] = values.sem(skipna=False) if math.isfinite(row[name]) else math.nan
+        row |= {name: " or ".join(done[name].dropna().unique()) or None for name in WORDS if name in table}
         rows.append(row)
     joined = pd.DataFrame(rows)
     joined.attrs["settings"] = keys
     return joined
 
 
-def flat(settings: dict, above: str = "") -> dict:
-    """Settings with dotted names."""
-    dotted: dict = {}
-    for key, value in settings.items():
-        dotted |= flat(value, f"{above}{key}.") if isinstance(value, dict) else {f"{above}{key}": value}
-    return dotted
+def _shown(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that are printed, numbers with their errors."""
+    settings = table.attrs["settings"]
+    if "sampler.name" in settings:
+        named = table.groupby("sampler.name", dropna=False)
+        settings = [name for name in settings if name not in POLICIES or (named[name].nunique(dropna=False) > 1).any()]
+    columns = ["run", "state", *settings, "runs", *(["diverged"] if table.get("diverged", pd.Series()).any() else [])]
+    if "finite" in table and (table.finite < table.chains_of_row).any():
+        columns += ["finite", "chains_of_row"]
+    columns += ["still"]
+    if "state" in table and (table.state == "interrupted").any():
+        columns += ["cycles_done"]
+    if "work" in table and table["work"].nunique() > 1:
+        columns += ["work"]
+    shown = table[[name for name in dict.fromkeys(columns) if name in table]].copy()
+    for name in settings:
+        shown[name] = [f"{value:.10g}" if isinstance(value, float) else value for value in shown[name]]
+    shown = shown.replace("nan", "-")
+    for name in NUMBERS:
+        if name in table:
+            errors = table[f"{name}_error"] if f"{name}_error" in table else [math.nan] * len(table)
+            shown[name] = [_with_error(*pair) for pair in zip(table[name], errors, strict=True)]
+    return shown
 
 
-def _cell(value):
-    return str(value) if isinstance(value, list) else value
+def _with_error(value: float, error: float) -> str:
+    if value != value:
+        return "-"
+    return f"{value:.4g}" + (f" ± {error:.2g}" if error == error else "")
 
 
-def _ordered(column: pd.Series) -> pd.Series:
-    return column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
+def _statuses(folders: list[Path]) -> list[tuple[Path, dict]]:
+    """Each folder once, with its status; SettingError where two hold the same chain."""
+    found, seen = [], {}
+    for folder in {path.resolve(): path for path in folders}.values():
+        status = read_status(folder)
+        chain = (status.get("identity") or {}).get("hash") or folder
+        if chain in seen:
+            raise SettingError("RUN", folder, f"is the same chain as {seen[chain]}: give one of them")
+        seen[chain] = folder
+        found.append((folder, status))
+    return found
 
 
 def _folders(path: Path) -> list[Path]:
     """The path, if it is a run's folder, or the run folders in it, in the order of their names."""
-    if (path / "status.json").is_file():
-        return [path]
-    inside = sorted(one.parent for one in path.glob("*/status.json"))
+    inside = sorted(one.parent for one in path.rglob("status.json"))
     if not inside:
-        raise SettingError("RUN", path, "is not a run folder, nor one of run folders: there is no status.json")
+        raise SettingError("RUN", path, "is not a run folder, nor one that holds run folders: none has a status.json")
     return inside
 
 
-def _measured(folder: Path, settings: dict, grouped: bool) -> dict:
-    """What ``metrics.csv`` tells of a run, but of its ``grouped`` chains."""
-    try:
-        metrics = pd.DataFrame(load_metrics(folder))
-    except StoreError:
-        if (folder / "metrics.csv").exists():
-            raise
-        return {}  # it was left before its first row
-    late = metrics[metrics.cycle > settings.get("burn_in", 0)]
-    if grouped or late.empty:
-        return {}
-    columns = [name for name in metrics if name not in PLACES]
-    return {name: late[name].iloc[-1] if "_ensemble_" in name else late[name].mean() for name in columns}
+def _cell(value):
+    """A setting as pandas can compare it: not as equal what is True and what is 1."""
+    return str(value) if isinstance(value, list | bool) else value
+
+
+def _number(value):
+    return float(value) if value in ("inf", "-inf") else value  # as status.json has them
+
+
+def _ordered(column: pd.Series) -> pd.Series:
+    return column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
 
 
 if __name__ == "__main__":

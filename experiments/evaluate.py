@@ -28,6 +28,7 @@ from tqdm import tqdm
 
 from experiments.build import reopened, settings_of
 from experiments.command_line import guarded
+from experiments.outcome import grouped
 from experiments.voice import counted, say
 from sgmcmc.data import load
 from sgmcmc.errors import SettingError
@@ -68,10 +69,14 @@ def _main(words: list[str]) -> int:
         if not (Path(folder) / "config.yaml").is_file():
             raise SettingError("RUN", folder, "is not a run folder: it has no config.yaml")
     check_alike(folders)
-    given, device = settings_of(folders[0], known["data.root"])["data"], find_device(known["device"])
+    settings, device = settings_of(folders[0], known["data.root"]), find_device(known["device"])
+    given = settings["data"]
     potential, own = reopened(folders[0], device, given["root"])
     if own.train is None or not hasattr(potential, "predict"):
         raise SettingError("RUN", folders[0], "its target has no data that it predicts")
+    if len(grouped(settings, settings["chains"])) > 1:
+        mend = "evaluated together: a run for each value (-m step_size=…,…) has its own ensemble"
+        print(f"the run's chains have settings of their own (a list), and are {mend}", file=sys.stderr)
     name = known["data"] or given["name"]
     foreign = name != given["name"]
     name = "its own" if name == "none" else name

@@ -28,28 +28,37 @@ READ_AT_MOST = 1 << 26  # numbers of draws that are read; beyond, the potential 
 LOOK_AT = 1 << 20  # draws of a function of theta that are looked at: of more, at as many chains, evenly spread, or at
 LOOKED = 64  # chains, where those are more
 GROUPS = 24  # of chains with settings of their own whose draws are looked at
+LEAST = 8  # draws, and moves of a chain: of fewer there is no effective sample size
+# What a row of metrics has of its own place and of one cycle's parts, which the mean over a run does not tell.
+PLACES = ("cycle", "epoch", "step", "seconds", "steps_per_second", "alive", "not_finite", "accepted", "step_size")
+PLACES += ("delta_potential", "delta_kinetic", "accept_prob", "log_accept", "kinetic_inside", "steps_per_cycle")
 
 
 def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics: dict | None) -> list[dict]:
     """A dictionary for each group of chains that have the same settings: one, but where lists give several.
 
-    ``settings`` are what the lists give it; ``chains`` how many there are, ``finite`` those that have not diverged, of
-    which ``accept_prob`` is the mean, after the burn-in, and ``step_size``, where it was tuned. ``metrics`` are the
-    run's rows where draws are looked at, too: then ``ess`` with its standard error ``ess_error``, of ``ess_of``, of
-    all finite chains in the cycles that are looked at; ``ess_per_second`` and ``ess_per_work``, in units of ``work``,
-    of what as large a part of the whole run cost (with data in passes over them, be it for a gradient or for U); the
-    largest ``r_hat``, which is above ``r_hat_limit`` where chains have not mixed (see ``mixed_below``), over
-    ``r_hat_over`` chains; and ``still``, how many coordinates never move in any chain: they are in none of this. What
-    cannot be told is not there: of few draws or, where ArviZ is not installed, of any.
+    ``settings`` are what lists give it; ``chains`` how many there are, ``finite`` those that have not diverged, of
+    which ``accept_prob`` is the mean, after the burn-in, and ``tuned_step_size`` and ``tuned_steps`` (of a
+    trajectory) where those were tuned. ``metrics`` are the run's rows where draws are looked at, too, else None: then
+    ``ess`` with its standard error ``ess_error``, of ``ess_of``, of all finite chains in the cycles that are looked at;
+    ``ess_per_second`` and ``ess_per_work``, in units of ``work``, of what as large a part of the whole run cost (with
+    data in passes over them, be it for a gradient or for U); the largest ``r_hat``, which is above ``r_hat_limit``
+    where chains have not mixed (see ``mixed_below``), over ``r_hat_over`` chains; and ``still``, how many coordinates
+    never move in any chain: they are in none of this. What cannot be told is not there: of few draws, of chains that
+    hardly ever move or, where ArviZ is not installed, of any.
     """
     groups, frozen, records = grouped(config, pieces.chains), set(result.frozen), []
     for settings, chains in groups:
         finite = [chain for chain in chains if chain not in frozen]
         record = {"settings": settings, "chains": len(chains), "finite": len(finite)}
-        if finite and (pieces.plan.tune is not None or pieces.plan.trajectory):
-            size = torch.as_tensor(result.kernel.step_size, dtype=torch.float64)
-            record["step_size"] = float((size if size.ndim else size.expand(pieces.chains)).flatten()[finite].mean())
-        if finite and result.accept_prob is not None and not result.kernel.impossible:
+        plan, kernel, burnt = pieces.plan, result.kernel, result.cycles >= pieces.plan.burn_in
+        if finite and burnt and (plan.tune is not None or plan.trajectory):
+            size = torch.as_tensor(kernel.step_size, dtype=torch.float64)
+            sizes = size.flatten() if size.ndim else size.expand(pieces.chains)
+            record["tuned_step_size"] = float(sizes[finite].mean())
+        if finite and burnt and plan.trajectory:
+            record["tuned_steps"] = kernel.steps
+        if finite and result.cycles > plan.burn_in and result.accept_prob is not None and not kernel.impossible:
             record["accept_prob"] = float(result.accept_prob[finite].mean())
         records.append({key: value for key, value in record.items() if value == value})
     if metrics is not None and find_spec("arviz_stats") is not None:
@@ -58,16 +67,36 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
     return records
 
 
+def spans(metrics: dict, every: int) -> tuple[np.ndarray, np.ndarray]:
+    """After which cycle each row of metrics begins, and which rows count.
+
+    A row is of the cycles since the last regular one, ``every`` of them; where a run ended between two and was
+    continued, the next one has that row's cycles, too.
+    """
+    starts = (metrics["cycle"] - 1) // every * every
+    return starts, np.append(starts[1:] != starts[:-1], True)[: len(starts)]
+
+
+def averages(metrics: dict, burn_in: int, every: int) -> dict[str, float]:
+    """What the rows after the burn-in tell of a run: means over their cycles, but of running ensembles, which are as
+    they are in the last row. Not what is of a row's place or of a cycle's parts alone (``PLACES``), nor what is NaN;
+    nothing where no row is of cycles after the burn-in alone."""
+    starts, late = spans(metrics, every)
+    late &= starts >= burn_in
+    told = {}
+    for name in metrics.keys() - set(PLACES) if late.any() else ():
+        ensemble = "_ensemble_" in name
+        values, lengths = metrics[name][late], (metrics["cycle"] - starts)[late]
+        told[name] = float(values[-1] if ensemble else np.average(values, weights=lengths))
+    return {name: value for name, value in sorted(told.items()) if value == value}
+
+
 def second_half(metrics: dict, every: int) -> tuple[float, float] | None:
     """The mean of log MH over the second half of the cycles, and its standard error (of one row infinite); None where
-    no row of that half has one.
-
-    A row is the mean over the cycles since the last regular one, ``every`` of them; where a run ended between two and
-    was continued, the next one has that row's cycles, too. The last may be the only one of the second half.
-    """
+    no row of that half has one. The last row may be the only one of the second half."""
     cycles, values = metrics["cycle"], metrics["log_accept"]
-    starts = (cycles - 1) // every * every
-    late = np.append(starts[1:] != starts[:-1], True)[: len(starts)] & (abs(values) < math.inf)
+    starts, late = spans(metrics, every)
+    late &= abs(values) < math.inf
     late &= starts >= min(cycles[-1] / 2, starts[-1]) if len(starts) else True
     values, lengths = values[late], (cycles - starts)[late]
     if not len(values):
@@ -125,9 +154,9 @@ def _looked(config, pieces, path, groups, result, metrics) -> Iterator[tuple]:
     frozen, kept = set(result.frozen), (result.cycles - plan.burn_in) // plan.thin
     if len(groups) > GROUPS:
         return
-    if plan.keep != "none" and 8 <= kept and kept * chains * dim <= READ_AT_MOST and chains * dim < 100_000:
+    if plan.keep != "none" and LEAST <= kept and kept * chains * dim <= READ_AT_MOST and chains * dim < 100_000:
         draws = sgmcmc.load_samples(path)
-        if len(draws) < 8:  # keep=3
+        if len(draws) < LEAST:  # keep=3
             return
         of = f"the slowest of {dim:,} means and {dim:,} variances" if dim > 1 else "the slower of mean and variance"
         for place, (_, group) in enumerate(groups):
@@ -135,6 +164,8 @@ def _looked(config, pieces, path, groups, result, metrics) -> Iterator[tuple]:
             if finite:
                 every = max(1, -(-len(finite) // max(LOOKED, LOOK_AT // len(draws))))
                 part = draws[:, finite[::every]]
+                if int((part[1:] != part[:-1]).any(-1).sum()) < LEAST * part.shape[1]:
+                    continue  # of chains that hardly ever move estimates are of all draws, as if they were independent
                 still = int((part == part[0]).all(0).all(0).sum())
                 squares = (part - part.mean((0, 1))).square()
                 looked = torch.cat((slowest(part, 16), slowest(squares, 16)), -1).double()
@@ -142,7 +173,7 @@ def _looked(config, pieces, path, groups, result, metrics) -> Iterator[tuple]:
         return
     rows = torch.as_tensor(metrics["potential"][metrics["cycle"] > plan.burn_in])
     late = rows[len(rows) // 2 :]
-    if len(groups) == 1 and len(late) >= 8 and bool(late.isfinite().all()):
+    if len(groups) == 1 and len(late) >= LEAST and bool(late.isfinite().all()):
         of = "the potential in the second half" + ", at least," * (plan.log_every > 1)
         yield 0, chains, late[:, None, None], of, chains - len(frozen), len(late) / len(rows), 0
 

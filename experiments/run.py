@@ -111,10 +111,21 @@ def run(config: dict, until: float = math.inf) -> int:
             voice.tell(f"{path}: metrics.csv, samples, {drawn.name}")
         # Last, so that a run which says that it is done has all that a run leaves.
         facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
-        facts |= {"accepted": result.accepted, "proposed": result.proposed}
+        facts |= {"planned": pieces.plan.cycles, "accepted": result.accepted, "proposed": result.proposed}
         facts["graph"] = result.captured  # that a capture failed may turn out late
-        store.status(state=result.status, **facts, **numbers, summary=lines)
+        # What an earlier end said is no longer so.
+        numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
+        store.status(state=result.status, **facts, **_finite(numbers), summary=lines)
     return STATUS[result.status]
+
+
+def _finite(value):
+    """With numbers that JSON has not, infinite ones, as words."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _start(config: dict) -> str | None:

@@ -262,7 +262,7 @@ class Voice:
         except StoreError:
             return lines, {}
         energy = None if kernel.impossible else outcome.second_half(metrics, self.pieces.plan.log_every)
-        facts = {}
+        facts = {"log_accept": -math.inf} if kernel.impossible else {}
         if energy is not None:
             mean, error = energy
             facts = {"log_accept": mean}
@@ -273,7 +273,7 @@ class Voice:
             lines.append(
                 f"diverged: no chain is finite after step {int(last) * kernel.steps}; a smaller step size may do"
             )
-            return lines, facts
+            return lines, facts | {"groups": outcome.of_groups(self.config, self.pieces, self.path, result, None)}
         if result.frozen:
             lines.append(
                 f"{of_chains(result.frozen, self.pieces.chains)} diverged and stand still where they were last "
@@ -292,6 +292,8 @@ class Voice:
         groups = outcome.of_groups(self.config, self.pieces, self.path, result, looked)
         if len(groups) <= outcome.GROUPS:
             lines += [line for group in groups for line in self._group(group)]
+        if len(groups) == 1 and groups[0]["finite"]:
+            facts["averages"] = outcome.averages(metrics, self.pieces.plan.burn_in, self.pieces.plan.log_every)
         return lines, {**facts, "groups": groups}
 
     def tuned(self, kernel: Kernel) -> str:

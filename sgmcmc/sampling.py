@@ -57,7 +57,7 @@ def sample(
 
     A cycle is one trajectory and its decision; the first ``burn_in`` of ``cycles`` give no draws, of the rest every
     ``thin``-th one does. ``result.accepted`` of ``result.proposed`` trajectories are those of all cycles and chains;
-    ``result.accept_prob`` is each chain's mean probability of acceptance after the burn-in.
+    ``result.accept_prob`` is each chain's mean probability of acceptance after the burn-in (or so far in it).
 
     Of samplers that are monitored where nothing is said, GGMC among them, ``acceptance="metropolis"`` corrects the
     chain: without it a UserWarning tells that it is not corrected. Every proposal that is finite then counts as

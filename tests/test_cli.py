@@ -224,6 +224,7 @@ def summarised(monkeypatch):
         plan = replace(pieces.plan, keep=keep, log_every=every)
         voice.path, voice.pieces = Path("run"), replace(pieces, potential=target, plan=plan)
         known = {"status": "done", "cycles": 100, "accepted": 2000, "proposed": 8000, "seconds": 4.0, "gradients": 25.0}
+        known["accept_prob"] = torch.full((80,), 0.25, dtype=torch.float64)
         lines.again = lambda: voice.summary(Result(**known | {"rows": [], "energies": 15.0, "kernel": pieces.kernel}))[
             0
         ]
@@ -332,6 +333,22 @@ def test_chains_with_settings_of_their_own_are_looked_at_by_themselves(summarise
 
 def test_few_draws_kept_say_nothing(summarised):
     assert len(summarised(draws=5, keep=5)) == 2
+
+
+def test_of_chains_that_hardly_ever_move_nothing_is_estimated(summarised, monkeypatch):
+    """Of draws that are nearly all one estimators make as many independent ones; eight moves a chain are asked for."""
+    rows = torch.zeros(60, 80, 20)
+    for moves, said in ((7, 2), (8, 4)):
+        rows[60 - moves :] = torch.arange(1.0, moves + 1)[:, None, None]
+        summarised()
+        monkeypatch.setattr(sgmcmc, "load_samples", lambda path: rows)
+        assert len(summarised.again()) == said
+
+
+def test_a_status_has_no_acceptance_before_the_burn_in_is_over(summarised):
+    for cycles, there in ((40, False), (41, True)):
+        summarised(result={"cycles": cycles})
+        assert ("accept_prob" in summarised.facts["groups"][0]) == there
 
 
 def test_chains_that_never_move_are_named(summarised):

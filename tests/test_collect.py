@@ -1,13 +1,15 @@
 """The table of many runs: its numbers are those that the runs wrote, a row of each of their groups of chains."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.collect import collect, main, over_seeds
+from experiments.collect import collect, main
 from experiments.command_line import main as run
+from experiments.outcome import averages
 from sgmcmc import diagnostics, load_metrics, load_samples
 from sgmcmc.errors import SettingError
 from sgmcmc.formats import read_status, signature
@@ -29,10 +31,13 @@ def runs(tmp_path_factory):
 
 
 def test_each_group_of_chains_has_a_row_with_its_own_numbers(runs):
-    table = collect([runs / "grid"])
-    assert table.attrs["settings"] == ["seed", "step_size"]
-    assert list(zip(table.seed, table.step_size, strict=True)) == [(s, h) for s in (0, 1, 2) for h in (0.3, 1.4)]
-    assert (table.state == "done").all() and (table.chains == 4).all() and (table.cycles == 120).all()
+    table = collect(runs / "grid")
+    assert table.attrs["settings"][-1] == "seed" and {*table.attrs["settings"][:-1]} == {
+        "sampler.acceptance",
+        "step_size",
+    }
+    assert list(zip(table.step_size, table.seed, strict=True)) == [(h, s) for h in (0.3, 1.4) for s in (0, 1, 2)]
+    assert (table.state == "done").all() and (table.chains_of_row == 4).all() and (table.cycles_done == 120).all()
     for row in table.itertuples():
         chains = slice(0, 4) if row.step_size == 0.3 else slice(4, 8)
         draws = load_samples(row.run)[:, chains].double()
@@ -48,15 +53,15 @@ def test_each_group_of_chains_has_a_row_with_its_own_numbers(runs):
 
 
 def test_seeds_are_joined_to_a_mean_with_its_error(runs):
-    table = collect([runs / "grid"])
-    joined = over_seeds(table)
+    table, joined = collect([runs / "grid"]), collect([runs / "grid"], over="seed")
     assert list(joined.step_size) == [0.3, 1.4] and list(joined.runs) == [3, 3] and "seed" not in joined
     for row in joined.itertuples():
         own = table[table.step_size == row.step_size]
         for name in ("accept_prob", "ess", "r_hat"):
             assert getattr(row, name) == pytest.approx(own[name].mean())
             assert getattr(row, f"{name}_error") == pytest.approx(own[name].std(ddof=1) / 3**0.5)
-    assert "chains_error" not in joined and list(joined.chains) == [4, 4]
+    assert "finite_error" not in joined and list(joined.finite) == [4, 4] and list(joined.diverged) == [0, 0]
+    assert set(joined["work"]) == {"a gradient"}
 
 
 def test_a_run_s_rows_are_averaged_after_the_burn_in_and_its_last_ensemble_is_taken(runs):
@@ -67,6 +72,16 @@ def test_a_run_s_rows_are_averaged_after_the_burn_in_and_its_last_ensemble_is_ta
     assert row.test_ensemble_nll == metrics["test_ensemble_nll"][-1]
     assert row.log_accept == read_status(runs / "network")["log_accept"]
     assert row.accept_prob == pytest.approx(metrics["accept_prob"][2:].mean(), rel=1e-9)
+    assert "is monitored" in row.acceptance
+
+
+def test_averages_are_of_cycles_after_the_burn_in_each_counted_once():
+    """Rows of 4 cycles; a run that ended after 6 and was continued has cycles 5 and 6 in two rows."""
+    metrics = {"cycle": np.array([4, 6, 8, 12, 13]), "fit": np.array([100.0, 50.0, 1.0, 2.0, 7.0])}
+    metrics |= {"test_ensemble_nll": np.array([9.0, 9, 8, 7, 6]), "seconds": np.arange(5.0), "lost": np.full(5, np.nan)}
+    assert averages(metrics, 4, 4) == {"fit": pytest.approx((4 * 1 + 4 * 2 + 7) / 9), "test_ensemble_nll": 6.0}
+    assert averages(metrics, 5, 4)["fit"] == pytest.approx((4 * 2 + 7) / 5)  # the row to 8 is of cycle 5, too
+    assert averages(metrics, 13, 4) == {}
 
 
 def test_runs_of_all_kinds_stand_in_one_table(runs):
@@ -79,37 +94,87 @@ def test_runs_of_all_kinds_stand_in_one_table(runs):
     assert tuned.tuned_step_size == pytest.approx(load_metrics(runs / "tuned")["step_size"][-1])
 
 
+def remade(folder, other, **changes):
+    """A copy of a run that says other things."""
+    copy = shutil.copytree(folder, other)
+    status = {key: value for key, value in (read_status(folder) | changes).items() if value is not None}
+    (copy / "status.json").write_text(json.dumps(status | {"sha256": signature(status)}))
+    return copy
+
+
+def identity_of(folder, name, **settings):
+    known = read_status(folder)["identity"]
+    return {**known, "hash": name, "settings": {**known["settings"], **settings}}
+
+
+def test_only_runs_that_differ_in_their_seed_alone_are_joined(runs, tmp_path):
+    first = runs / "grid" / "0"
+    twice = remade(first, tmp_path / "twice")
+    with pytest.raises(SettingError, match="twice: is the same chain as .*grid/0: give one of them"):
+        collect([first, twice], over="seed")
+    assert len(collect([first, first, runs / "grid"])) == 6
+    for number, changes in enumerate(
+        [{"planned": 240}, {"start": "another"}, {"identity": {**identity_of(first, "b", seed=9), "law": 1}}]
+    ):
+        changes = {"identity": identity_of(first, "b", seed=9), **changes}
+        other = remade(first, tmp_path / str(number), **changes)
+        assert list(collect([first, other], over="seed").runs) == [1] * 4
+    other = remade(first, tmp_path / "joined", identity=identity_of(first, "b", seed=9))
+    assert list(collect([first, other], over="seed").runs) == [2, 2]
+
+
 def test_what_is_not_done_is_told_and_not_joined(runs, tmp_path):
-    words = f"{TOY} step_size=.3 cycles=30 keep=none output={tmp_path}/one"
-    assert run(words.split()) == 0
-    file = tmp_path / "one" / "status.json"
-    status = read_status(tmp_path / "one") | {"state": "interrupted"}
-    for name in ("groups", "log_accept"):  # as of a run that says nothing yet
-        status.pop(name)
-    file.write_text(json.dumps(status | {"sha256": signature(status)}))
-    table = collect([tmp_path / "one"])
-    assert list(table.state) == ["interrupted"] and table.accept_prob.notna().all()
-    with pytest.raises(SettingError, match="one is interrupted"):
-        over_seeds(table)
+    """What a status says of an earlier end is not of a run that goes on; a mean that lacks one of its runs is none."""
+    first = runs / "grid" / "0"
+    going = remade(first, tmp_path / "going", state="running", identity=identity_of(first, "b", seed=9))
+    table = collect(going)
+    assert list(table.state) == ["running"] * 2 and list(table.step_size) == [0.3, 1.4] and "ess" not in table
+    with pytest.raises(SettingError, match="going is running, as 1 more are: finish it by the command"):
+        collect([first, going], over="seed")
+    groups = read_status(first)["groups"]
+    lost = {"groups": [{**groups[0], "finite": 0}, {key: groups[1][key] for key in groups[1] if key != "ess"}]}
+    other = remade(first, tmp_path / "lost", identity=identity_of(first, "c", seed=9), **lost)
+    assert sorted(collect(other).state) == ["diverged", "done"]
+    joined = collect([first, other], over="seed")
+    assert list(joined.runs) == [1, 2] and list(joined.diverged) == [1, 0]
+    assert joined.ess[0] == groups[0]["ess"] and np.isnan(joined.ess[1]) and joined.accept_prob.notna().all()
+
+
+def test_what_a_run_says_is_of_its_last_end(tmp_path, capsys):
+    """Done after 100 cycles, then continued until it diverges: nothing is left of what was said before."""
+    words = f"model=quartic sampler=ggmc step_size=.6 seed=1 burn_in=10 output={tmp_path}/run progress=false"
+    assert run([*words.split(), "cycles=100"]) == 0
+    assert {"averages", "log_accept"} <= {name for name, value in read_status(tmp_path / "run").items() if value}
+    assert run([*words.split(), "cycles=1000"]) == 3
+    (row,) = collect(tmp_path / "run").to_dict("records")
+    assert row["state"] == "diverged" and not {"ess", "accept_prob", "potential"} & {*row}
+    assert run(f"model=quartic sampler=sghmc step_size=.1 cycles=40 output={tmp_path}/sghmc".split()) == 0
+    capsys.readouterr()
+    assert main([f"{tmp_path}/sghmc"]) == 0
+    said = capsys.readouterr().out
+    assert " -inf " in said and "acceptance: log MH is -inf" in said
+    json.loads((tmp_path / "sghmc" / "status.json").read_text(), parse_constant=pytest.fail)
 
 
 def test_the_command_prints_the_table_and_writes_all_its_columns(runs, tmp_path, capsys):
     assert main([f"{runs}/grid", "over=seed", f"output={tmp_path}/table.csv"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head.split()[:2] == ["step_size", "runs"] and len(lines) == 2
+    assert {"step_size", "runs", "ess"} <= {*head.split()} and " ± " in lines[0] and len(lines) == 4
+    assert lines[2] == "ess_per_work: a gradient" and lines[3] == "acceptance: exactly corrected (metropolis)"
     written = pd.read_csv(tmp_path / "table.csv")
-    pd.testing.assert_frame_equal(written, over_seeds(collect([runs / "grid"])), check_dtype=False, rtol=1e-12)
-    assert main([f"{runs}/grid"]) == 0
+    pd.testing.assert_frame_equal(written, collect([runs / "grid"], "seed"), check_dtype=False, rtol=1e-12)
+    assert main([str(runs)]) == 0
     head = capsys.readouterr().out.splitlines()[0].split()
-    assert head[:4] == ["run", "state", "seed", "step_size"] and {"accept_prob", "ess", "r_hat"} <= {*head}
-    assert "ess_error" not in head
+    assert head[:2] == ["run", "state"] and {"accept_prob", "ess", "r_hat", "test_nll"} <= {*head}
+    assert not {"sampler.word", "ess_error"} & {*head}
     for words, said in (
         ([], "RUN [RUN"),
         (["over=seed"], "RUN=nothing"),
         ([str(tmp_path)], "is not a run folder"),
         ([f"{runs}/grid", "by=seed"], "known are over, output"),
         ([f"{runs}/grid", "over=lr"], "must be seed"),
-        ([f"{runs}/grid", f"output={tmp_path}/none/table.csv"], "cannot be written"),
+        ([f"{runs}/grid", f"output={tmp_path}/none/table.csv"], "cannot be written (Cannot save"),
+        ([f"{runs}/grid", "output="], "cannot be written"),
     ):
         assert main(words) == (2 if words else 0)
         assert said in "".join(capsys.readouterr())

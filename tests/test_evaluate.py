@@ -31,6 +31,15 @@ def runs(tmp_path_factory):
     return folders
 
 
+def test_chains_with_settings_of_their_own_are_told(runs, tmp_path, capsys):
+    words = [word for word in WORDS if not word.startswith("lr")]
+    assert run([*words, "lr=[1e-3,1e-4]", "chains=2", f"output={tmp_path}/run", "progress=false"]) == 0
+    for folder, told in ((tmp_path / "run", True), (runs[0], False)):
+        capsys.readouterr()
+        assert main([str(folder)]) == 0
+        assert ("settings of their own" in capsys.readouterr().err) == told
+
+
 # ---- the numbers, of predictions that are given
 
 

@@ -42,7 +42,7 @@ import pandas as pd
 from experiments.command_line import guarded
 from experiments.dotted import flatten
 from experiments.outcome import grouped
-from experiments.voice import say
+from experiments.voice import counted, say
 from sgmcmc.errors import SettingError
 from sgmcmc.formats import read_status
 
@@ -82,10 +82,12 @@ def _main(words: list[str]) -> int:
         except OSError as error:
             raise SettingError("output", known["output"], f"cannot be written ({error.strerror or error})") from None
     say(_shown(table).to_string(index=False, float_format=lambda number: f"{number:.4g}", na_rep="-"))
-    for name, what in (("work", "ess_per_work"), ("acceptance", "acceptance")):
-        said = table[name].dropna().value_counts(sort=False) if name in table else {}
-        for words, rows in said.items():
-            say(f"{what}{f' of {rows} rows' * (len(said) > 1)}: {words}")
+    if "work" in table and table["work"].nunique() == 1:  # else it is a column
+        say(f"ess_per_work: {table['work'].dropna().iloc[0]}")
+    said = table["acceptance"].value_counts(sort=False) if "acceptance" in table else {}
+    for worth, rows in said.items():
+        which = f" of {counted(rows, 'row')}" if len(said) > 1 else ""
+        say(f"acceptance{which}: {worth}")
     return 0
 
 

@@ -180,8 +180,8 @@ def _shown(table: pd.DataFrame) -> pd.DataFrame:
         columns += ["work"]
     shown = table[[name for name in dict.fromkeys(columns) if name in table]].copy()
     for name in settings:
-        shown[name] = [f"{value:.10g}" if isinstance(value, float) else value for value in shown[name]]
-    shown = shown.replace("nan", "-")
+        values = ("-" if value != value else value for value in shown[name])
+        shown[name] = [f"{value:.10g}" if isinstance(value, float) else value for value in values]
     for name in NUMBERS:
         if name in table:
             errors = table[f"{name}_error"] if f"{name}_error" in table else [math.nan] * len(table)

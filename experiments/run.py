@@ -115,17 +115,19 @@ def run(config: dict, until: float = math.inf) -> int:
         facts["graph"] = result.captured  # that a capture failed may turn out late
         # What an earlier end said is no longer so.
         numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
-        store.status(state=result.status, **facts, **_finite(numbers), summary=lines)
+        store.status(state=result.status, **facts, **_plain(numbers), summary=lines)
     return STATUS[result.status]
 
 
-def _finite(value):
-    """With numbers that JSON has not, infinite ones, as words."""
+def _plain(value):
+    """What JSON can hold: infinite numbers as words, and nothing for what is none."""
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
+        return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [_finite(one) for one in value]
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
 
 
 def _start(config: dict) -> str | None:

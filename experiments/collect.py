@@ -9,23 +9,26 @@ printed are the settings and the numbers most looked at.
 
     accept_prob      the mean probability of acceptance after the burn-in; where sampler.acceptance is monitor, of
                      proposals from where the uncorrected chain is
-    log_accept       the mean of log MH over the second half of the cycles
+    log_accept       the mean of log MH over the second half of the cycles, of proposals that are finite
     ess ± …          effective sample size, with its own standard error, of the slowest function of theta that was
-                     looked at (ess_of), of all of the row's chains. With over=seed: the mean over the runs, each by
-                     itself, and its error over them (to join seeds as chains: sgmcmc.load_samples([…]))
+                     looked at (ess_of), of all of the row's chains; none of chains that hardly ever move, of runs that
+                     were interrupted, and of lists of more than 24 values. With over=seed: the mean over the runs, each
+                     by itself, and its error over them (to join seeds as chains: sgmcmc.load_samples([…]))
     ess_per_second   of the run's seconds, the burn-in's too, of which a group has the part that it has of the chains
+                     (to be compared of runs on machines alike, compiled alike: status.json says where a run ran)
     ess_per_work     by what the chains evaluated, in the burn-in, too: gradients, passes over the data, evaluations
                      of U (the column work says)
     r_hat            the largest of the functions that were looked at, over r_hat_over of the row's chains; they have
                      mixed where it is below r_hat_limit (with over=seed: the mean of the runs' own)
+    still            the coordinates that never moved, which are in no ess and no r_hat
     cycles_done      of an interrupted run; its other numbers are of these
     tuned_step_size  what tuning found in the burn-in, of trajectories tuned_steps long; step_size is where it began
-    finite           the chains of the row's chains_of_row that did not diverge: numbers are theirs
+    finite           the chains of the row's chains_of_row that did not diverge: accept_prob, ess and r_hat are theirs
     others           of metrics.csv: ensembles as they are in the last row, the others their mean over the rows after
                      the burn-in. They, and log_accept, are over all chains of a run, so rows of groups have none: a run
                      for each value has them (-m step_size=0.1,0.2)
 
-Of runs that are not over there are the settings alone. A mean of which a run lacks the number is left out.
+Of runs that go on or have failed there are the settings alone. A mean of which a run lacks the number is left out.
 
 In Python ``experiments.collect.collect(["results/runs/digits"], over="seed")`` is the same table as a pandas.DataFrame.
 """
@@ -59,7 +62,7 @@ POLICIES = ("sampler.word", "sampler.refresh", "sampler.gradient", "sampler.ends
 def main(words: list[str] | None = None) -> int:
     """The command; returns its exit status (2 and one sentence for a mistake)."""
     words = sys.argv[1:] if words is None else words
-    if not words or words[0] in ("-h", "--help"):
+    if not words or {"-h", "--help"} & {*words}:
         print(__doc__)
         return 0
     return guarded(lambda: _main(words))
@@ -109,7 +112,7 @@ def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) ->
         known = flatten(given) | {
             "law": identity.get("law"),
             "start": status.get("start"),
-            "cycles": told.get("planned"),
+            "cycles": told.get("planned", told.get("cycles")),
         }
         groups = told.get("groups") or [{"settings": said} for said, _ in grouped(given, given.get("chains", 1))]
         common = {name: told[name] for name in ("seconds", "acceptance") if told.get(name) is not None}
@@ -125,9 +128,10 @@ def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) ->
     if not rows:
         raise SettingError("RUN", "nothing", "give the folders of one or more runs")
     given = pd.DataFrame([{key: _cell(value) for key, value in one.items()} for one in settings])
-    differ = [name for name in given if given[name].nunique(dropna=False) > 1 or name == "sampler.acceptance"]
+    shown = {"sampler.acceptance", *([over] if over else [])}
+    differ = [name for name in given if given[name].nunique(dropna=False) > 1 or name in shown]
     differ.sort(key=lambda name: name == "seed")  # last
-    table = pd.DataFrame([{key: _number(value) for key, value in row.items()} for row in rows])
+    table = pd.DataFrame([{key: _number(one) for key, one in row.items() if one is not None} for row in rows])
     front = ["run", "state"]
     table = pd.concat([table[front], given[differ], table.drop(columns=front)], axis=1)
     if differ:
@@ -150,10 +154,15 @@ def _over_seeds(table: pd.DataFrame) -> pd.DataFrame:
     numbers = [name for name in table if name not in (*keys, *WORDS, "run", "state", "seed", "ess_error")]
     rows = []
     for key, part in table.groupby(keys, dropna=False, sort=False) if keys else [((), table)]:
+        twice = part[part.seed.duplicated(keep=False)] if "seed" in part else part[:0]
+        if len(twice):
+            mend = f"{twice.run.iloc[0]} and {twice.run.iloc[1]} have the same seed, so the same chains: leave one out"
+            raise SettingError("over", "seed", mend)
         done = part[part.state == "done"]
         row = dict(zip(keys, key, strict=True)) | {"runs": len(done), "diverged": len(part) - len(done)}
         for name in numbers:
             values = done[name].astype(float)
+            values = values.fillna(0) if name == "still" else values
             row[name] = values.mean(skipna=False)
             if name not in COUNTS:
                 row[f"{name}_error"] = values.sem(skipna=False) if math.isfinite(row[name]) else math.nan
@@ -200,7 +209,8 @@ def _statuses(folders: list[Path]) -> list[tuple[Path, dict]]:
     found, seen = [], {}
     for folder in {path.resolve(): path for path in folders}.values():
         status = read_status(folder)
-        chain = (status.get("identity") or {}).get("hash") or folder
+        name = (status.get("identity") or {}).get("hash")
+        chain = (name, status.get("start")) if name else folder
         if chain in seen:
             raise SettingError("RUN", folder, f"is the same chain as {seen[chain]}: give one of them")
         seen[chain] = folder

@@ -78,7 +78,7 @@ def spans(metrics: dict, every: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def averages(metrics: dict, burn_in: int, every: int) -> dict[str, float]:
-    """What the rows after the burn-in tell of a run: means over their cycles, but of running ensembles, which are as
+    """What the rows after the burn-in tell of a run: means, by the rows' cycles, but of running ensembles, which are as
     they are in the last row. Not what is of a row's place or of a cycle's parts alone (``PLACES``), nor what is NaN;
     nothing where no row is of cycles after the burn-in alone."""
     starts, late = spans(metrics, every)

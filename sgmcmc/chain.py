@@ -52,7 +52,7 @@ class Result:
     accepted: int = 0  # accepted trajectories, over chains
     proposed: int = 0
     burnt: tuple[int, int] = (0, 0)  # accepted and proposed of the burn-in, once that is over
-    accept_prob: Tensor | None = None  # [chains] float64, means after the burn-in; of a chain that diverged NaN
+    accept_prob: Tensor | None = None  # [chains] float64, means after the burn-in; NaN: diverged; 0: log MH is −∞
     gradients: float = 0.0  # that a chain's trajectories evaluated; with data in passes over them
     energies: float = 0.0  # the same of U, with the data that decisions on a part of them looked at
     seconds: float = 0.0

@@ -192,6 +192,8 @@ def sample(
             doubts.append(why)
         return theta
 
+    if not isinstance(progress, bool):
+        raise SettingError("progress", progress, "must be True or False")
     with _own_names(), _bar(progress, cycles) as report:
         result = run(kernel, potential, plan, random, chains, begin, report=report)
     for why in doubts:

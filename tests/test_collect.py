@@ -119,6 +119,10 @@ def test_only_runs_that_differ_in_their_seed_alone_are_joined(runs, tmp_path):
         changes = {"identity": identity_of(first, "b", seed=9), **changes}
         other = remade(first, tmp_path / str(number), **changes)
         assert list(collect([first, other], over="seed").runs) == [1] * 4
+    same = remade(first, tmp_path / "same", identity=identity_of(first, "b", step_size=[0.3, 1.0]))
+    with pytest.raises(SettingError, match="grid/0 and .*same have the same seed, so the same chains"):
+        collect([first, same], over="seed")
+    assert len(collect([first, remade(first, tmp_path / "started", start="another file")])) == 4
     other = remade(first, tmp_path / "joined", identity=identity_of(first, "b", seed=9))
     assert list(collect([first, other], over="seed").runs) == [2, 2]
 
@@ -137,6 +141,9 @@ def test_what_is_not_done_is_told_and_not_joined(runs, tmp_path):
     assert sorted(collect(other).state) == ["diverged", "done"]
     joined = collect([first, other], over="seed")
     assert list(joined.runs) == [1, 2] and list(joined.diverged) == [1, 0]
+    still = [{**group, **({"still": 5} if number else {})} for number, group in enumerate(groups)]
+    other = remade(first, tmp_path / "still", identity=identity_of(first, "d", seed=9), groups=still)
+    assert list(collect([first, other], over="seed").still) == [0, 2.5]
     assert joined.ess[0] == groups[0]["ess"] and np.isnan(joined.ess[1]) and joined.accept_prob.notna().all()
 
 
@@ -146,6 +153,7 @@ def test_what_a_run_says_is_of_its_last_end(tmp_path, capsys):
     assert run([*words.split(), "cycles=100"]) == 0
     assert {"averages", "log_accept"} <= {name for name, value in read_status(tmp_path / "run").items() if value}
     assert run([*words.split(), "cycles=1000"]) == 3
+    assert main([f"{tmp_path}/run"]) == 0  # nothing but a row of dashes
     (row,) = collect(tmp_path / "run").to_dict("records")
     assert row["state"] == "diverged" and not {"ess", "accept_prob", "potential"} & {*row}
     assert run(f"model=quartic sampler=sghmc step_size=.1 cycles=40 output={tmp_path}/sghmc".split()) == 0

@@ -159,6 +159,8 @@ def test_a_bar_shows_the_cycles(capsys):
     quiet, shown = short(chains=2), short(chains=2, progress=True)
     assert torch.equal(quiet.draws, shown.draws)
     assert "20" in capsys.readouterr().err and short(chains=2) and not capsys.readouterr().err
+    with pytest.raises(SettingError, match="^progress=no: must be True or False"):
+        short(progress="no")
 
 
 def test_a_word_of_one_s_own_keeps_its_momentum_where_it_refreshes_it():

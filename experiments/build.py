@@ -21,7 +21,7 @@ from torch import Tensor
 
 from experiments.resolved import PAPER_FRICTION, STARTS, check_length, is_own, planned_cycles, sampler_row
 from sgmcmc.captured import why_not_captured
-from sgmcmc.compiled import pays, why_eager
+from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
@@ -321,7 +321,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
     size, epochs = potential.data_size, config["epochs_per_cycle"]
     if epochs is None:
         epochs = kernel.epochs(size)
-    cycles = count_cycles(config, potential, kernel)
+    cycles, tuned = count_cycles(config, potential, kernel), config["tune"]["trajectory"] is not None
     if planned_cycles(config) is None:  # what the settings alone tell is checked, of the whole run, where they are read
         check_length(config, cycles)
     return Plan(
@@ -333,24 +333,14 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         save_every=config["save_every"] or (None if together(potential) else 1),
         save_minutes=Plan.save_minutes if config["save_minutes"] is None else config["save_minutes"],
         tune=config["tune"]["target"],
-        trajectory=config["tune"]["trajectory"] is not None,
+        trajectory=tuned,
         estimate_mass=config["mass"] == "estimate",
         trace=config["trace"],
         trace_cycles=tuple(config["trace_cycles"] or ()),
         epochs_per_cycle=float(epochs),
-        compile=compiles(config, potential, kernel, cycles),
+        compile=compiles(config["compile"], kernel, potential, config["chains"], cycles, tuned),
         graph=captures(config, potential, kernel, device),
     )
-
-
-def compiles(config: dict, potential: Potential, kernel: Kernel, cycles: int) -> bool:
-    """Whether the cycles are compiled graphs: ``compile``, or by ``auto`` where that saves more than it costs."""
-    asked, reason = config["compile"], why_eager(kernel, potential, config["tune"]["trajectory"] is not None)
-    if asked is True and reason:
-        raise SettingError("compile", "true", f"{reason}; leave compile out")
-    if asked in (True, False):
-        return asked
-    return reason is None and pays(kernel, potential, config["chains"], cycles)
 
 
 def captures(config: dict, potential: Potential, kernel: Kernel, device: torch.device) -> bool:

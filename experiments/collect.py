@@ -42,7 +42,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.command_line import guarded
+from experiments.command_line import guarded, runs_and_options
 from experiments.dotted import flatten
 from experiments.outcome import grouped
 from experiments.voice import counted, say
@@ -54,7 +54,7 @@ NUMBERS = ("tuned_step_size", "tuned_steps", "accept_prob", "log_accept", "ess",
 NUMBERS += ("r_hat", "test_accuracy", "test_nll", "test_ensemble_accuracy", "test_ensemble_nll", "seconds")
 COUNTS = ("cycles_done", "chains_of_row", "finite", "r_hat_limit", "r_hat_over", "still")  # which have no errors
 WORDS = ("ess_of", "work", "acceptance")  # beside numbers
-OVER = ("done", "diverged", "interrupted")  # states in which a status tells what came out
+ENDED = ("done", "diverged", "interrupted")  # states in which a status tells what came out
 # What sampler= chooses besides its name: not printed where it tells no more than the name does.
 POLICIES = ("sampler.word", "sampler.refresh", "sampler.gradient", "sampler.ends", "sampler.minibatches")
 
@@ -69,15 +69,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _main(words: list[str]) -> int:
-    runs, known = [], {"over": None, "output": None}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or Path(word).exists():
-            runs.append(word)
-        elif key in known:
-            known[key] = value
-        else:
-            raise SettingError(key, value, f"is not known here; known are {', '.join(known)}")
+    runs, known = runs_and_options(words, {"over": None, "output": None})
     table = collect(runs, known["over"])
     if known["output"] is not None:
         try:
@@ -108,7 +100,7 @@ def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) ->
     for folder, status in _statuses([found for run in runs for found in _folders(Path(run))]):
         identity = status.get("identity") or {}
         given, state = identity.get("settings") or {}, status["state"]
-        told = status if state in OVER else {}  # of one that goes on, or failed, it is of an earlier end
+        told = status if state in ENDED else {}  # of one that goes on, or failed, it is of an earlier end
         known = flatten(given) | {
             "law": identity.get("law"),
             "start": status.get("start"),

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import traceback
 from contextlib import nullcontext
+from pathlib import Path
 
 import hydra
 import yaml
@@ -145,6 +146,20 @@ def _is_grid(said: list[str]) -> bool:
     print(f"all of them: python run.py -m {words}")
     print(f"with its summary table, by as many workers as you start: jug execute jugfile.py {words}")
     return True
+
+
+def runs_and_options(words: list[str], options: dict) -> tuple[list[str], dict]:
+    """The words that are folders, and the ``options`` with what the others, ``name=value``, say of them."""
+    runs, options = [], dict(options)
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or Path(word).exists():
+            runs.append(word)
+        elif key in options:
+            options[key] = value
+        else:
+            raise SettingError(key, value, f"is not known here; known are {', '.join(options)}")
+    return runs, options
 
 
 def guarded(work, debug: bool = False) -> int:

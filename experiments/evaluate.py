@@ -27,7 +27,7 @@ import torch
 from tqdm import tqdm
 
 from experiments.build import reopened, settings_of
-from experiments.command_line import guarded
+from experiments.command_line import guarded, runs_and_options
 from experiments.outcome import grouped
 from experiments.voice import counted, say
 from sgmcmc.data import load
@@ -47,22 +47,8 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _main(words: list[str]) -> int:
-    folders = [word for word in words if "=" not in word or Path(word).exists()]
-    known = {
-        "data": None,
-        "data.root": None,
-        "noise": "0",
-        "translate": "0",
-        "output": None,
-        "device": "cpu",
-        "draws": "200",
-    }
-    for word in words:
-        if word not in folders:
-            key, _, value = word.partition("=")
-            if key not in known:
-                raise SettingError(key, value, f"is not known here; known are {', '.join(known)}")
-            known[key] = value
+    defaults = {"data": None, "data.root": None, "noise": "0", "translate": "0", "output": None, "device": "cpu"}
+    folders, known = runs_and_options(words, {**defaults, "draws": "200"})
     if not folders:
         raise SettingError("RUN", "nothing", "give the folders of one or more runs")
     for folder in folders:

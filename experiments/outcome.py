@@ -48,13 +48,13 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
     hardly ever move or, where ArviZ is not installed, of any.
     """
     groups, frozen, records = grouped(config, pieces.chains), set(result.frozen), []
+    plan, kernel, burnt = pieces.plan, result.kernel, result.cycles >= pieces.plan.burn_in
+    size = torch.as_tensor(kernel.step_size, dtype=torch.float64)
+    sizes = size.flatten() if size.ndim else size.expand(pieces.chains)
     for settings, chains in groups:
         finite = [chain for chain in chains if chain not in frozen]
         record = {"settings": settings, "chains": len(chains), "finite": len(finite)}
-        plan, kernel, burnt = pieces.plan, result.kernel, result.cycles >= pieces.plan.burn_in
         if finite and burnt and (plan.tune is not None or plan.trajectory):
-            size = torch.as_tensor(kernel.step_size, dtype=torch.float64)
-            sizes = size.flatten() if size.ndim else size.expand(pieces.chains)
             record["tuned_step_size"] = float(sizes[finite].mean())
         if finite and burnt and plan.trajectory:
             record["tuned_steps"] = kernel.steps

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc.data.minibatches import Blocks, Minibatches
+from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile, graph_of
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import together
@@ -89,6 +90,17 @@ def pays(kernel: Kernel, potential, chains: int, cycles: int) -> bool:
         return saved > 1.5 * seconds(kernel, potential)
     eagerly = cycles * (0.25e-3 * (kernel.steps + 2) + 25e-9 * 2 * kernel.steps * chains * dim)
     return kernel.steps <= 64 and eagerly > 3 * seconds(kernel, potential)
+
+
+def compiles(asked: bool | str, kernel: Kernel, potential, chains: int, cycles: int, tuned: bool = False) -> bool:
+    """Whether a run is compiled: as ``asked``, or by "auto" where that saves more than it costs.
+
+    Raises SettingError where it cannot be; ``tuned`` as in ``why_eager``.
+    """
+    reason = why_eager(kernel, potential, tuned)
+    if asked is True and reason:
+        raise SettingError("compile", "true", f"{reason}; leave compile out")
+    return asked if isinstance(asked, bool) else reason is None and pays(kernel, potential, chains, cycles)
 
 
 class Compiled:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sgmcmc.chain import DIVERGED, INTERRUPTED, Result, run
 from sgmcmc.checks import doubt
-from sgmcmc.compiled import pays, why_eager
+from sgmcmc.compiled import compiles
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel
@@ -170,6 +170,10 @@ def sample(
             mend = f"it cannot be: {why}"
         warnings.warn(f"the chain is not corrected; {mend}", stacklevel=2)
     random = Random(seed, device)
+    if compile != "auto" and not isinstance(compile, bool):
+        raise SettingError("compile", compile, "must be True, False or 'auto'")
+    with _own_names():
+        compiled = compiles(compile, kernel, potential, chains, cycles, trajectory)
     plan = Plan(
         cycles=cycles,
         burn_in=burn_in,
@@ -177,7 +181,7 @@ def sample(
         tune=tune,
         trajectory=trajectory,
         log_every=max(1, cycles // 100),
-        compile=_compiles(compile, kernel, potential, chains, cycles, trajectory),
+        compile=compiled,
         epochs_per_cycle=kernel.epochs(potential.data_size),
     )
 
@@ -254,7 +258,7 @@ def _own_names():
     try:
         yield
     except SettingError as error:
-        value = None if error.value == "null" else error.value
+        value = next((ours for theirs, ours in (("null", None), ("true", True)) if error.value == theirs), error.value)
         raise SettingError(own(error.setting), value, own(error.mend)) from None
 
 
@@ -300,20 +304,6 @@ def _number(name: str, value) -> float:
         return float(torch.as_tensor(value, dtype=torch.float64))
     except (TypeError, ValueError, RuntimeError):
         raise SettingError(name, value, "must be a number") from None
-
-
-def _compiles(
-    asked: bool | str, kernel: Kernel, potential: Potential, chains: int, cycles: int, trajectory: bool
-) -> bool:
-    """``asked``, or by "auto" whether it saves more than it costs; SettingError where cycles cannot be compiled."""
-    if asked != "auto" and not isinstance(asked, bool):
-        raise SettingError("compile", asked, "must be True, False or 'auto'")
-    reason = why_eager(kernel, potential, trajectory)
-    if asked == "auto":
-        return reason is None and pays(kernel, potential, chains, cycles)
-    if asked and reason:
-        raise SettingError("compile", asked, f"{reason}; leave compile out")
-    return asked
 
 
 @contextmanager

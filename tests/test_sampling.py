@@ -149,7 +149,7 @@ def test_groups_of_chains_take_the_step_sizes_of_a_list_and_compiled_cycles_are_
 
 def test_long_chains_are_compiled_by_auto_where_they_can_be(monkeypatch):
     asked = []
-    monkeypatch.setattr("sgmcmc.sampling.pays", lambda *given: asked.append(given[2:]) or given[3] > 25)
+    monkeypatch.setattr("sgmcmc.compiled.pays", lambda *given: asked.append(given[2:]) or given[3] > 25)
     assert [short(compile="auto", chains=3, cycles=cycles).compiled for cycles in (25, 26)] == [False, True]
     assert asked == [(3, 25), (3, 26)]
     assert not short(compile="auto", cycles=200, burn_in=140, trajectory=True).compiled

@@ -26,7 +26,7 @@ printed are the settings and the numbers most looked at.
     finite           the chains of the row's chains_of_row that did not diverge: accept_prob, ess and r_hat are theirs
     others           of metrics.csv: ensembles as they are in the last row, the others their mean over the rows after
                      the burn-in. They, and log_accept, are over all chains of a run, so rows of groups have none: a run
-                     for each value has them (-m step_size=0.1,0.2)
+                     for each value has them (-m step_size=0.1,0.2); groups' predictions: experiments.evaluate
 
 Of runs that go on or have failed there are the settings alone. A mean of which a run lacks the number is left out.
 

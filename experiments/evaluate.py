@@ -14,7 +14,8 @@ to the right: shifted data. At most ``draws`` of each chain are used, evenly spa
 It prints the quality of single samples, of each chain's ensemble and of the joint one (accuracy, NLL, Brier score,
 expected calibration error, mean predictive entropy), and R-hat and effective sample size in function space:
 of each datum's log-odds of its label (without labels: of its predictive entropy), where weights that mean the same
-network agree.
+network agree. Of chains with settings of their own (lr=[1e-3,1e-4]) each group is by itself: its ensemble, its R-hat, a
+row of ``output``.
 """
 
 from __future__ import annotations
@@ -60,9 +61,6 @@ def _main(words: list[str]) -> int:
     potential, own = reopened(folders[0], device, given["root"])
     if own.train is None or not hasattr(potential, "predict"):
         raise SettingError("RUN", folders[0], "its target has no data that it predicts")
-    if len(grouped(settings, settings["chains"])) > 1:
-        mend = "evaluated together: a run for each value (-m step_size=…,…) has its own ensemble"
-        print(f"the run's chains have settings of their own (a list), and are {mend}", file=sys.stderr)
     name = known["data"] or given["name"]
     foreign = name != given["name"]
     name = "its own" if name == "none" else name
@@ -85,19 +83,35 @@ def _main(words: list[str]) -> int:
     moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
     of = f"{counted(len(draws), 'draw')} of {counted(draws.shape[1], 'chain')}"
     say(f"{of} on the {len(data)} {which} data of {name}{moved}")
+    rows = []
     with tqdm(total=draws.shape[0] * draws.shape[1], leave=False, disable=None) as bar:
-        result = evaluate(potential, draws, data, labelled=not foreign, tell=bar.update)
-    # What one chain cannot tell is left out.
-    say("\n".join(f"  {key:22} {value:.6g}" for key, value in result.items() if value == value))
+        for own, chains in _groups(settings, [run.shape[1] for run in runs]):
+            quality = evaluate(potential, draws[:, chains], data, labelled=not foreign, tell=bar.update)
+            rows.append({"data": name, **_shift(known), **own, **quality})
+            if own:
+                alike = ", ".join(f"{setting}={value:g}" for setting, value in own.items())
+                say(f"{alike}: {counted(len(chains), 'chain')}", bar)
+            # What one chain cannot tell is left out.
+            say("\n".join(f"  {key:22} {value:.6g}" for key, value in quality.items() if value == value), bar)
     if known["output"]:
         try:
             with open(known["output"], "w", newline="") as file:
-                writer = csv.DictWriter(file, ["data", *_shift(known), *result])
+                writer = csv.DictWriter(file, rows[0])
                 writer.writeheader()
-                writer.writerow({"data": name, **_shift(known), **result})
+                writer.writerows(rows)
         except OSError as error:
             raise SettingError("output", known["output"], f"cannot be written ({error.strerror})") from None
     return 0
+
+
+def _groups(settings: dict, counts: list[int]) -> list[tuple[dict, list[int]]]:
+    """Of runs of so many chains, joined one after another, the chains that have the same settings of their own."""
+    found, first = {}, 0
+    for count in counts:
+        for own, chains in grouped(settings, count):
+            found.setdefault(tuple(own.items()), []).extend(first + chain for chain in chains)
+        first += count
+    return [(dict(own), chains) for own, chains in found.items()]
 
 
 def _shift(known: dict) -> dict:

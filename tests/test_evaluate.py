@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.build import build
+from experiments.build import build, reopened
 from experiments.command_line import main as run
 from experiments.config import compose
 from experiments.evaluate import main
@@ -31,13 +31,26 @@ def runs(tmp_path_factory):
     return folders
 
 
-def test_chains_with_settings_of_their_own_are_told(runs, tmp_path, capsys):
-    words = [word for word in WORDS if not word.startswith("lr")]
-    assert run([*words, "lr=[1e-3,1e-4]", "chains=2", f"output={tmp_path}/run", "progress=false"]) == 0
-    for folder, told in ((tmp_path / "run", True), (runs[0], False)):
-        capsys.readouterr()
-        assert main([str(folder)]) == 0
-        assert ("settings of their own" in capsys.readouterr().err) == told
+def test_chains_with_settings_of_their_own_are_evaluated_by_themselves(tmp_path, capsys):
+    """Two seeds, of two chains and of four, half of each with either learning rate: a row of each rate's chains."""
+    words, folders = [word for word in WORDS if not word.startswith("lr")], []
+    for seed, chains in ((0, 2), (1, 4)):
+        folders.append(str(tmp_path / str(seed)))
+        own = f"seed={seed}", f"chains={chains}", f"output={folders[-1]}"
+        assert run([*words, "lr=[1e-3,1e-4]", *own, "progress=false"]) == 0
+    capsys.readouterr()
+    assert main([*folders, f"output={tmp_path}/table.csv"]) == 0
+    said = capsys.readouterr().out
+    assert "6 draws of 6 chains" in said and "lr=0.001: 3 chains\n" in said and "lr=0.0001: 3 chains\n" in said
+    with open(tmp_path / "table.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["lr"]) for row in rows] == [1e-3, 1e-4]
+    potential, data = reopened(folders[0])
+    two, four = (load_samples(folder) for folder in folders)
+    for row, first in zip(rows, (0, 1), strict=True):
+        draws = torch.cat((two[:, first : first + 1], four[:, 2 * first : 2 * first + 2]), 1)
+        for key, value in evaluate(potential, draws, data.test).items():
+            assert float(row[key]) == pytest.approx(value, nan_ok=True), key
 
 
 # ---- the numbers, of predictions that are given

@@ -69,6 +69,8 @@ def main(words: list[str] | None = None) -> int:
             return DONE
         overrides = OverridesParser.create().parse_overrides(settings) if sweeps else []
         fixed.update(one.get_key_element().lstrip("+") for one in overrides if not one.is_sweep_override())
+        if sweeps and (any(one.is_sweep_override() for one in overrides) or len(_points(settings)) > 1):
+            _check_output(overrides)
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's own report of a mistake is a dozen lines
         before = sys.argv
         # Hydra writes a sweep's own file; what a sweep leaves is its runs' folders.
@@ -90,6 +92,15 @@ def main(words: list[str] | None = None) -> int:
         return max(statuses, key=_WORST.index, default=DONE)
 
     return guarded(everything, debug)
+
+
+def _check_output(overrides: list) -> None:
+    """Refuse one folder for all runs of a sweep: the second would be told that it is the first one's."""
+    for one in overrides:
+        folder = one.value() if one.get_key_element().lstrip("+") == "output" else None
+        if folder and not one.is_sweep_override() and "${" not in str(folder):
+            mend = f"is one folder, and -m gives several runs: leave it out, or let it differ ('{folder}/${{seed}}')"
+            raise SettingError("output", folder, mend)
 
 
 def _run(cfg, said: list[str], own: list[str]) -> int:

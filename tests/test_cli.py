@@ -458,6 +458,17 @@ def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
     assert files(".").count("config.yaml") == 2 and not files(".").count("multirun.yaml")
 
 
+@pytest.mark.parametrize("several", [[*TOY[:-1], "seed=0,1"], ["experiment=neal_rejection"]])
+def test_a_sweep_has_no_single_folder(several, capsys):
+    """Refused before the first run, not after it; a folder that depends on the run is none."""
+    assert main(["-m", *several, "output=here"]) == 2
+    caught = capsys.readouterr()
+    assert caught.err.startswith("output=here: is one folder") and not caught.out and not files(".")
+    assert main(["-m", *TOY[:-1], "cycles=2", "seed=0,1", "output=here/${seed}", "progress=false"]) == 0
+    assert main(["-m", *TOY[:-1], "cycles=2", "seed=0", "output=one", "progress=false"]) == 0
+    assert sorted(path.name for path in Path("here").iterdir()) == ["0", "1"] and Path("one/config.yaml").exists()
+
+
 def test_what_a_run_s_picture_shows_is_its_metrics():
     from matplotlib import pyplot
 

@@ -28,7 +28,8 @@ printed are the settings and the numbers most looked at.
                      the burn-in. They, and log_accept, are over all chains of a run, so rows of groups have none: a run
                      for each value has them (-m step_size=0.1,0.2); groups' predictions: experiments.evaluate
 
-Of runs that go on or have failed there are the settings alone. A mean of which a run lacks the number is left out.
+Of runs that are running, were killed (as far as this machine can know) or have failed there are the settings alone. A
+mean of which a run lacks the number is left out.
 
 In Python ``experiments.collect.collect(["results/runs/digits"], over="seed")`` is the same table as a pandas.DataFrame.
 """
@@ -48,6 +49,7 @@ from experiments.outcome import grouped
 from experiments.voice import counted, say
 from sgmcmc.errors import SettingError
 from sgmcmc.formats import read_status
+from sgmcmc.store import killed
 
 # Printed, as far as they are there.
 NUMBERS = ("tuned_step_size", "tuned_steps", "accept_prob", "log_accept", "ess", "ess_per_second", "ess_per_work")
@@ -100,6 +102,7 @@ def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) ->
     for folder, status in _statuses([found for run in runs for found in _folders(Path(run))]):
         identity = status.get("identity") or {}
         given, state = identity.get("settings") or {}, status["state"]
+        state = "killed" if state == "running" and killed(folder) else state
         told = status if state in ENDED else {}  # of one that goes on, or failed, it is of an earlier end
         known = flatten(given) | {
             "law": identity.get("law"),

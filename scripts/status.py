@@ -3,8 +3,8 @@
     python scripts/status.py [--jugdir STORE] experiment=ggmc_fig1 scale=quick
 
 The words are those of `jug execute`. A chain counts as running while its folder was written to in the last quarter of
-an hour. The estimated end supposes that as many chains go on side by side as run now. Of chains not begun here the
-table may be there all the same: it came with the repository.
+an hour, unless its process was one of this machine and is gone. The estimated end supposes that as many chains go on
+side by side as run now. Of chains not begun here the table may be there all the same: it came with the repository.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from experiments.tasks import table_path  # noqa: E402
 from sgmcmc.errors import StoreError  # noqa: E402
 from sgmcmc.formats import read_status  # noqa: E402
 from sgmcmc.loading import load_metrics  # noqa: E402
+from sgmcmc.store import killed  # noqa: E402
 
 RECENT = 15 * 60
 COLUMNS = (
@@ -87,7 +88,7 @@ def look(config: dict, end: dict | None) -> dict:
     with contextlib.suppress(StoreError, OSError, KeyError, IndexError):
         status = read_status(path)
         recent = max(file.stat().st_mtime for file in path.iterdir()) > time.time() - RECENT
-        if status["state"] == "running" and recent:
+        if status["state"] == "running" and recent and not killed(path):
             chain |= {"state": "running", "host": status["environments"][-1]["host"]}
         elif status["state"] == "failed":
             chain["state"] = "failed"

@@ -68,6 +68,21 @@ _EMPTY = {"block": 0, "draws": 0, "since": 0, "files": {}, "tables": {}, "form":
 _MISSING = object()
 
 
+def killed(folder: str | os.PathLike) -> bool:
+    """Whether the process that opened the folder last was one of this machine and is gone: killed, where
+    ``status.json`` says that the run is running. Asks no lock, so it is in nobody's way."""
+    with suppress(OSError, ValueError):
+        words = (Path(folder) / ".lock").read_text().split()  # as ``_acquire`` writes it
+        if words[:1] == ["process"] and words[2:] == ["on", socket.gethostname()]:
+            try:
+                os.kill(int(words[1]), 0)
+            except ProcessLookupError:
+                return True
+            except PermissionError:  # another user's
+                return False
+    return False
+
+
 class RunFolder:
     """One run's folder, opened for writing by one process at a time.
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 
 import numpy as np
 import pandas as pd
@@ -135,6 +136,8 @@ def test_what_is_not_done_is_told_and_not_joined(runs, tmp_path):
     assert list(table.state) == ["running"] * 2 and list(table.step_size) == [0.3, 1.4] and "ess" not in table
     with pytest.raises(SettingError, match="going is running, as 1 more are: finish it by the command"):
         collect([first, going], over="seed")
+    (going / ".lock").write_text(f"process 9999999 on {socket.gethostname()}\n")
+    assert list(collect(going).state) == ["killed"] * 2
     groups = read_status(first)["groups"]
     lost = {"groups": [{**groups[0], "finite": 0}, {key: groups[1][key] for key in groups[1] if key != "ess"}]}
     other = remade(first, tmp_path / "lost", identity=identity_of(first, "c", seed=9), **lost)

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -271,13 +272,28 @@ def test_killed_by_sigkill(tmp_path):
     path = tmp_path / "run"
     process = subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE, text=True)
     seen = [int(process.stdout.readline()) for _ in range(20)]
+    assert not store.killed(path)
     process.send_signal(signal.SIGKILL)
     seen += [int(line) for line in process.stdout.read().split()]
     assert process.wait() == -signal.SIGKILL
+    assert store.killed(path) and read_status(path)["state"] == "running"
     with RunFolder(path) as folder:
         cycles = folder.load()["cycle"]
+        assert not store.killed(path)
     assert cycles in (len(seen), len(seen) + 1)
     assert load_samples(path)[:, 0, 0].tolist() == load_metrics(path)["cycle"].tolist() == list(range(cycles))
+
+
+@pytest.mark.parametrize(
+    "lock", ["process 9999999 on elsewhere\n", "process 1 on HERE\n", "", "process x on HERE\n", "process 9", None]
+)
+def test_who_cannot_be_known_to_be_gone_is_not_called_killed(tmp_path, lock):
+    """Another machine's process, another user's, a lock of which nothing is known."""
+    if lock is not None:
+        (tmp_path / ".lock").write_text(lock.replace("HERE", socket.gethostname()))
+    assert not store.killed(tmp_path)
+    (tmp_path / ".lock").write_text(f"process 9999999 on {socket.gethostname()}\n")
+    assert store.killed(tmp_path)
 
 
 def damage(path: Path, how: str) -> None:

@@ -272,18 +272,24 @@ def judge(cells: list[Cell]) -> tuple[float, int]:
 
 
 def run(rows: list[Row], chains: int = CHAINS, seed: int = 0, full: bool = False, progress: bool = False) -> list[Cell]:
-    """The cells of all rows, from as many single-threaded processes as there are cores, in the rows' order."""
+    """The cells of all rows, from as many single-threaded processes as there are cores, in the rows' order.
+
+    ``progress`` counts rows on standard error: on a terminal each, in a log once a minute.
+    """
     cells, began = [], time.monotonic()
+    bar, said = sys.stderr.isatty(), began
     work = partial(certify_row, chains=chains, seed=seed, full=full)
     workers = min(cpu_count() or 1, len(rows))
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else nullcontext() as pool:
         results = (pool.map if pool else map)(work, rows, range(len(rows)))
         for number, result in enumerate(results, 1):
             cells += result
-            if progress:
-                seconds = time.monotonic() - began
-                print(f"\r{number}/{len(rows)} rows, {seconds:.0f} s ", end="", file=sys.stderr, flush=True)
-    if progress:
+            now = time.monotonic()
+            if progress and (bar or now - said >= 60):
+                begin, end = ("\r", " ") if bar else ("", "\n")
+                print(f"{begin}{number}/{len(rows)} rows, {now - began:.0f} s", end=end, file=sys.stderr, flush=True)
+                said = now
+    if progress and bar:
         print(file=sys.stderr)
     return cells
 
@@ -451,7 +457,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.seed < 0:
             raise SettingError("--seed", options.seed, "must not be negative")
         rows = design(options.names, options.word)
-        cells = run(rows, MANY if options.full else CHAINS, options.seed, options.full, progress=sys.stderr.isatty())
+        cells = run(rows, MANY if options.full else CHAINS, options.seed, options.full, progress=True)
     except SettingError as error:
         print(error, file=sys.stderr)
         return 2

@@ -63,7 +63,8 @@ def draw(table: pd.DataFrame) -> Figure:
 def title(table: pd.DataFrame) -> str:
     """That smooth functions lose little of what the bound allows, where they do."""
     valid = table[table.valid.eq(True)]
-    if ((1 - valid.ratio) / (1 - valid.bound)).median() < LITTLE:
+    lost = ((1 - valid.ratio) / (1 - valid.bound)).dropna()
+    if len(lost) and lost.median() < LITTLE:
         return "On smooth functions, noise slows AMAGOLD far less than Theorem 2 allows"
     return "What gradient noise takes from smooth functions, beside the bound of Theorem 2"
 

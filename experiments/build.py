@@ -97,6 +97,8 @@ def settings_of(folder: str | Path, root: str | None = None) -> dict:
     if not (Path(folder) / "config.yaml").is_file():
         raise SettingError("folder", folder, "is not a run folder: it has no config.yaml")
     config = OmegaConf.to_container(OmegaConf.load(Path(folder) / "config.yaml"))
+    if "data" not in config:
+        raise SettingError("folder", folder, "is of sgmcmc.sample: no setting says what its target is")
     config["data"]["root"] = root or os.environ.get("SGMCMC_DATA") or config["data"]["root"]
     return config
 

@@ -63,6 +63,7 @@ class Result:
     compiled: bool = False
     captured: bool = False
     under_way: int = 0  # gradients of the cycle in progress, which a checkpoint holds
+    signal: int | None = None  # that interrupted the run
 
     @property
     def stuck(self) -> bool:
@@ -566,17 +567,18 @@ def run(
             cost, written, held = 0.0, time.perf_counter(), 0
             if saved is not None:
                 chain.resume(saved)
-            if time.monotonic() >= until and (saved is None or _finished(chain, plan) == RUNNING):
+            over = saved is not None and _finished(chain, plan) != RUNNING
+            if time.monotonic() >= until and not over:
                 raise Interrupted  # the time passed while the pieces were made
             signals.arm()  # compiling, the warm start and an evaluation of U may be left, too
             if saved is not None:
                 check_same_target(chain.kernel, potential, chain.states)
-            if not chain.together:
+            if not chain.together and not over:
                 chain.compile(tell)
                 chain.capture(tell)
             if saved is None:
                 chain.begin()
-            if chain.together:
+            if chain.together and not over:
                 chain.compile(tell)
             signals.armed = False
             before, last = chain.seconds, 0.0  # seconds of the last cycle
@@ -612,7 +614,7 @@ def run(
             status, signals.answered = INTERRUPTED, signals.arrived is not None
         if chain.states and (pending["rows"] or pending["draws"] or chain.cycle or chain.unfinished):
             commit()
-    result.status = status
+    result.status, result.signal = status, signals.arrived if signals.answered else None
     result.draws = torch.stack(draws) if draws else None
     _fill(result, chain)
     return result

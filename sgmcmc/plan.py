@@ -51,6 +51,10 @@ class Plan:
             if value is not None and value < least:
                 raise SettingError(name, value, f"must be at least {least}")
 
+    def kept(self, cycles: int) -> int:
+        """How many draws there are after so many cycles, where all are kept."""
+        return max(cycles - self.burn_in, 0) // self.thin
+
     def draws_after(self, cycle: int) -> bool:
         """Whether the state after the ``cycle``-th cycle, from 1, is a draw."""
         return cycle > self.burn_in and (cycle - self.burn_in) % self.thin == 0

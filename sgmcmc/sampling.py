@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import inspect
+import json
+import math
+import os
+import signal
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, fields
 
 import torch
 from torch import Tensor
 
+from sgmcmc import LAW
 from sgmcmc.chain import DIVERGED, INTERRUPTED, Result, run
 from sgmcmc.checks import doubt
 from sgmcmc.compiled import compiles
 from sgmcmc.data.minibatches import Minibatches
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.kernel import Friction, Kernel, make_kernel
+from sgmcmc.loading import load_samples
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import NEEDED, Potential
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.random import Random
 from sgmcmc.samplers import NUMBERS, Sampler, custom, lookup
 from sgmcmc.schedules import Schedule
+from sgmcmc.store import RunFolder
 from sgmcmc.words import Word
 
 
@@ -51,6 +60,7 @@ def sample(
     progress: bool = False,
     dtype: torch.dtype | str = torch.float32,
     device: torch.device | str = "cpu",
+    folder: str | os.PathLike | None = None,
     **policies,
 ) -> Result:
     """Run a sampler on a target of one's own; ``result.draws`` is ``[draws, chains, dim]``.
@@ -78,12 +88,18 @@ def sample(
     ``burn_in``; ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``,
     ``batch_size``, ``temperature``, ….
 
+    ``folder`` keeps the run there: draws, metrics (``load_samples``, ``load_metrics``) and checkpoints. The same call
+    goes on where a killed one was, bit for bit, and more ``cycles`` continue a finished one, compiled or not as it was
+    begun. ``result.draws`` are all that the folder holds, ``result.rows`` those of this call. SIGTERM and SIGUSR1, a
+    scheduler's, are handed on once a checkpoint is written. Without a folder draws are in memory alone.
+
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
     Ctrl-C or a signal: both have fewer draws (``result.draws`` is None where there are none). Chains that diverged,
     all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite. Others
     tell of chains that are stuck (``result.stuck``) or never move (``result.unmoved``), of a gradient that is not that
     of U, and of an argument that has no effect.
-    Raises SettingError, one sentence, for what cannot work.
+    Raises SettingError, one sentence, for what cannot work, and StoreError for a folder that is another run's, or on a
+    disk that is full.
     """
     _check_names(policies)
     if isinstance(potential, type):
@@ -198,12 +214,29 @@ def sample(
 
     if not isinstance(progress, bool):
         raise SettingError("progress", progress, "must be True or False")
-    with _own_names(), _bar(progress, cycles) as report:
-        result = run(kernel, potential, plan, random, chains, begin, report=report)
+    store = None
+    if folder is not None:
+        settings = _settings(kernel, plan, potential, chains, seed, dtype, initial)
+        digest = hashlib.sha256(json.dumps([LAW, settings], sort_keys=True).encode()).hexdigest()[:12]
+        identity = {"hash": digest, "law": LAW, "settings": settings}
+        store = RunFolder(folder, identity, json.dumps(settings, indent=2) + "\n", device=device)
+    with _own_names(), store or nullcontext(), _bar(progress, cycles) as report:
+        result = run(kernel, potential, plan, random, chains, begin, store=store, report=report)
+        if store:
+            facts = {"cycles": result.cycles, "planned": cycles, "seconds": round(result.seconds, 3)}
+            facts |= {"accepted": result.accepted, "proposed": result.proposed, "frozen": result.frozen}
+            store.status(state=result.status, **facts)
+            if plan.kept(result.cycles):
+                result.draws = load_samples(folder)
     for why in doubts:
         warnings.warn(why, stacklevel=2)
     if result.status == INTERRUPTED:
-        warnings.warn(f"interrupted after cycle {result.cycles} of {cycles}", stacklevel=2)
+        again = "; the same call goes on from there" if store else ""
+        warnings.warn(f"interrupted after cycle {result.cycles} of {cycles}{again}", stacklevel=2)
+        if store and result.signal not in (None, signal.SIGINT):
+            signal.raise_signal(result.signal)
+    if result.cycles > cycles:
+        warnings.warn(f"{folder} holds {result.cycles} cycles, more than cycles={cycles}", stacklevel=2)
     if result.status == DIVERGED:
         end = f"no chain is finite after cycle {result.cycles} of {cycles}"
         warnings.warn(f"diverged: {end}; a smaller step_size may do", stacklevel=2)
@@ -249,6 +282,7 @@ def _own_names():
     """Within, errors name the arguments of ``sample`` and not the command line's settings."""
     names = {"steps_per_cycle": "steps", "tune.target": "tune", "tune.trajectory": "trajectory", "sampler.": ""}
     names["schedule.direction=random"] = "Schedule(…, direction='random')"
+    names["the run another name or output"] = names["this run another output"] = "another folder"
 
     def own(text: str) -> str:
         for theirs, ours in names.items():
@@ -260,6 +294,35 @@ def _own_names():
     except SettingError as error:
         value = next((ours for theirs, ours in (("null", None), ("true", True)) if error.value == theirs), error.value)
         raise SettingError(own(error.setting), value, own(error.mend)) from None
+    except StoreError as error:
+        raise type(error)(own(str(error))) from None
+
+
+def _settings(kernel: Kernel, plan: Plan, potential: Potential, chains: int, seed: int, dtype, initial) -> dict:
+    """What a chain depends on besides its target, which a folder cannot hold, in values that JSON has."""
+    row = {field.name: getattr(kernel, field.name) for field in fields(Kernel)}
+    derived = ("batches", "measured", "impossible", "inexact")
+    row = {name: value for name, value in row.items() if name not in derived}
+    row |= {"word": kernel.word.letters, "schedule": asdict(kernel.schedule)}
+    row["friction"] = {kernel.friction.kind: kernel.friction.value}
+    batches = kernel.batches if isinstance(kernel.batches, Minibatches) else None
+    row |= {"minibatches": batches and batches.law, "batch_size": batches and batches.batch_size}
+    row |= {name: getattr(plan, name) for name in ("burn_in", "thin", "tune", "trajectory")}
+    row |= {"target": type(potential).__name__, "dim": potential.dim, "data_size": potential.data_size}
+    return _plain({**row, "chains": chains, "seed": seed, "dtype": dtype, "init": initial})
+
+
+def _plain(value):
+    """As JSON has it: a long tensor as its SHA-256, infinite numbers as words."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, Tensor):
+        long = value.numel() > 1000
+        return hashlib.sha256(value.cpu().numpy().tobytes()).hexdigest() if long else _plain(value.flatten().tolist())
+    plain = isinstance(value, int | str | None) or isinstance(value, float) and math.isfinite(value)
+    return value if plain else str(value)
 
 
 def _check_names(policies: dict) -> None:

@@ -14,7 +14,8 @@ from test_potentials_device import NAMES, made
 
 import sgmcmc
 from sgmcmc.checks import _wrong_losses, _wrong_minibatches, wrong_gradient
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.formats import read_status
 from sgmcmc.potentials.analytic import Gaussian
 
 
@@ -196,6 +197,82 @@ def test_a_chain_that_is_not_corrected_says_so():
             short(**more)
     with pytest.warns(UserWarning, match="^the chain is not corrected; it cannot be: the Euler-Maruyama letter E"):
         short(sampler="sghmc", acceptance=None)
+
+
+def test_a_run_in_a_folder_is_gone_on_with(tmp_path, recwarn):
+    """The same draws as in memory; more cycles continue them; what is done is read, not run, and fewer are told."""
+    begun = []
+
+    class Begun(Gaussian):
+        def initial(self, chains, random):
+            begun.append(chains)
+            return super().initial(chains, random)
+
+    where = {"target": Begun(dim=2), "step_size": [0.3, 0.5], "chains": 4, "burn_in": 10, "thin": 3}
+    kept = {**where, "folder": tmp_path / "run"}
+    whole = short(**where, cycles=250)
+    for cycles in (100, 250, 250):
+        result = short(**kept, cycles=cycles)
+        assert result.status == "done" and result.cycles == cycles
+        assert torch.equal(result.draws, whole.draws[: (cycles - 10) // 3])
+    assert begun == [4, 4] and torch.equal(result.accept_prob, whole.accept_prob)
+    assert (result.accepted, result.proposed) == (whole.accepted, whole.proposed)
+    assert torch.equal(sgmcmc.load_samples(tmp_path / "run"), whole.draws)
+    assert sgmcmc.load_metrics(tmp_path / "run")["cycle"][-1] == 250
+    status = read_status(tmp_path / "run")
+    assert (status["state"], status["cycles"], status["accepted"]) == ("done", 250, whole.accepted)
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="run holds 250 cycles, more than cycles=100"):
+        assert len(short(**kept, cycles=100).draws) == 80
+
+
+def test_a_folder_is_of_one_run(tmp_path):
+    """Other settings, another start and another target are refused in a sentence; seeds are joined as chains."""
+    kept = {"folder": tmp_path / "run", "initial": torch.ones(2, 2), "friction": math.inf, "cycles": 30}
+    short(**kept)
+    for other, said in (
+        ({"step_size": 0.2}, r"step_size is 0.1 there and 0.2 here\): give another folder, or move"),
+        ({"initial": torch.zeros(2, 2)}, "init is"),
+        ({"momentum_decay": 0.5, "friction": None}, "friction.gamma is inf there"),
+        ({"mass": [1.0, 2.0]}, "settings.mass is 1.0 there"),
+        ({"dtype": "float64"}, "dtype is torch.float32 there"),
+        ({"schedule": "cosine", "acceptance": "monitor"}, "schedule.name is constant there"),
+    ):
+        with pytest.raises(StoreError, match=said):
+            short(**{**kept, **other})
+    with pytest.raises(SettingError, match="another U than when the run was begun: give another folder"):
+        short(lambda theta: (theta**4).sum(), dim=2, **{**kept, "cycles": 40})
+    short(**{**kept, "folder": tmp_path / "other", "seed": 1, "initial": torch.zeros(3, 2)})
+    assert sgmcmc.load_samples([tmp_path / "run", tmp_path / "other"]).shape == (30, 5, 2)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file"):
+        short(**{**kept, "folder": tmp_path / "file"})
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_waits_for_the_checkpoint_of_a_folder(tmp_path, number):
+    """A scheduler's is then the caller's; the same call goes on to the draws of a chain that nobody disturbed."""
+
+    class Signalled(WithoutStart):
+        left = 70  # gradients
+
+        def gradient(self, theta, batch=None):
+            self.left -= 1
+            if not self.left:
+                signal.raise_signal(number)
+            return theta
+
+    where, target = {"sampler": "hmc", "initial": torch.ones(2, 2), "cycles": 40}, Signalled()
+    seen, before = [], signal.signal(signal.SIGTERM, lambda *_: seen.append(read_status(tmp_path)["state"]))
+    try:
+        with pytest.warns(UserWarning, match="interrupted after cycle . of 40; the same call goes on from there"):
+            result = short(target, **where, folder=tmp_path)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert result.status == "interrupted" and 0 < result.cycles < 10 and len(result.draws) == result.cycles
+    assert seen == ["interrupted"] * (number == signal.SIGTERM)
+    whole = short(WithoutStart(), **where)
+    assert torch.equal(short(target, **where, folder=tmp_path).draws, whole.draws)
 
 
 def test_an_interrupted_chain_says_so_and_a_scheduler_s_signal_is_the_caller_s():

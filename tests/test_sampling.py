@@ -354,7 +354,7 @@ class Tilted(Gaussian):
         return self.factor * super().gradient(theta, batch)
 
 
-@pytest.mark.parametrize("factor", [2.0, 0.5, -1.0, 0.0])
+@pytest.mark.parametrize("factor", [2.0, 0.5, -1.0, 0.0, 1.05, 0.97])
 def test_a_gradient_that_is_not_u_s_is_told(factor, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(Tilted, "factor", factor)
     with pytest.warns(UserWarning, match="^the gradient of Tilted is not that of its U, ") as warned:
@@ -388,6 +388,22 @@ def test_a_right_gradient_is_not_told_whatever_the_scales(scale, constant, dtype
     monkeypatch.setattr(Narrow, "scale", scale)
     monkeypatch.setattr(Narrow, "constant", constant)
     assert wrong_gradient(Narrow(), torch.tensor([[scale, 2e5 + 1.0]] * 3, dtype=dtype)) is None
+
+
+class Saddle(WithoutStart):
+    """A product of three weights: where all are 0 the gradient is, and differences are of the third order alone."""
+
+    dim = 3
+
+    def potential(self, theta):
+        return theta.double().prod(-1) + theta.double().square().square().sum(-1)
+
+    def gradient(self, theta, batch=None):
+        return torch.stack([theta[:, [1, 2]].prod(-1), theta[:, [0, 2]].prod(-1), theta[:, [0, 1]].prod(-1)], -1)
+
+
+def test_a_right_gradient_is_not_told_at_a_saddle():
+    assert wrong_gradient(Saddle(), torch.zeros(3, 3)) is None
 
 
 @pytest.mark.parametrize("name", NAMES)

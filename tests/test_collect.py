@@ -128,6 +128,42 @@ def test_only_runs_that_differ_in_their_seed_alone_are_joined(runs, tmp_path):
     assert list(collect([first, other], over="seed").runs) == [2, 2]
 
 
+def test_printed_numbers_stand_beside_their_own_errors_and_lost_chains_beside_all(runs, tmp_path, capsys):
+    joined = collect(runs / "grid", over="seed")
+    assert main([f"{runs}/grid", "over=seed"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    for number in (0, 1):
+        for name in ("accept_prob", "ess", "r_hat"):
+            value, error = joined[name][number], joined[f"{name}_error"][number]
+            assert f" {value:.4g} ± {error:.2g}" in lines[number]
+    assert "finite" not in head.split()
+    first = runs / "grid" / "0"
+    groups = [{**group, "finite": 3 + number} for number, group in enumerate(read_status(first)["groups"])]
+    assert main([str(remade(first, tmp_path / "lost", groups=groups))]) == 0
+    head, *lines = (line.split() for line in capsys.readouterr().out.splitlines())
+    place = head.index("finite")
+    assert [line[place : place + 2] for line in lines[:2]] == [["3", "4"], ["4", "4"]]
+
+
+def test_settings_are_ordered_as_numbers_and_told_from_equal_ones_of_another_kind(runs, tmp_path):
+    """9 is before 10, and True is not 1: an option that may be both."""
+    first, groups = runs / "grid" / "0", read_status(runs / "grid" / "0")["groups"]
+    groups = [{**group, "settings": {"step_size": 10.0 - number}} for number, group in enumerate(groups)]
+    table = collect(remade(first, tmp_path / "order", groups=groups))
+    assert list(table.step_size) == [9.0, 10.0] and list(table.index) == [0, 1]
+    kinds = [
+        remade(first, tmp_path / name, identity=identity_of(first, name, seed=seed, progress=value))
+        for seed, (name, value) in enumerate({"yes": True, "one": 1}.items())
+    ]
+    assert "progress" in collect(kinds).attrs["settings"] and list(collect(kinds, over="seed").runs) == [1] * 4
+
+
+def test_a_column_of_metrics_does_not_stand_for_the_setting_of_its_name(runs, tmp_path):
+    averages = {"cycles": 5.0, "fit": 2.0}
+    (row,) = collect(remade(runs / "network", tmp_path / "fit", averages=averages)).to_dict("records")
+    assert row["fit"] == 2.0 and "cycles" not in row
+
+
 def test_what_is_not_done_is_told_and_not_joined(runs, tmp_path):
     """What a status says of an earlier end is not of a run that goes on; a mean that lacks one of its runs is none."""
     first = runs / "grid" / "0"

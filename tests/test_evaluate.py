@@ -4,6 +4,7 @@ import csv
 import math
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -166,6 +167,26 @@ def test_all_data_count_where_two_hundred_are_followed():
     assert math.isfinite(evaluate(Table(table), draws, data, labelled=False)["entropy"])
 
 
+def test_the_first_two_hundred_data_are_followed_each_by_its_own_label():
+    """Of predictions without anything in common, of 231 data."""
+    _, data, draws, _, labels = _of_table(data=FUNCTIONS + 31, chains=2)
+    p = torch.from_numpy(np.random.default_rng(3).dirichlet(np.ones(3), (30, 2, len(data))))
+    given = iter(p)
+    row = evaluate(SimpleNamespace(together=True, predict=lambda *_: next(given)), draws, data)
+    r_hat = diagnostics.r_hat(p[:, :, range(FUNCTIONS), labels[:FUNCTIONS]].logit())
+    assert (row["r_hat_max"], row["r_hat_median"]) == pytest.approx((r_hat.max(), np.median(r_hat)))
+
+
+def test_a_prediction_that_float32_rounds_to_certainty_has_log_odds():
+    """Those of 1 − 1e-12; in float32, where that is 1, they would be infinite, and no R-hat would be known of them."""
+    table, data, draws, _, labels = _of_table()
+    table, draws = 200 * table.float(), draws.float()
+    p = torch.stack([Table(table).predict(theta, None) for theta in draws]).double()[:, :, range(5), labels]
+    assert ((p == 1).any(0).any(0) & (p < 0.5).any(0).any(0)).any()
+    r_hat = diagnostics.r_hat(p.logit(eps=1e-12))
+    assert evaluate(Table(table), draws, data)["r_hat_median"] == pytest.approx(np.median(r_hat))
+
+
 def test_images_are_given_to_be_normalised_and_other_inputs_as_they_are():
     table, data, draws, _, _ = _of_table(data=4, draws=3)
     one = torch.tensor([0.5], dtype=torch.float64)
@@ -249,6 +270,9 @@ def test_of_seeds_of_different_lengths_the_draws_that_all_have_are_joined(runs, 
     assert main([*map(str, runs), str(tmp_path / "short")]) == 0
     said = capsys.readouterr()
     assert "4 draws of 3 chains" in said.out and "the first 4 draws of each are used" in said.err
+    row, (potential, data) = _row([*runs, tmp_path / "short"], tmp_path), reopened(runs[0])
+    draws = torch.cat([load_samples(one)[:4] for one in (*runs, tmp_path / "short")], 1)
+    assert row["nll"] == pytest.approx(evaluate(potential, draws, data.test)["nll"], rel=1e-9)
 
 
 def test_runs_of_different_settings_are_no_chains_of_one(runs, tmp_path, capsys):
@@ -322,6 +346,15 @@ def test_shifted_inputs_are_predicted_worse(runs, tmp_path):
     assert _row([*runs, "noise=3", "translate=2"], tmp_path)["nll"] > _row(runs, tmp_path)["nll"]
 
 
+def test_the_command_moves_images_by_as_many_pixels_as_it_is_told(runs, tmp_path, capsys):
+    row, (potential, data) = _row([runs[0], "translate=2"], tmp_path), reopened(runs[0])
+    moved = evaluate(potential, load_samples(runs[0]), shifted(data.test, translate=2))
+    assert row["nll"] == pytest.approx(moved["nll"], rel=1e-9) and row["translate"] == 2
+    for word in ("translate=-1", "noise=-.5"):
+        assert main([str(runs[0]), word]) == 2
+        assert "must not be negative" in capsys.readouterr().err
+
+
 def test_translation_moves_images_down_and_right():
     test = load("digits").test
     moved = shifted(test, translate=2).inputs
@@ -389,6 +422,8 @@ def test_other_data_are_normalised_as_the_training_data_are(runs, tmp_path, monk
     monkeypatch.setattr("experiments.evaluate.load", lambda *_: Data(None, other))
     row, own = _row([runs[0], "data=other"], tmp_path), _row([runs[0]], tmp_path)
     assert row["entropy"] == pytest.approx(own["entropy"], rel=1e-12)
+    row, own = (_row([runs[0], *words, "noise=.5"], tmp_path) for words in (["data=other"], []))
+    assert row["entropy"] == pytest.approx(own["entropy"], rel=1e-12)  # noise is of inputs that are normalised
     monkeypatch.setattr(
         "experiments.build.load", lambda name, *_: load("digits") if name == "digits" else Data(None, other)
     )

@@ -359,6 +359,17 @@ def test_a_row_s_sums_are_over_who_lives_and_changes_of_u_over_what_is_finite():
     )
 
 
+def test_a_chain_that_has_diverged_is_in_no_sum_though_it_would_be_finite_again():
+    """What it proposes from where it stands still is not taken."""
+    numbers = tensor([2.0, 7.0], [0.5, -9.0], [0.25, 9.0], [-0.75, 0.0], [0.5, 1.0])
+    record = Record(*numbers, accepted=torch.tensor([True, False]), proposal=torch.zeros(2, 1), data=tensor(10.0, 20.0))
+    sums = dict(zip(SUMS, summed(record, torch.tensor([True, False])).tolist(), strict=True))
+    assert sums == {
+        "delta_potential": 0.5, "delta_kinetic": 0.25, "log_accept": -0.75, "potential": 2.0, "accept_prob": 0.5,
+        "accepted": 1.0, "number": 1.0, "finite": 1.0, "not_finite": 0.0, "data": 10.0,
+    }  # fmt: skip
+
+
 def test_running_moments_are_those_of_the_draws_that_count():
     rng = np.random.default_rng(1)
     draws, counts = 50 + rng.exponential(size=(9, 3, 2)) * [1, 30], np.array([1, 0, 1, 1, 0, 0, 1, 1, 1.0])

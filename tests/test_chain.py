@@ -9,7 +9,7 @@ import pytest
 import torch
 from conftest import LIMIT, FourParts, z_score
 
-from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, Chain, run
+from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, Chain, Result, run
 from sgmcmc.data import Dataset, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
@@ -19,9 +19,11 @@ from sgmcmc.measured import MASS_BATCHES, temperatures
 from sgmcmc.models import MLP
 from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Gaussian, Quartic
+from sgmcmc.potentials.location import LocationMixture
 from sgmcmc.potentials.mixed import MixedBinary
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import GeneratedLogistic, HierarchicalRegression
+from sgmcmc.progress import SUMS
 from sgmcmc.random import Random
 from sgmcmc.samplers import custom
 from sgmcmc.sampling import sample
@@ -1419,3 +1421,74 @@ def test_what_gibbs_updates_move_does_not_count_for_a_ladder():
     jump, moves = jump_of_first_rung(MixedBinary(5, sd=0.5))
     assert jump == pytest.approx(float(moves[..., :2].square().sum(-1).mean(1).sum()), rel=1e-12)
     assert moves[..., 2:].any()
+
+
+@pytest.mark.parametrize("log_every", [1, 3, 10])
+def test_the_burn_in_s_decisions_are_counted_apart_wherever_rows_end(log_every):
+    """Of 40 cycles of five chains the first 20, which end within a row of three or of ten, or with one."""
+    target, random = Quartic(1), Random(3)
+    kernel = make_kernel("hmc", target, 1.2, steps=2, dtype=F64)
+    result = run(
+        kernel, target, Plan(40, burn_in=20, log_every=log_every), random, 5, lambda: target.initial(5, random)
+    )
+    rows = run(kernel, target, Plan(40), random, 5, lambda: target.initial(5, random)).rows
+    early, late = (round(5 * sum(row["accepted"] for row in part)) for part in (rows[:20], rows[20:]))
+    assert result.burnt == (early, 100) and (result.accepted, result.proposed) == (early + late, 200)
+    assert result.rate == late / 100 != (early + late) / 200
+
+
+def test_chains_of_which_no_coordinate_moved_are_named_where_that_is_no_chance():
+    """The third of three, in 20 draws, where others move oftener than 10 + log 3 = 11.1 times in them."""
+    m2 = torch.tensor([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0]], dtype=F64)
+    given = {
+        "proposed": 100,
+        "moments": {"count": 20, "mean": m2, "m2": m2},
+        "kernel": make_kernel("hmc", Quartic(2), 0.1),
+    }
+    assert [Result(DONE, accepted=accepted, **given).unmoved for accepted in (55, 56)] == [[], [2]]
+    assert Result(DONE, accepted=56, frozen=[2], **given).unmoved == []
+
+
+def with_sums(target, cycle, sampler="hmc", **settings):
+    """A chain of two after so many cycles, in a row whose sums are 1, 2, 3, …, but of 8 trajectories and 5 finite."""
+    kernel = make_kernel(sampler, target, 0.1, dtype=F64, **settings)
+    theta = torch.tensor([[1.0], [3.0]], dtype=F64).expand(2, target.dim)
+    chain = Chain(kernel, target, Plan(4, log_every=2), Random(1), 2, lambda: theta)
+    chain.begin()
+    chain.cycle, sums = cycle, {name: 1.0 + k for k, name in enumerate(SUMS)} | {"number": 8.0, "finite": 5.0}
+    chain.sums = torch.tensor(list(sums.values()), dtype=F64)
+    return chain, sums
+
+
+def test_a_row_divides_each_sum_by_what_it_is_a_sum_over():
+    """Changes of energy by proposals that are finite, the rest by all; U a datum by the four data, too."""
+    chain, sums = with_sums(FourParts(1), 2)
+    row = chain.row()
+    for name in ("delta_potential", "delta_kinetic", "log_accept"):
+        assert row[name] == sums[name] / 5
+    for name in ("potential", "accept_prob", "accepted"):
+        assert row[name] == sums[name] / 8
+    assert row["potential_per_datum"] == sums["potential"] / 8 / 4 and row["not_finite"] == sums["not_finite"]
+    chain, sums = with_sums(LocationMixture(20), 2, acceptance="austerity")
+    assert chain.row()["data_per_decision"] == sums["data"] / 8
+
+
+def test_a_row_takes_its_sums_with_it_only_at_its_regular_end():
+    """What was accepted and looked at before stays counted: once more where a row of two cycles ends after one."""
+    for cycle in (1, 2):
+        chain, sums = with_sums(LocationMixture(20), cycle, acceptance="austerity")
+        for _ in range(3):
+            chain.row()
+            assert (chain.accepted, chain.looked) == tuple(sums[name] for name in ("accepted", "data"))
+            assert bool(chain.sums.any()) == (cycle == 1)
+        chain.sums += 1.0
+        assert (chain.accepted, chain.looked) == (sums["accepted"] + 1, sums["data"] + 1)
+        chain.cycle = 2
+        chain.row()
+        assert (chain.accepted, chain.looked) == (sums["accepted"] + 1, sums["data"] + 1)
+
+
+def test_where_trajectories_do_not_look_at_u_a_row_s_is_of_the_chains_that_are_alive():
+    chain, _ = with_sums(Quartic(1), 2, "sghmc")
+    chain.states[0].alive = torch.tensor([True, False])
+    assert chain.row()["potential"] == pytest.approx(float(Quartic(1).potential(torch.ones(1, 1, dtype=F64))))

@@ -303,6 +303,29 @@ def test_runs_of_another_version_of_the_law_are_no_chains_of_one(tmp_path):
         load_samples([tmp_path / "a", tmp_path / "c"])
 
 
+def test_runs_are_joined_in_their_order_where_nothing_differs_that_changes_draws(tmp_path):
+    """A setting that one of them alone has differs, too."""
+    base = {"seed": 0, "lr": 0.1, "thin": 1, "burn_in": 10}
+
+    def kept(name, settings):
+        with RunFolder(tmp_path / name, {"settings": settings, "law": 1}) as folder:
+            folder.commit([], torch.full((2, 1, 3), float(settings["seed"])), {})
+        return tmp_path / name
+
+    first = kept("first", base)
+    for seed, name in enumerate(("chains", "init", "warm_start", "log_every", "save_every"), 1):
+        other = kept(name, base | {"seed": seed, name: 2})
+        for folders, seeds in (([first, other], [0, seed]), ([other, first], [seed, 0])):
+            assert load_samples(folders)[0, :, 0].tolist() == seeds
+    for name, value in (("lr", 0.2), ("thin", 2), ("burn_in", 20), ("step_size", 0.3)):
+        other = kept(name, base | {"seed": 9, name: value})
+        for folders in ([first, other], [other, first]):
+            with pytest.raises(StoreError, match=f"differs from .* in {name}: only runs of one configuration"):
+                load_samples(folders)
+    with pytest.raises(StoreError, match="have the same seed"):
+        load_samples([first, kept("again", base)])
+
+
 def test_a_run_is_not_joined_with_itself(runs, tmp_path, capsys):
     """Nor with the first chains of the same seed: an effective sample size would count them twice."""
     assert main([str(runs[0]), str(runs[1]), str(runs[0])]) == 2

@@ -713,3 +713,23 @@ def test_reading_while_a_file_is_replaced(tmp_path, monkeypatch):
 def test_environment():
     assert HERE["device"] == "cpu" and HERE["threads"] >= 1 and HERE["processor"]
     assert HERE["git_commit"] is None or len(HERE["git_commit"].removesuffix("+changes")) == 40
+
+
+@pytest.mark.parametrize(("gone", "missing"), [(1, "0 to 1"), (2, "0 to 2"), (3, "0 to 3")])
+def test_draws_with_a_gap_are_not_joined(tmp_path, monkeypatch, gone, missing):
+    """Of files of one draw each the first, or one between the others, has gone."""
+    monkeypatch.setattr(formats, "SAMPLE_BYTES", 3 * 2 * 4)
+    with RunFolder(tmp_path / "run") as folder:
+        folder.commit([], torch.cat([draw(k) for k in range(4)]), {})
+    assert torch.equal(load_samples(tmp_path / "run"), torch.cat([draw(k) for k in range(4)]))
+    (tmp_path / "run" / "samples" / f"{gone:08d}.safetensors").unlink()
+    with pytest.raises(StoreError, match=f"draws {missing} are missing"):
+        load_samples(tmp_path / "run")
+
+
+def test_draws_of_two_precisions_are_not_joined(tmp_path):
+    for name, kind in (("single", torch.float32), ("double", torch.float64)):
+        with RunFolder(tmp_path / name) as folder:
+            folder.commit([], draw(0).to(kind), {})
+    with pytest.raises(StoreError, match="only equal ones can be joined"):
+        load_samples([tmp_path / "single", tmp_path / "double"])

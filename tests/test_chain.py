@@ -1165,7 +1165,7 @@ def test_a_ladder_keeps_the_costs_that_it_chose_by():
     kernel = make_kernel("hmc", target, 0.3, steps=4, dtype=F64)
     first, later = (Ladder(kernel, target, 200, 0.8, 1.0) for _ in range(2))
     first.jumps = [4.0, 3.0, 1.0]
-    later.costs = [100.0, 1.0, 100.0]
+    later.costs, later.jumps = [1.0, 100.0, 100.0], list(first.jumps)
     assert first.rung(199) != later.rung(199)
     later.resume(first.values())
     assert first.rung(199) == later.rung(199)

@@ -13,7 +13,7 @@ from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.diagnostics import Ensemble
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import make_kernel
-from sgmcmc.ladder import Ladder, check, lengths, scaled, tuned, with_steps
+from sgmcmc.ladder import Ladder, check, lengths, scaled, steps_of_epochs, tuned, with_steps
 from sgmcmc.measured import MASS_BATCHES, diagnostic_gradient, estimated_mass, observer, predicted, temperatures
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.regression import GeneratedLogistic
@@ -511,6 +511,21 @@ def test_a_ladder_stands_on_spans_of_ten_cycles():
     with pytest.raises(SettingError, match="tries 9 settings in it: give at least 110, or fewer") as error:
         Ladder(kernel, Quartic(2), 109, None, 1.0)
     assert error.value.setting == "burn_in"
+
+
+def test_steps_of_epochs_take_whole_ones_or_a_batch_more_or_are_none():
+    """Two gradients a step: of five batches six, of ten all; three: of four nothing, of eight nine, of twelve all.
+
+    No length is rounded down to a part of an epoch.
+    """
+
+    def steps(a_step, per_epoch, epochs):
+        word = SimpleNamespace(gradient_points=lambda number: a_step * number)
+        batches = SimpleNamespace(per_epoch=per_epoch, extra=0)
+        return steps_of_epochs(SimpleNamespace(batches=batches, word=word, exact_ends=0), epochs)
+
+    assert [steps(2, 5, epochs) for epochs in (1, 2)] == [3, 5]
+    assert [steps(3, 4, epochs) for epochs in (1, 2, 3)] == [None, 3, 4]
 
 
 def test_a_rung_s_minibatches_are_as_many_as_its_steps_need():

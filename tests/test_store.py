@@ -733,3 +733,14 @@ def test_draws_of_two_precisions_are_not_joined(tmp_path):
             folder.commit([], draw(0).to(kind), {})
     with pytest.raises(StoreError, match="only equal ones can be joined"):
         load_samples([tmp_path / "single", tmp_path / "double"])
+
+
+def test_an_earlier_copy_of_a_file_s_start_is_passed_over(tmp_path):
+    """A kill before it is removed leaves draws 5 to 7 beside 5 to 8."""
+    with RunFolder(tmp_path / "run") as folder:
+        folder.commit([], torch.cat([draw(k) for k in range(7)]), {})
+        copy = tmp_path / "run" / "samples" / "00000007.safetensors"
+        left = copy.read_bytes()
+        folder.commit([], draw(7), {})
+    copy.write_bytes(left)
+    assert torch.equal(load_samples(tmp_path / "run"), torch.cat([draw(k) for k in range(8)]))

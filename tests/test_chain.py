@@ -1492,3 +1492,23 @@ def test_where_trajectories_do_not_look_at_u_a_row_s_is_of_the_chains_that_are_a
     chain, _ = with_sums(Quartic(1), 2, "sghmc")
     chain.states[0].alive = torch.tensor([True, False])
     assert chain.row()["potential"] == pytest.approx(float(Quartic(1).potential(torch.ones(1, 1, dtype=F64))))
+
+
+def test_a_ladder_s_steps_and_gradients_are_those_of_each_cycle_s_own_length():
+    """HMC's trajectories of L steps take L new gradients of all data, of which two passes are 4 steps.
+
+    Lengths are 4, 2 and 1 in the burn-in.
+    """
+    target = GeneratedLogistic(20, 2)
+    kernel = make_kernel("hmc", target, 0.1, steps=4, dtype=F64)
+    plan = Plan(60, burn_in=50, trajectory=True, tune=0.8, epochs_per_cycle=2.0)
+    chain = Chain(kernel, target, plan, Random(1), 2, lambda: target.initial(range(2), Random(1)).double())
+    chain.begin()
+    lengths_run = []
+    for cycle in range(60):
+        lengths_run.append(chain.kernel.steps)
+        chain.advance()
+        if cycle in (25, 35, 59):
+            assert chain.row()["epoch"] == sum(lengths_run) / 2
+    assert {*lengths_run} == {4, 2, 1}
+    assert chain.steps == chain.gradients == chain.evaluated[0] == sum(lengths_run)

@@ -2,34 +2,34 @@
 
     python -m experiments.collect RUN [RUN …] [over=seed] [output=FILE.csv]
 
-A RUN is a run's folder or one that holds run folders, such as results/runs/digits. Of chains with settings of their own
-(step_size=[0.1,0.2]) each group has a row. ``over=seed`` joins the rows that differ in their seed alone: means over so
-many runs, and their standard errors; what diverged is counted, and is in no mean. ``output`` is a file for all columns;
-printed are the settings and the numbers most looked at.
+A RUN is a run's folder or one that holds run folders, such as results/runs/digits. Chains with settings of their own
+(step_size=[0.1,0.2]) have a row for each group. ``over=seed`` joins the rows that differ in their seed alone, and gives
+means over the runs and their standard errors; a run that diverged is counted, but is in no mean. ``output`` is a file
+for all columns; printed are the settings and the numbers most looked at.
 
-    accept_prob      the mean probability of acceptance after the burn-in; where sampler.acceptance is monitor, of
+    accept_prob      the mean probability of acceptance after the burn-in. Where sampler.acceptance is monitor, that of
                      proposals from where the uncorrected chain is
     log_accept       the mean of log MH over the second half of the cycles, of proposals that are finite
-    ess ± …          effective sample size, with its own standard error, of the slowest function of theta that was
-                     looked at (ess_of), of all of the row's chains; none of chains that hardly ever move, of runs that
-                     were interrupted, and of lists of more than 24 values. With over=seed: the mean over the runs, each
-                     by itself, and its error over them (to join seeds as chains: sgmcmc.load_samples([…]))
-    ess_per_second   of the run's seconds, the burn-in's too, of which a group has the part that it has of the chains
-                     (to be compared of runs on machines alike, compiled alike: status.json says where a run ran)
-    ess_per_work     by what the chains evaluated, in the burn-in, too: gradients, passes over the data, evaluations
-                     of U (the column work says)
-    r_hat            the largest of the functions that were looked at, over r_hat_over of the row's chains; they have
-                     mixed where it is below r_hat_limit (with over=seed: the mean of the runs' own)
-    still            the coordinates that never moved, which are in no ess and no r_hat
-    cycles_done      of an interrupted run; its other numbers are of these
-    tuned_step_size  what tuning found in the burn-in, of trajectories tuned_steps long; step_size is where it began
-    finite           the chains of the row's chains_of_row that did not diverge: accept_prob, ess and r_hat are theirs
-    others           of metrics.csv: ensembles as they are in the last row, the others their mean over the rows after
-                     the burn-in. They, and log_accept, are over all chains of a run, so rows of groups have none: a run
-                     for each value has them (-m step_size=0.1,0.2); groups' predictions: experiments.evaluate
+    ess ± …          effective sample size of all chains of the row, with its own standard error, for the slowest of the
+                     functions of theta that were looked at (ess_of). There is none for chains that hardly ever move,
+                     interrupted runs, and lists of more than 24 values. With over=seed: the mean over the runs, each
+                     taken by itself, and the error of that mean (to join seeds as chains: sgmcmc.load_samples([…]))
+    ess_per_second   ess by the run's seconds, burn-in included; a group is given the seconds in proportion to its
+                     chains. Compare it only between runs on like machines, compiled alike (status.json tells)
+    ess_per_work     ess by what the chains evaluated, burn-in included: gradients, passes over the data or evaluations
+                     of U (the column work says which)
+    r_hat            the largest over the functions that were looked at, from r_hat_over of the row's chains, which have
+                     mixed if it is below r_hat_limit (with over=seed: the mean over the runs)
+    still            how many coordinates never moved; they are in no ess and no r_hat
+    cycles_done      of an interrupted run, whose other numbers are of these cycles
+    tuned_step_size  what tuning found in the burn-in, for trajectories of tuned_steps; step_size is where it began
+    finite           how many of the row's chains (chains_of_row) did not diverge: accept_prob, ess and r_hat are theirs
+    others           columns of metrics.csv: ensembles as in the last row, the others their mean over the rows after the
+                     burn-in. These and log_accept are over all chains of a run, so rows of groups have none; to have
+                     them, make a run for each value (-m step_size=0.1,0.2), or predict: experiments.evaluate
 
-Of runs that are running, were killed (as far as this machine can know) or have failed there are the settings alone. A
-mean of which a run lacks the number is left out.
+Runs that are going on, were killed (as far as this machine can know) or have failed show their settings alone. A mean
+is left out where a run lacks the number.
 
 In Python ``experiments.collect.collect(["results/runs/digits"], over="seed")`` is the same table as a pandas.DataFrame.
 """

@@ -3,18 +3,18 @@
     python -m experiments.evaluate RUN [RUN …] [data=NAME] [data.root=FOLDER] [noise=S] [translate=P] [draws=200]
         [device=cpu] [output=FILE.csv]
 
-Several run folders of one configuration (its seeds) are joined as chains; of runs of different lengths as many of
-the first draws kept as all of them have. ``data`` is the test set by default,
-or any data set of the same shape (``data=notmnist`` for a network of MNIST: out of distribution, no labels are
-compared; for a network of digits images of 28 x 28 are made 8 x 8 as the digits were). ``noise`` adds normal
-noise of that standard deviation to the normalised inputs, ``translate`` moves images that many pixels down and
-to the right: shifted data. At most ``draws`` of each chain are used, evenly spaced. Predictions are computed on
-``device`` (``auto``, ``cpu``, ``cuda`` or ``cuda:1``).
+Several run folders of one configuration (its seeds) are joined as chains; if their lengths differ, each gives as many
+of its first draws as the shortest has. ``data`` is the run's test set by default, or any data set of the same shape.
+``data=notmnist`` is out of distribution for a network of MNIST: no labels are compared. For a network of digits, images
+of 28 x 28 are made 8 x 8 as the digits were. ``noise`` and ``translate`` shift the data: the first adds normal noise of
+that standard deviation to the normalised inputs, the second moves images that many pixels down and to the right. At
+most ``draws`` of each chain are used, evenly spaced. Predictions are computed on ``device`` (``auto``, ``cpu``,
+``cuda`` or ``cuda:1``).
 
 It prints the quality of single samples, of each chain's ensemble and of the joint one (accuracy, NLL, Brier score,
-expected calibration error, mean predictive entropy), and R-hat and effective sample size in function space:
-of each datum's log-odds of its label (without labels: of its predictive entropy), where weights that mean the same
-network agree. Of chains with settings of their own (lr=[1e-3,1e-4]) each group is by itself: its ensemble, its R-hat, a
+expected calibration error, mean predictive entropy). It also prints R-hat and effective sample size in function space,
+where weights that mean the same network agree: those of each datum's log-odds of its label or, without labels, of its
+predictive entropy. Each group of chains with settings of their own (lr=[1e-3,1e-4]) is evaluated by itself, and is a
 row of ``output``.
 """
 

@@ -434,15 +434,15 @@ def made() -> str:
 def main(arguments: list[str] | None = None) -> int:
     described = "The exactness certificate of the samplers."
     parser = argparse.ArgumentParser(prog="python -m sgmcmc.certify", description=described)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="samplers (all)")
-    parser.add_argument("--word", help="certify a word of one's own, such as BABOBAB")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="samplers to certify (all)")
+    parser.add_argument("--word", help="certify a word of your own, such as BABOBAB")
     parser.add_argument("--full", action="store_true", help="ten times the chains, every target in both precisions")
-    parser.add_argument("--seed", type=int, default=0, help="other random numbers (0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (0)")
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FOLDER",
-        help="of certificate.md and .csv (results; with NAME or --word nothing is written unless it is given)",
+        help="for certificate.md and .csv (results; with NAME or --word they are written only if it is given)",
     )
     options = parser.parse_args(arguments)
     # A few rows must not take the place of the whole certificate unasked.

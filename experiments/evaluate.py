@@ -21,6 +21,7 @@ row of ``output``.
 from __future__ import annotations
 
 import csv
+import math
 import sys
 from pathlib import Path
 
@@ -41,7 +42,7 @@ from sgmcmc.sampling import find_device
 def main(words: list[str] | None = None) -> int:
     """The command; returns its exit status (2 and one sentence for a mistake)."""
     words = sys.argv[1:] if words is None else words
-    if not words or words[0] in ("-h", "--help"):
+    if not words or {"-h", "--help"} & {*words}:
         print(__doc__)
         return 0
     return guarded(lambda: _main(words))
@@ -72,13 +73,13 @@ def _main(words: list[str]) -> int:
             data = data.like(own.train)
         except SettingError as error:
             raise SettingError("data", error.value, error.mend) from None
-    data = shifted(data.to(device), _number("noise", known["noise"]), int(_number("translate", known["translate"])))
+    data = shifted(data.to(device), _number("noise", known["noise"]), _number("translate", known["translate"], int))
     runs = [load_samples(folder) for folder in folders]
     least = min(map(len, runs))
     if any(len(run) > least for run in runs):
         print(f"the runs are of different lengths: the first {least} draws of each are used", file=sys.stderr)
     draws = torch.cat([run[:least] for run in runs], 1)
-    every = max(1, -(-len(draws) // max(int(_number("draws", known["draws"])), 1)))
+    every = max(1, -(-len(draws) // max(_number("draws", known["draws"], int), 1)))
     draws = draws[every - 1 :: every].to(device)
     moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
     of = f"{counted(len(draws), 'draw')} of {counted(draws.shape[1], 'chain')}"
@@ -118,13 +119,14 @@ def _shift(known: dict) -> dict:
     return {key: known[key] for key in ("noise", "translate")}
 
 
-def _number(setting: str, text: str) -> float:
+def _number(setting: str, text: str, kind: type = float):
+    """What a word says, as a finite number of that kind that is not negative."""
     try:
-        value = float(text)
+        value = kind(text)
     except ValueError:
-        raise SettingError(setting, text, "must be a number") from None
-    if value < 0:
-        raise SettingError(setting, text, "must not be negative")
+        raise SettingError(setting, text, f"must be a {'whole ' * (kind is int)}number") from None
+    if not 0 <= value < math.inf:
+        raise SettingError(setting, text, "must be a finite number that is not negative")
     return value
 
 

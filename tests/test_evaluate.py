@@ -373,9 +373,9 @@ def test_the_command_moves_images_by_as_many_pixels_as_it_is_told(runs, tmp_path
     row, (potential, data) = _row([runs[0], "translate=2"], tmp_path), reopened(runs[0])
     moved = evaluate(potential, load_samples(runs[0]), shifted(data.test, translate=2))
     assert row["nll"] == pytest.approx(moved["nll"], rel=1e-9) and row["translate"] == 2
-    for word in ("translate=-1", "noise=-.5"):
+    for word in ("translate=-1", "noise=-.5", "translate=1.5", "noise=nan", "noise=inf", "draws=1.7"):
         assert main([str(runs[0]), word]) == 2
-        assert "must not be negative" in capsys.readouterr().err
+        assert capsys.readouterr().err.startswith(f"{word}: must be a ")
 
 
 def test_translation_moves_images_down_and_right():

@@ -101,7 +101,7 @@ def second_half(metrics: dict, every: int) -> tuple[float, float] | None:
     values, lengths = values[late], (cycles - starts)[late]
     if not len(values):
         return None
-    error = float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    error = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
     return float(np.average(values, weights=lengths)), error
 
 

@@ -47,6 +47,8 @@ def run(config: dict, until: float = math.inf) -> int:
     torch.backends.cudnn.deterministic = True
     pieces = build(config)
     begun = _status(config, path)
+    if not begun and (hint := _begun_without(config)):
+        say(hint)
     if "compiled" in begun:  # a run that is continued stays what it was begun as
         pieces.plan = replace(pieces.plan, compile=begun["compiled"])
     store = sgmcmc.RunFolder(
@@ -117,6 +119,16 @@ def run(config: dict, until: float = math.inf) -> int:
         numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
         store.status(state=result.status, **facts, **_plain(numbers), summary=lines)
     return STATUS[result.status]
+
+
+def _begun_without(config: dict) -> str | None:
+    """A sentence where the same chain was begun without ``save_every`` and ``log_every``, which are in a run's name."""
+    given = {name: config[name] for name in ("save_every", "log_every") if config[name] is not None}
+    other = folder({**config, **dict.fromkeys(given)})
+    if not given or config["output"] or not (other / "status.json").exists():
+        return None
+    said = ", ".join(f"{name}={value}" for name, value in given.items())
+    return f"{said}: makes a run of its own, which begins anew; without it the one in {other} goes on"
 
 
 def _plain(value):

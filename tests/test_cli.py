@@ -458,6 +458,17 @@ def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
     assert files(".").count("config.yaml") == 2 and not files(".").count("multirun.yaml")
 
 
+def test_a_new_run_says_that_it_was_begun_without_save_every(capsys):
+    words, begun = [*TOY[:-1], "cycles=2", "progress=false"], ["save_every=5"]
+    for more, said in (([], False), (begun, True), (begun, False), (["seed=1", "log_every=2"], False)):
+        assert main([*words, *more]) == 0
+        assert ("save_every=5: makes a run of its own" in capsys.readouterr().out) == said
+    assert main([*words, "log_every=2", "save_every=3"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("save_every=3, log_every=2: makes a run of its own, which begins anew; without it ")
+    assert Path(first.split(" the one in ")[1].removesuffix(" goes on"), "config.yaml").exists()
+
+
 @pytest.mark.parametrize("several", [[*TOY[:-1], "seed=0,1"], ["experiment=neal_rejection"]])
 def test_a_sweep_has_no_single_folder(several, capsys):
     """Refused before the first run, not after it; a folder that depends on the run is none."""

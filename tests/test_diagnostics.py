@@ -129,6 +129,8 @@ def test_symmetric_kl_of_known_masses():
     np.testing.assert_allclose(d.symmetric_kl(empty, p), sum(terms))
     np.testing.assert_allclose(d.symmetric_kl(empty, p, occupied_only=True), sum(terms[:2]))
     assert d.symmetric_kl(np.zeros(3, int), p, draws=10) > 20  # a sampler that left the grid
+    beyond = 0.5 * math.log(2) + (0.5 - 1e-12) * math.log(0.5e12)  # half of the draws where the mass is 0
+    np.testing.assert_allclose(d.symmetric_kl([1, 1], [1.0, 0.0]), beyond)
 
 
 @pytest.mark.parametrize("occupied_only", [False, True])
@@ -143,8 +145,8 @@ def test_the_floor_is_the_mean_of_independent_draws(draws, occupied_only):
 
 @pytest.mark.parametrize("occupied_only", [False, True])
 def test_the_floor_is_the_sum_over_all_counts_of_their_binomials(occupied_only):
-    """Bins with 1,200 to no expected draws; the next terms of the expansion are 5/300² of the largest ones' share."""
-    masses, draws = np.array([0.6, 0.25, 0.15 - 0.0017, 0.0015, 0.0002, 0.0]), 2000
+    """Bins with 1,100 to no expected draws; the next terms of the expansion are 5/300² of the largest ones' share."""
+    masses, draws = np.array([0.55, 0.25, 0.15 - 0.0017, 0.05, 0.0015, 0.0002, 0.0]), 2000
     which = [True] if occupied_only else []
     wanted, count = [], np.arange(draws + 1)
     for p in masses:
@@ -156,6 +158,13 @@ def test_the_floor_is_the_sum_over_all_counts_of_their_binomials(occupied_only):
     assert d.symmetric_kl_floor(masses[3:], draws, *which) == pytest.approx(sum(wanted[3:]), rel=1e-9)
     # All large: an expansion without its second term would be 1/800 off.
     assert d.symmetric_kl_floor(masses[:2], draws, *which) == pytest.approx(sum(wanted[:2]), rel=2e-5)
+
+
+def test_the_floor_of_two_draws_by_hand():
+    """Both in one of two equal bins, or one in each: each of two coins has half of the probability."""
+    full, empty = 0.5 * math.log(2), (0.5 - 1e-12) * math.log(0.5e12)
+    assert d.symmetric_kl_floor([0.5, 0.5], 2) == pytest.approx((full + empty) / 2, rel=1e-12)
+    assert d.symmetric_kl_floor([0.5, 0.5], 2, occupied_only=True) == pytest.approx(full / 2, rel=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------------- mixing
@@ -448,3 +457,9 @@ def test_an_ensemble_of_many_float32_members_is_summed_in_float64():
 def test_a_configurational_temperature_is_float64():
     theta = torch.tensor([[1.0, 2.0**-12]]).repeat(1, 5)
     assert d.configurational_temperature(theta, theta).tolist() == [(1 + 2.0**-24) / 2]
+
+
+def test_a_kinetic_temperature_is_float64():
+    """A square that float32 rounds, and one that it does not hold."""
+    momentum = torch.tensor([[1 + 2.0**-23], [2.0**80]])
+    assert d.kinetic_temperature(momentum).tolist() == [1 + 2.0**-22 + 2.0**-46, 2.0**160]

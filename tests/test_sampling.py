@@ -390,6 +390,93 @@ def test_a_right_gradient_is_not_told_whatever_the_scales(scale, constant, dtype
     assert wrong_gradient(Narrow(), torch.tensor([[scale, 2e5 + 1.0]] * 3, dtype=dtype)) is None
 
 
+class Sloping(WithoutStart):
+    """U = constant + θ; the gradient is that times a factor where θ is positive."""
+
+    dim, factor, constant = 1, 2.0, 0.0
+
+    def potential(self, theta):
+        return self.constant + theta[:, 0].double()
+
+    def gradient(self, theta, batch=None):
+        return torch.where(theta > 0, self.factor, 1.0)
+
+
+@pytest.mark.parametrize(("chains", "wrong", "told"), [(5, 2, False), (5, 3, True), (6, 3, False), (6, 4, True)])
+def test_a_gradient_is_told_where_it_is_wrong_in_more_than_half_of_the_chains(chains, wrong, told):
+    theta = torch.full((chains, 1), -1.0)
+    theta[:wrong] = 1.0
+    assert (wrong_gradient(Sloping(), theta) is not None) == told
+
+
+@pytest.mark.parametrize(("known", "told"), [(2, False), (3, True)])
+def test_chains_in_which_the_slope_is_not_known_do_not_count_as_wrong(known, told, monkeypatch):
+    constant = torch.tensor([0.0] * known + [1e6] * (5 - known))
+    monkeypatch.setattr(Sloping, "constant", constant)
+    assert (wrong_gradient(Sloping(), torch.ones(5, 1)) is not None) == told
+
+
+def test_of_a_target_that_takes_one_chain_at_a_time_the_first_is_asked():
+    class Alone(Sloping):
+        together = False
+
+        def potential(self, theta):
+            assert len(theta) == 1
+            return super().potential(theta)
+
+    theta = torch.tensor([[1.0], [-1.0], [-1.0]])
+    assert wrong_gradient(Alone(), theta) is not None and wrong_gradient(Alone(), -theta) is None
+
+
+@pytest.mark.parametrize(("factor", "told"), [(1.008, False), (0.992, False), (1.012, True), (0.988, True)])
+def test_a_gradient_may_be_off_by_a_hundredth(factor, told, monkeypatch):
+    monkeypatch.setattr(Sloping, "factor", factor)
+    assert (wrong_gradient(Sloping(), torch.ones(5, 1)) is not None) == told
+
+
+@pytest.mark.parametrize(("constant", "told"), [(1400.0, True), (1e6, False)])
+def test_a_wrong_gradient_is_told_where_float32_would_know_the_slope(constant, told, monkeypatch):
+    """To about a hundredth in steps of .03, where U is 1,400; not at all where U is a million."""
+    monkeypatch.setattr(Sloping, "constant", constant)
+    assert (wrong_gradient(Sloping(), torch.ones(50, 1)) is not None) == told
+
+
+def test_a_gradient_that_is_not_0_at_a_mode_is_told(monkeypatch):
+    monkeypatch.setattr(WithoutStart, "gradient", lambda self, theta, batch=None: theta + 1)
+    assert "the gradient of WithoutStart" in wrong_gradient(WithoutStart(), torch.zeros(5, 2))
+
+
+def test_the_gradient_of_what_does_not_move_is_not_asked():
+    """Of what Gibbs updates move a gradient may be anything."""
+
+    class Mixed(WithoutStart):
+        moves = torch.tensor([True, False])
+
+        def gradient(self, theta, batch=None):
+            return theta * torch.tensor([1.0, 7.0])
+
+    assert wrong_gradient(Mixed(), torch.ones(5, 2)) is None
+    Mixed.moves = torch.tensor([False, True])
+    assert wrong_gradient(Mixed(), torch.ones(5, 2)) is not None
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5, -1.0])
+def test_a_gradient_far_from_zero_is_told_where_it_is_wrong(factor):
+    """float32 holds θ there to 1/32: steps are no thirds of each other, and the smallest go nowhere."""
+
+    class Far(WithoutStart):
+        dim = 1
+
+        def potential(self, theta):
+            return (theta[:, 0].double() - 4e5).square() / 2
+
+        def gradient(self, theta, batch=None):
+            return factor * (theta - 4e5)
+
+    told = wrong_gradient(Far(), torch.full((50, 1), 4e5 + 1))
+    assert told is None if factor == 1 else "the gradient of Far is not that of its U" in told
+
+
 class Saddle(WithoutStart):
     """A product of three weights: where all are 0 the gradient is, and differences are of the third order alone."""
 

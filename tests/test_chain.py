@@ -10,6 +10,7 @@ import torch
 from conftest import LIMIT, FourParts, z_score
 
 from sgmcmc.chain import DIVERGED, DONE, INTERRUPTED, Chain, Result, run
+from sgmcmc.checks import check_same_target
 from sgmcmc.data import Dataset, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, make_kernel
@@ -901,6 +902,38 @@ def test_what_a_target_gives_can_be_sampled(mistake):
         run(make_kernel("hmc", target, 0.1, steps=3), target, Plan(2), random, 50, lambda: target.initial(50, random))
 
 
+def test_a_start_without_density_is_named_in_the_first_chain_too():
+    """A chain that decides could never leave it; one that is monitored is let go, and goes on."""
+
+    class Half(Gaussian):
+        def potential(self, theta):
+            return torch.where(theta[:, 0] > 0, super().potential(theta), torch.nan)
+
+    target, store = Half(1), Memory()
+
+    def begun(cycles, acceptance):
+        kernel = make_kernel("hmc", target, 0.1, steps=1, acceptance=acceptance, dtype=F64)
+        return kernel, target, Plan(cycles), Random(1), 2, lambda: torch.tensor([[-9.0], [9.0]], dtype=F64)
+
+    with pytest.raises(SettingError, match="^U at the start=nan: is not finite in chains 0 of 2"):
+        run(*begun(2, "metropolis"))
+    chain = Chain(*begun(2, "monitor"))
+    chain.begin()
+    check_same_target(chain.kernel, target, chain.states)
+    for cycles in (2, 4):
+        result = run(*begun(cycles, "monitor"), None, store)
+        assert (result.status, result.cycles, result.frozen) == (DONE, cycles, [0])
+
+
+def test_a_u_that_is_no_fixed_function_is_sampled_where_its_target_says_so():
+    target, store = Wrong("again"), Memory()
+    target.inexact = "it counts"
+    kernel = make_kernel("hmc", target, 0.1, steps=1, acceptance="monitor")
+    for cycles in (2, 4):
+        result = run(kernel, target, Plan(cycles), Random(1), 3, lambda: torch.ones(3, 2), None, store)
+        assert (result.status, result.cycles) == (DONE, cycles)
+
+
 def test_a_network_whose_u_is_not_finite_at_the_start_is_refused():
     target, kernel, _ = network_case()
     target.model.register_forward_hook(lambda module, inputs, outputs: outputs * math.nan)
@@ -1135,6 +1168,32 @@ def test_a_run_does_not_go_on_with_another_network():
     with pytest.raises(SettingError, match="^target=MLP: gives another U than when the run was begun"):
         go(edited, 2)
     assert go(small_network()[0], 2).cycles == 2
+
+
+@pytest.mark.parametrize(("kind", "rounding"), [(Quartic, 1e-5), (NetworkPotential, 12e-4)])
+def test_u_of_a_checkpoint_is_the_same_to_rounding(kind, rounding):
+    """Of networks to 1e-4 a datum, and by one evaluation: that of their first chain."""
+
+    class Shifted(kind):
+        shift, asked = 0.0, 0
+
+        def potential(self, theta):
+            self.asked += 1
+            return super().potential(theta) + self.shift
+
+    target = small_network(Shifted)[0] if kind is NetworkPotential else Shifted(2)
+    kernel = make_kernel("hmc", target, 0.1, steps=1, dtype=F64, **({"batch_size": 3} if target.data_size else {}))
+    chain = Chain(kernel, target, Plan(1), Random(1), 3, lambda: torch.zeros(3, target.dim, dtype=F64))
+    chain.begin()
+    value = float(chain.states[0].potential[0])
+    target.asked = 0
+    check_same_target(kernel, target, chain.states)
+    assert target.asked == 1
+    target.shift = 0.9 * rounding + 1e-5 * value
+    check_same_target(kernel, target, chain.states)
+    target.shift = 1.1 * rounding + 1e-5 * value
+    with pytest.raises(SettingError, match="gives another U than when the run was begun"):
+        check_same_target(kernel, target, chain.states)
 
 
 def test_a_ladder_goes_on_bit_for_bit_inside_and_after_the_burn_in():

@@ -564,6 +564,42 @@ def test_the_views_of_the_data_are_parts_of_the_sum_too(monkeypatch):
     assert _wrong_minibatches(Views(), torch.tensor([[1.0, 2.0]]), 7) is None
 
 
+@pytest.mark.parametrize(("off", "told"), [(5e-4, False), (2e-3, True), (-2e-3, True)])
+def test_minibatches_may_be_off_by_a_thousandth(off, told):
+    class Off(Line):
+        def gradient(self, theta, batch=None):
+            return super().gradient(theta, batch) * (1 if batch is None else 1 + off)
+
+    assert (_wrong_minibatches(Off(), torch.tensor([[1.0, 2.0]]), 30) is not None) == told
+
+
+def test_what_is_off_in_two_coordinates_is_told_though_it_adds_up_to_0():
+    class Off(Line):
+        def gradient(self, theta, batch=None):
+            return super().gradient(theta, batch) + (0 if batch is None else torch.tensor([1.0, -1.0]))
+
+    assert _wrong_minibatches(Off(), torch.tensor([[1.0, 2.0]]), 10) is not None
+
+
+@pytest.mark.parametrize(("constant", "off", "told"), [(0.0, 5e-4, False), (0.0, 2e-3, True), (1e4, 0.5, False)])
+def test_losses_may_be_off_by_a_thousandth_of_the_change_or_by_float32_s_rounding(constant, off, told):
+    """float32 knows a U of 10,000 to a thousandth: as much as it changes in the step that is taken."""
+
+    class Off(WithoutStart):
+        dim, data_size = 1, 2
+
+        def potential(self, theta):
+            return constant + theta[:, 0].double()
+
+        def prior(self, theta):
+            return self.potential(theta) * 0
+
+        def losses(self, theta, batch):
+            return (constant + (1 + off) * theta.double()).expand(1, len(batch[0])) / 2
+
+    assert (_wrong_losses(Off(), torch.zeros(1, 1, dtype=torch.float64), 1) is not None) == told
+
+
 def test_the_full_gradient_alone_is_looked_at_where_no_minibatch_is_asked_for(monkeypatch):
     monkeypatch.setattr(Line, "wrong", "N/B")
     with warnings.catch_warnings():

@@ -1341,6 +1341,7 @@ def test_a_ladder_that_cannot_stand_is_refused(settings, named):
 def test_draws_are_every_thin_th_after_the_burn_in():
     plan = Plan(30, burn_in=5, thin=4)
     assert [cycle for cycle in range(1, 31) if plan.draws_after(cycle)] == [9, 13, 17, 21, 25, 29]
+    assert [plan.kept(cycle) for cycle in (0, 5, 8, 9, 12, 13, 30)] == [0, 0, 0, 1, 1, 2, 6]
 
 
 @pytest.mark.parametrize("name", ["nonreversible_with_tuning_for_each_chain", "networks_one_after_the_other"])

@@ -1,6 +1,7 @@
 """``sgmcmc.sample``: what a call in a notebook may get wrong is refused in a sentence, or is understood."""
 
 import importlib.metadata
+import json
 import math
 import signal
 import subprocess
@@ -249,6 +250,73 @@ def test_a_folder_is_of_one_run(tmp_path):
         short(**{**kept, "folder": tmp_path / "file"})
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seed": 1}, "seed is 0 there and 1 here"),
+        ({"chains": 2}, "chains is 4 there and 2 here"),
+        ({"burn_in": 151}, "burn_in is 150 there and 151 here"),
+        ({"thin": 2}, "thin is 1 there and 2 here"),
+        ({"tune": 0.5}, "tune is None there and 0.5 here"),
+        ({"trajectory": True}, "trajectory is False there and True here"),
+        ({"word": "BAOAB"}, "word is OBABO there and BAOAB here"),
+        ({"beta": 1.0}, "friction.beta is None there and 1.0 here, settings.friction.gamma is 1.0 there"),
+        ({"target": Gaussian(2)}, "target is WithoutStart there and Gaussian here"),
+    ],
+)
+def test_a_folder_knows_what_its_draws_depend_on(changed, said, tmp_path):
+    kept = {"folder": tmp_path, "target": WithoutStart(), "chains": 4, "cycles": 160, "burn_in": 150}
+    starts = {chains: torch.ones(chains, 2) for chains in (2, 4)}
+    short(**kept, initial=starts[4])
+    with pytest.raises(StoreError, match=said):
+        short(**{**kept, **changed}, initial=starts[changed.get("chains", 4)])
+
+
+def test_a_folder_knows_its_minibatches(tmp_path):
+    kept = {"target": Line(), "sampler": "amagold", "steps": 3, "beta": 0.25, "batch_size": 10, "folder": tmp_path}
+    short(**kept)
+    for changed, said in (
+        ({"batch_size": 5}, "batch_size is 10 there and 5 here"),
+        ({"minibatches": "shuffled"}, "minibatches is independent there and shuffled here"),
+    ):
+        with pytest.raises(StoreError, match=said):
+            short(**{**kept, **changed})
+
+
+def test_a_long_start_is_known_by_its_hash_and_infinity_by_its_name(tmp_path):
+    """Short ones are named in numbers; status.json is JSON for other programs, too, which knows no infinity."""
+
+    class Wide(WithoutStart):
+        def __init__(self, dim):
+            self.dim = dim
+
+    for dim, said in ((1001, r"init is [0-9a-f]{64} there"), (3, r"init is \[1.0, 1.0, 1.0\] there and \[1.0, 1.0, 2")):
+        kept, other = {"folder": tmp_path / str(dim), "friction": math.inf, "cycles": 2}, torch.ones(1, dim)
+        other[0, -1] = 2
+        for _ in range(2):
+            short(Wide(dim), initial=torch.ones(1, dim), **kept)
+        with pytest.raises(StoreError, match=said):
+            short(Wide(dim), initial=other, **kept)
+        json.loads((tmp_path / str(dim) / "status.json").read_text(), parse_constant=pytest.fail)
+
+
+def test_a_run_that_is_interrupted_in_its_burn_in_has_no_draws_yet(tmp_path):
+    class Signalled(WithoutStart):
+        left = 70  # gradients
+
+        def gradient(self, theta, batch=None):
+            self.left -= 1
+            if not self.left:
+                signal.raise_signal(signal.SIGINT)
+            return theta
+
+    where, target = {"sampler": "hmc", "initial": torch.ones(2, 2), "cycles": 12, "burn_in": 10}, Signalled()
+    with pytest.warns(UserWarning, match="interrupted after cycle . of 12; the same call goes on from there"):
+        result = short(target, **where, folder=tmp_path)
+    assert result.status == "interrupted" and 0 < result.cycles < 10 and result.draws is None
+    assert torch.equal(short(target, **where, folder=tmp_path).draws, short(WithoutStart(), **where).draws)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_waits_for_the_checkpoint_of_a_folder(tmp_path, number):
     """A scheduler's is then the caller's; the same call goes on to the draws of a chain that nobody disturbed."""
@@ -288,7 +356,7 @@ def test_an_interrupted_chain_says_so_and_a_scheduler_s_signal_is_the_caller_s()
 
         return target
 
-    with pytest.warns(UserWarning, match=r"^interrupted after cycle \d of 999"):
+    with pytest.warns(UserWarning, match=r"^interrupted after cycle \d of 999$"):
         result = short(interrupting(signal.SIGINT), "hmc", dim=2, cycles=999)
     assert result.status == "interrupted" and len(result.draws) == result.cycles < 9
     done.clear()

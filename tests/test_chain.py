@@ -415,10 +415,10 @@ def test_a_signal_too_late_to_interrupt_is_passed_on():
         last = go("stairs").cycles
         late = {"report": lambda chain, row: chain.cycle == last and signal.raise_signal(signal.SIGTERM)}
         result = go("stairs", Memory(), **late)
-        assert (result.status, heard) == (DONE, [signal.SIGTERM])
+        assert (result.status, result.signal, heard) == (DONE, None, [signal.SIGTERM])
         early = {"report": lambda chain, row: chain.cycle == 1 and signal.raise_signal(signal.SIGTERM)}
         result = go("stairs", Memory(), **early)
-        assert (result.status, heard) == (INTERRUPTED, [signal.SIGTERM])
+        assert (result.status, result.signal, heard) == (INTERRUPTED, signal.SIGTERM, [signal.SIGTERM])
         result = go("stairs", **early)  # nothing is stored: the signal is not this run's
         assert (result.status, heard) == (DONE, 2 * [signal.SIGTERM])
     finally:
@@ -491,6 +491,15 @@ def test_a_run_that_is_done_is_left_alone():
     assert (result.status, result.cycles) == (DONE, 7)
     same_state(before, store.state)
     assert (len(store.rows), len(store.draws)) == (rows, draws)
+
+
+@pytest.mark.parametrize("name", ["stairs", "networks_one_after_the_other"])
+def test_a_run_that_is_done_compiles_nothing(name, monkeypatch):
+    store = Memory()
+    go(name, store)
+    for method in ("compile", "capture"):
+        monkeypatch.setattr(Chain, method, lambda *_: pytest.fail("of what is done"))
+    assert go(name, store).status == DONE
 
 
 # ---- what is kept, and the columns

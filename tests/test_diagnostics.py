@@ -273,6 +273,8 @@ def test_one_chain_is_compared_with_itself():
     x[:, 0, 1] += np.linspace(0, 5, 1000)
     steady, drifting = d.r_hat(x)
     assert steady < 1.02 and drifting > 1.5
+    halves = np.concatenate((x[:4], x[5:9]), 1)  # of nine draws the one in the middle is in neither
+    np.testing.assert_array_equal(d.r_hat(x[:9]), d.r_hat(halves))
     assert (np.abs(d.ess(x).value[0] - 1000) < 5 * d.ess(x).error[0]).all()
 
 
@@ -386,7 +388,7 @@ def test_calibration_error_bin_by_bin(predictions, bins):
             if inside.any():
                 right = (predicted == targets)[inside].double().mean()
                 wanted += inside.double().mean() * (right - confidence[inside].mean()).abs()
-        assert d.ece(p, targets, bins).item() == pytest.approx(float(wanted))
+        assert d.ece(p, targets, *([bins] if bins != 15 else [])).item() == pytest.approx(float(wanted))
 
 
 def test_a_confidence_on_a_bin_s_edge_is_in_the_lower_bin():

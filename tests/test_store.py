@@ -285,7 +285,16 @@ def test_killed_by_sigkill(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "lock", ["process 9999999 on elsewhere\n", "process 1 on HERE\n", "", "process x on HERE\n", "process 9", None]
+    "lock",
+    [
+        "process 9999999 on elsewhere\n",
+        "process 1 on HERE\n",
+        "",
+        "process x on HERE\n",
+        "process 9",
+        "pid 9999999 on HERE",
+        None,
+    ],
 )
 def test_who_cannot_be_known_to_be_gone_is_not_called_killed(tmp_path, lock):
     """Another machine's process, another user's, a lock of which nothing is known."""
@@ -294,6 +303,15 @@ def test_who_cannot_be_known_to_be_gone_is_not_called_killed(tmp_path, lock):
     assert not store.killed(tmp_path)
     (tmp_path / ".lock").write_text(f"process 9999999 on {socket.gethostname()}\n")
     assert store.killed(tmp_path)
+
+
+def test_another_user_s_process_is_there(tmp_path, monkeypatch):
+    def of_another(process, number):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", of_another)
+    (tmp_path / ".lock").write_text(f"process 9999999 on {socket.gethostname()}\n")
+    assert not store.killed(tmp_path)
 
 
 def damage(path: Path, how: str) -> None:

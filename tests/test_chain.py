@@ -605,17 +605,34 @@ def test_predictions_of_the_sample_and_of_the_ensemble():
     assert result.rows[-1]["ood_entropy"] == pytest.approx(float(entropy), rel=1e-10)
 
 
+def test_the_ensemble_counts_at_the_rows_regular_ends_alone():
+    """A run that ends between two of them predicts there too, and goes on to the ensemble of one that did not."""
+    target, kernel, predictions = network_case()
+
+    def go(cycles, store):
+        plan, random = Plan(cycles, burn_in=1, log_every=3), Random(1)
+        return run(kernel, target, plan, random, 2, lambda: target.initial(2, random), predictions, store)
+
+    store = Memory()
+    for cycles, members in ((3, 2), (5, 2), (6, 4), (8, 4)):
+        result = go(cycles, store)
+        assert int(result.ensembles["test"].count) == members
+        assert math.isfinite(result.rows[-1]["test_nll"])
+    whole = go(8, Memory())
+    assert torch.equal(result.ensembles["test"].sum, whole.ensembles["test"].sum)
+
+
 def test_a_traced_cycle_has_a_row_every_few_points():
     """Of the five gradient points of four steps every second or third, and the last; of the cycles that are named."""
     target, kernel, _ = network_case()
     for every, points in ((2, [0, 2, 4]), (3, [0, 3, 4])):
         store, random = Memory(), Random(1)
-        plan = Plan(3, trace=every, trace_cycles=(2,))
+        plan = Plan(4, trace=every, trace_cycles=(3,))
         run(kernel, target, plan, random, 2, lambda: target.initial(2, random), None, store)  # noqa: B023
-        assert {row["cycle"] for row in store.trace} == {2}
+        assert {row["cycle"] for row in store.trace} == {3}
         for chain in (0, 1):
             rows = [row for row in store.trace if row["chain"] == chain]
-            assert [row["step"] - 4 for row in rows] == points
+            assert [row["step"] - 8 for row in rows] == points  # after two cycles of four
             assert all(row["exact"] == 0 and math.isfinite(row["log_accept"]) for row in rows)
 
 
@@ -650,6 +667,14 @@ def test_under_monitor_only_the_diverged_chains_stand_still():
     alone = make_kernel("ggmc", Cliff(1), 0.01, steps=3, dtype=F64)
     calm = run(alone, Cliff(1), Plan(8), Random(1), 1, lambda: torch.zeros(1, 1, dtype=F64))
     assert torch.equal(calm.draws[:, 0], result.draws[:, 0])
+
+
+def test_networks_that_diverged_are_named_by_their_chains():
+    target, _ = small_network()
+    settings = {"steps": 2, "batch_size": 3, "acceptance": "monitor", "dtype": F64}
+    kernel, random = make_kernel("ggmc", target, [0.01, 1e200, 0.01, 1e200], **settings), Random(1)
+    result = run(kernel, target, Plan(4), random, 4, lambda: target.initial(4, random))
+    assert result.frozen == [1, 3]
 
 
 def test_a_run_is_diverged_when_no_chain_is_left():
@@ -711,6 +736,19 @@ class Edge(Quartic):
 
     def potential(self, theta):
         return torch.where((theta.abs() > 5).any(-1), math.nan, super().potential(theta))
+
+
+def test_the_step_is_tuned_by_the_number_of_the_cycle():
+    """By the acceptance's miss, times n^-0.6 after the n-th."""
+    target, factor = Quartic(2), 0.0
+    kernel = make_kernel("hmc", target, 0.5, steps=2, dtype=F64)
+    chain = Chain(kernel, target, Plan(9, burn_in=5, tune=0.6), Random(1), 3, lambda: torch.zeros(3, 2, dtype=F64))
+    chain.begin()
+    for count in range(1, 5):
+        before = chain.chances.mean()
+        chain.advance()
+        factor += float(chain.chances.mean() - before - 0.6) * count**-0.6
+        assert chain.kernel.step_size == pytest.approx(0.5 * math.exp(factor), rel=1e-12)
 
 
 def test_chains_that_diverged_do_not_tune_the_others():

@@ -478,6 +478,8 @@ def test_a_sweep_has_no_single_folder(several, capsys):
     assert main(["-m", *TOY[:-1], "cycles=2", "seed=0,1", "output=here/${seed}", "progress=false"]) == 0
     assert main(["-m", *TOY[:-1], "cycles=2", "seed=0", "output=one", "progress=false"]) == 0
     assert sorted(path.name for path in Path("here").iterdir()) == ["0", "1"] and Path("one/config.yaml").exists()
+    assert main(["-m", *TOY[:-1], "cycles=2", "output=two,three", "progress=false"]) == 0
+    assert Path("two/config.yaml").exists() and Path("three/config.yaml").exists()
 
 
 def test_what_a_run_s_picture_shows_is_its_metrics():

@@ -172,11 +172,14 @@ def test_what_is_not_done_is_told_and_not_joined(runs, tmp_path):
     assert list(table.state) == ["running"] * 2 and list(table.step_size) == [0.3, 1.4] and "ess" not in table
     with pytest.raises(SettingError, match="going is running, as 1 more are: finish it by the command"):
         collect([first, going], over="seed")
-    (going / ".lock").write_text(f"process 9999999 on {socket.gethostname()}\n")
+    gone = f"process 9999999 on {socket.gethostname()}\n"
+    (going / ".lock").write_text(gone)
     assert list(collect(going).state) == ["killed"] * 2
     groups = read_status(first)["groups"]
     lost = {"groups": [{**groups[0], "finite": 0}, {key: groups[1][key] for key in groups[1] if key != "ess"}]}
     other = remade(first, tmp_path / "lost", identity=identity_of(first, "c", seed=9), **lost)
+    assert sorted(collect(other).state) == ["diverged", "done"]
+    (other / ".lock").write_text(gone)  # as every process is of what is done
     assert sorted(collect(other).state) == ["diverged", "done"]
     joined = collect([first, other], over="seed")
     assert list(joined.runs) == [1, 2] and list(joined.diverged) == [1, 0]

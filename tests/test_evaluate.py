@@ -466,3 +466,8 @@ def test_a_target_s_own_data_are_predicted(tmp_path, capsys):
     capsys.readouterr()
     assert main([str(tmp_path / "bare")]) == 2
     assert "its target has no data that it predicts" in capsys.readouterr().err
+
+
+def test_help_is_given_wherever_it_is_asked_for(capsys):
+    for words in ([], ["-h"], ["somewhere", "noise=1", "--help"]):
+        assert main(words) == 0 and "python -m experiments.evaluate RUN" in capsys.readouterr().out

@@ -482,6 +482,10 @@ def test_chains_in_which_the_slope_is_not_known_do_not_count_as_wrong(known, tol
     constant = torch.tensor([0.0] * known + [1e6] * (5 - known))
     monkeypatch.setattr(Sloping, "constant", constant)
     assert (wrong_gradient(Sloping(), torch.ones(5, 1)) is not None) == told
+    near = torch.tensor([[2.0], [2.0], [1.008], [1.008], [2.0]])  # two are within a hundredth, the last is not known
+    monkeypatch.setattr(Sloping, "factor", near)
+    monkeypatch.setattr(Sloping, "constant", torch.tensor([0.0] * 4 + [1e6]))
+    assert wrong_gradient(Sloping(), torch.ones(5, 1)) is None
 
 
 def test_of_a_target_that_takes_one_chain_at_a_time_the_first_is_asked():

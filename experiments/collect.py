@@ -28,8 +28,8 @@ for all columns; printed are the settings and the numbers most looked at.
                      burn-in. These and log_accept are over all chains of a run, so rows of groups have none; to have
                      them, make a run for each value (-m step_size=0.1,0.2), or predict: experiments.evaluate
 
-Runs that are going on, were killed (as far as this machine can know) or have failed show their settings alone. A mean
-is left out where a run lacks the number.
+Runs that are going on, were killed (as far as this machine can know) or have failed, and those of ``sgmcmc.sample``,
+show their settings alone. A mean is left out where a run lacks the number.
 
 In Python ``experiments.collect.collect(["results/runs/digits"], over="seed")`` is the same table as a pandas.DataFrame.
 """

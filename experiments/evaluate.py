@@ -126,7 +126,7 @@ def _number(setting: str, text: str, kind: type = float):
     except ValueError:
         raise SettingError(setting, text, f"must be a {'whole ' * (kind is int)}number") from None
     if not 0 <= value < math.inf:
-        raise SettingError(setting, text, "must be a finite number that is not negative")
+        raise SettingError(setting, text, "must be a number, finite and not negative")
     return value
 
 

@@ -285,7 +285,7 @@ def run(rows: list[Row], chains: int = CHAINS, seed: int = 0, full: bool = False
         for number, result in enumerate(results, 1):
             cells += result
             now = time.monotonic()
-            if progress and (bar or now - said >= 60):
+            if progress and (bar or now - said >= 60 or number == len(rows)):
                 begin, end = ("\r", " ") if bar else ("", "\n")
                 print(f"{begin}{number}/{len(rows)} rows, {now - began:.0f} s", end=end, file=sys.stderr, flush=True)
                 said = now

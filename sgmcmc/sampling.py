@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import inspect
 import json
-import math
 import os
 import signal
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, fields
+from contextlib import contextmanager, nullcontext, suppress
 
 import torch
 from torch import Tensor
 
-from sgmcmc import LAW
-from sgmcmc.chain import DIVERGED, INTERRUPTED, Result, run
+from sgmcmc import kept
+from sgmcmc.chain import DIVERGED, FAILED, INTERRUPTED, Chain, Result, run
 from sgmcmc.checks import doubt
 from sgmcmc.compiled import compiles
 from sgmcmc.data.minibatches import Minibatches
@@ -207,7 +204,7 @@ def sample(
         theta = potential.initial(chains, random) if initial is None else initial
         if not isinstance(theta, Tensor):
             raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
-        theta = theta.to(device=device, dtype=dtype)
+        theta = theta.detach().to(device=device, dtype=dtype)
         if why := doubt(kernel, potential, theta):
             doubts.append(why)
         return theta
@@ -216,12 +213,30 @@ def sample(
         raise SettingError("progress", progress, "must be True or False")
     store = None
     if folder is not None:
-        settings = _settings(kernel, plan, potential, chains, seed, dtype, initial)
-        digest = hashlib.sha256(json.dumps([LAW, settings], sort_keys=True).encode()).hexdigest()[:12]
-        identity = {"hash": digest, "law": LAW, "settings": settings}
+        folder, settings = kept.path(folder), kept.settings(kernel, plan, potential, chains, seed, dtype, initial)
+        identity = kept.identity(settings)
         store = RunFolder(folder, identity, json.dumps(settings, indent=2) + "\n", device=device)
-    with _own_names(), store or nullcontext(), _bar(progress, cycles) as report:
-        result = run(kernel, potential, plan, random, chains, begin, store=store, report=report)
+        theta = begin()
+        start, begin = theta[:1].clone(), lambda: theta
+        unknown = not kept.known(folder, identity, kernel, potential, start)
+    with _own_names(), store or nullcontext(), _bar(progress, cycles) as bar:
+
+        def report(chain: Chain, row: dict | None) -> None:
+            nonlocal unknown
+            if store and unknown:
+                store.status(target=kept.target(kernel, potential, start))
+                unknown = False
+            bar(chain, row)
+
+        try:
+            result = run(kernel, potential, plan, random, chains, begin, store=store, report=report)
+        except (SettingError, StoreError):
+            raise
+        except Exception as error:  # of the target's
+            if store and folder.is_dir():
+                with suppress(StoreError):
+                    store.status(state=FAILED, why=f"{type(error).__name__}: {error}")
+            raise
         if store:
             facts = {"cycles": result.cycles, "planned": cycles, "seconds": round(result.seconds, 3)}
             facts |= {"accepted": result.accepted, "proposed": result.proposed, "frozen": result.frozen}
@@ -282,7 +297,7 @@ def _own_names():
     """Within, errors name the arguments of ``sample`` and not the command line's settings."""
     names = {"steps_per_cycle": "steps", "tune.target": "tune", "tune.trajectory": "trajectory", "sampler.": ""}
     names["schedule.direction=random"] = "Schedule(…, direction='random')"
-    names["the run another name or output"] = names["this run another output"] = "another folder"
+    names["the run another name or output"] = "another folder"
 
     def own(text: str) -> str:
         for theirs, ours in names.items():
@@ -295,34 +310,8 @@ def _own_names():
         value = next((ours for theirs, ours in (("null", None), ("true", True)) if error.value == theirs), error.value)
         raise SettingError(own(error.setting), value, own(error.mend)) from None
     except StoreError as error:
-        raise type(error)(own(str(error))) from None
-
-
-def _settings(kernel: Kernel, plan: Plan, potential: Potential, chains: int, seed: int, dtype, initial) -> dict:
-    """What a chain depends on besides its target, which a folder cannot hold, in values that JSON has."""
-    row = {field.name: getattr(kernel, field.name) for field in fields(Kernel)}
-    derived = ("batches", "measured", "impossible", "inexact")
-    row = {name: value for name, value in row.items() if name not in derived}
-    row |= {"word": kernel.word.letters, "schedule": asdict(kernel.schedule)}
-    row["friction"] = {kernel.friction.kind: kernel.friction.value}
-    batches = kernel.batches if isinstance(kernel.batches, Minibatches) else None
-    row |= {"minibatches": batches and batches.law, "batch_size": batches and batches.batch_size}
-    row |= {name: getattr(plan, name) for name in ("burn_in", "thin", "tune", "trajectory")}
-    row |= {"target": type(potential).__name__, "dim": potential.dim, "data_size": potential.data_size}
-    return _plain({**row, "chains": chains, "seed": seed, "dtype": dtype, "init": initial})
-
-
-def _plain(value):
-    """As JSON has it: a long tensor as its SHA-256, infinite numbers as words."""
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if isinstance(value, Tensor):
-        long = value.numel() > 1000
-        return hashlib.sha256(value.cpu().numpy().tobytes()).hexdigest() if long else _plain(value.flatten().tolist())
-    plain = isinstance(value, int | str | None) or isinstance(value, float) and math.isfinite(value)
-    return value if plain else str(value)
+        text = str(error).replace("this run another output", "another folder")
+        raise type(error)(text.replace("settings.sampler.", "").replace("settings.", "")) from None
 
 
 def _check_names(policies: dict) -> None:
@@ -373,7 +362,7 @@ def _number(name: str, value) -> float:
 def _bar(shown: bool, cycles: int):
     """What ``run`` reports to: a bar of the cycles, or nothing."""
     if not shown:
-        yield None
+        yield lambda chain, row: None
         return
     from tqdm.auto import tqdm  # a notebook's, in one
 
@@ -414,4 +403,4 @@ def _initial(value, chains: int | None, dim: int, dtype: torch.dtype) -> Tensor:
         raise SettingError("shape of initial", list(initial.shape), need)
     if initial.numel() != chains * dim or initial.ndim == 2 and initial.shape != (chains, dim):
         raise SettingError("shape of initial", list(initial.shape), need)
-    return initial.reshape(chains, dim)
+    return initial.detach().reshape(chains, dim)

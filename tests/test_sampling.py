@@ -216,7 +216,7 @@ def test_a_run_in_a_folder_is_gone_on_with(tmp_path, recwarn):
         result = short(**kept, cycles=cycles)
         assert result.status == "done" and result.cycles == cycles
         assert torch.equal(result.draws, whole.draws[: (cycles - 10) // 3])
-    assert begun == [4, 4] and torch.equal(result.accept_prob, whole.accept_prob)
+    assert begun == [4] * 4 and torch.equal(result.accept_prob, whole.accept_prob)
     assert (result.accepted, result.proposed) == (whole.accepted, whole.proposed)
     assert torch.equal(sgmcmc.load_samples(tmp_path / "run"), whole.draws)
     assert sgmcmc.load_metrics(tmp_path / "run")["cycle"][-1] == 250
@@ -234,14 +234,14 @@ def test_a_folder_is_of_one_run(tmp_path):
     for other, said in (
         ({"step_size": 0.2}, r"step_size is 0.1 there and 0.2 here\): give another folder, or move"),
         ({"initial": torch.zeros(2, 2)}, "init is"),
-        ({"momentum_decay": 0.5, "friction": None}, "friction.gamma is inf there"),
-        ({"mass": [1.0, 2.0]}, "settings.mass is 1.0 there"),
-        ({"dtype": "float64"}, "dtype is torch.float32 there"),
+        ({"momentum_decay": 0.5, "friction": None}, "friction is inf there"),
+        ({"mass": [1.0, 2.0]}, "mass is 1.0 there"),
+        ({"dtype": "float64"}, "dtype is float32 there"),
         ({"schedule": "cosine", "acceptance": "monitor"}, "schedule.name is constant there"),
     ):
         with pytest.raises(StoreError, match=said):
             short(**{**kept, **other})
-    with pytest.raises(SettingError, match="another U than when the run was begun: give another folder"):
+    with pytest.raises(SettingError, match="another U or gradient than when the run in .*: give another folder"):
         short(lambda theta: (theta**4).sum(), dim=2, **{**kept, "cycles": 40})
     short(**{**kept, "folder": tmp_path / "other", "seed": 1, "initial": torch.zeros(3, 2)})
     assert sgmcmc.load_samples([tmp_path / "run", tmp_path / "other"]).shape == (30, 5, 2)
@@ -257,11 +257,11 @@ def test_a_folder_is_of_one_run(tmp_path):
         ({"chains": 2}, "chains is 4 there and 2 here"),
         ({"burn_in": 151}, "burn_in is 150 there and 151 here"),
         ({"thin": 2}, "thin is 1 there and 2 here"),
-        ({"tune": 0.5}, "tune is None there and 0.5 here"),
-        ({"trajectory": True}, "trajectory is False there and True here"),
+        ({"tune": 0.5}, "tune.target is None there and 0.5 here"),
+        ({"trajectory": True}, "tune.trajectory is False there and True here"),
         ({"word": "BAOAB"}, "word is OBABO there and BAOAB here"),
-        ({"beta": 1.0}, "friction.beta is None there and 1.0 here, settings.friction.gamma is 1.0 there"),
-        ({"target": Gaussian(2)}, "target is WithoutStart there and Gaussian here"),
+        ({"beta": 1.0}, "friction is 1.0 there and None here, beta is None there and 1.0 here"),
+        ({"target": Gaussian(2)}, "model.name is WithoutStart there and Gaussian here"),
     ],
 )
 def test_a_folder_knows_what_its_draws_depend_on(changed, said, tmp_path):
@@ -281,6 +281,60 @@ def test_a_folder_knows_its_minibatches(tmp_path):
     ):
         with pytest.raises(StoreError, match=said):
             short(**{**kept, **changed})
+
+
+@pytest.mark.parametrize(
+    "sampler", [{"sampler": "sghmc"}, {"schedule": "cosine"}, {"sampler": "random_walk"}, {"word": "BAOAB"}]
+)
+def test_a_folder_is_of_one_target_whatever_its_chain_evaluates(sampler, tmp_path):
+    """Even where a chain of many cycles asks for no U, and where it has been told already what is done."""
+    kept = {"acceptance": None, "folder": tmp_path, "cycles": 200, **sampler}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        draws = short(Gaussian(2), **kept).draws
+        assert torch.equal(short(Gaussian(2), **kept).draws, draws)
+    with pytest.raises(SettingError, match="target=Gaussian: gives another U or gradient than when the run in"):
+        short(Gaussian(2, covariance=2.0), **kept)
+
+
+def test_a_folder_is_of_one_gradient(tmp_path, monkeypatch):
+    """An edited gradient of the same U, and another noise, are another chain's."""
+    short(Tilted(2), folder=tmp_path)
+    monkeypatch.setattr(Tilted, "factor", 1.01)
+    with pytest.raises(SettingError, match="target=Tilted: gives another U or gradient"):
+        short(Tilted(2), folder=tmp_path)
+    short(Gaussian(2, noise=0.5), folder=tmp_path / "noise")
+    with pytest.raises(StoreError, match="model.noise is 0.5 there and 1.0 here"):
+        short(Gaussian(2, noise=1.0), folder=tmp_path / "noise")
+
+
+def test_numpy_s_numbers_and_words_are_known_as_python_s(tmp_path):
+    schedule = {"name": np.str_("stairs"), "every": np.int64(9), "factor": np.float64(0.5)}
+    given = {"tune": np.float64(0.6), "burn_in": np.int64(5), "refresh": np.str_("full"), "trajectory": np.bool_(False)}
+    kept = {"folder": tmp_path, "initial": torch.ones(400, 3, requires_grad=True), "dim": 3}
+    short(**kept, **given, schedule=sgmcmc.Schedule(**schedule), cycles=10)
+    plain = {name: value.item() for name, value in given.items()}
+    schedule = {name: value.item() for name, value in schedule.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a damaged checkpoint
+        assert short(**kept, **plain, schedule=sgmcmc.Schedule(**schedule), cycles=20).cycles == 20
+
+
+def test_an_error_of_the_target_leaves_a_run_that_has_failed(tmp_path):
+    class Failing(WithoutStart):
+        left = 100
+
+        def gradient(self, theta, batch=None):
+            self.left -= 1
+            return theta if self.left else 1 / 0
+
+    where = {"sampler": "hmc", "initial": torch.ones(1, 2), "cycles": 40, "folder": tmp_path}
+    with pytest.raises(ZeroDivisionError):
+        short(Failing(), **where)
+    assert read_status(tmp_path)["state"] == "failed"
+    for folder in (3, True, ""):
+        with pytest.raises(SettingError, match="must be the path of a folder"):
+            short(folder=folder)
 
 
 def test_a_long_start_is_known_by_its_hash_and_infinity_by_its_name(tmp_path):

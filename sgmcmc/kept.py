@@ -1,0 +1,112 @@
+"""What a run of ``sgmcmc.sample`` that is kept in a folder is known by: its settings, and what its target gives."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy
+import torch
+from torch import Tensor
+
+from sgmcmc import LAW
+from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.formats import read_status
+from sgmcmc.kernel import Kernel
+from sgmcmc.plan import Plan
+from sgmcmc.potentials import Potential, together
+from sgmcmc.random import Random
+
+
+def path(folder: str | os.PathLike) -> Path:
+    """The folder as a path, ``~`` expanded; SettingError for what is none."""
+    try:
+        return Path(os.fsdecode(folder) or 1).expanduser()
+    except TypeError:
+        raise SettingError("folder", repr(folder), "must be the path of a folder") from None
+
+
+def settings(kernel: Kernel, plan: Plan, potential: Potential, chains: int, seed: int, dtype, initial) -> dict:
+    """What a chain depends on besides its target, which a folder cannot hold: by the command line's names, in values
+    that JSON has."""
+    names = ("rescaled", "refresh", "alpha", "acceptance", "delta", "decision_batch", "epsilon", "sigma", "gradient")
+    sampler = {name: getattr(kernel, name) for name in (*names, "ends")}
+    sampler |= {"word": kernel.word.letters, "minibatches": getattr(kernel.batches, "law", None)}
+    model = {"name": type(potential).__name__, "dim": potential.dim, "data_size": potential.data_size}
+    model["noise"] = getattr(kernel.batches, "std", None)
+    friction = kernel.friction.value
+    if kernel.friction.kind == "beta":
+        sampler["beta"], friction = friction, None
+    told = {"sampler": sampler, "model": model, "step_size": kernel.step_size, "friction": friction}
+    told |= {"steps_per_cycle": kernel.steps, "batch_size": getattr(kernel.batches, "batch_size", None)}
+    told |= {"temperature": kernel.temperature, "mass": kernel.mass, "schedule": asdict(kernel.schedule)}
+    told |= {"burn_in": plan.burn_in, "thin": plan.thin}
+    told["tune"] = {"target": plan.tune, "trajectory": bool(plan.trajectory)}
+    told |= {"chains": chains, "seed": seed, "dtype": str(dtype).removeprefix("torch."), "init": initial}
+    return _plain(told)
+
+
+def identity(settings: dict) -> dict:
+    """What ``status.json`` knows the run by."""
+    digest = hashlib.sha256(json.dumps([LAW, settings], sort_keys=True).encode()).hexdigest()[:12]
+    return {"hash": digest, "law": LAW, "settings": settings}
+
+
+def _plain(value):
+    """As JSON has it: NumPy's scalars as Python's, a long tensor as its SHA-256, infinite numbers as words."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().contiguous()
+        long = value.numel() > 1000
+        return hashlib.sha256(value.numpy().tobytes()).hexdigest() if long else _plain(value.flatten().tolist())
+    value = value.item() if isinstance(value, numpy.generic) else value
+    plain = isinstance(value, int | str | None) or isinstance(value, float) and math.isfinite(value)
+    return value if plain else str(value)
+
+
+def target(kernel: Kernel, potential: Potential, theta: Tensor) -> list[float | str]:
+    """What a target is known by, beside a start ``[1, dim]`` (where gradients may be 0): U, but not of networks, where
+    that is a pass over the data; and of the gradient, with minibatches of that of the first data, what it is along a
+    direction and its norm."""
+    away = Random(0, theta.device).normal("diagnostic", 0, 1, 1, theta.shape[1], theta.dtype)[0]
+    theta = theta + 0.1 * away
+    told = [float(potential.potential(theta)[0])] if together(potential) else []
+    if kernel.gradient != "none":
+        size = getattr(kernel.batches, "batch_size", None)
+        batch = size and torch.arange(size, device=theta.device)[None]
+        slope = (potential.gradient(theta) if batch is None else potential.gradient(theta, batch)).double()
+        told += [float((slope * away).sum()), float(slope.norm())]
+    return _plain(told)
+
+
+def known(folder: Path, identity: dict, kernel: Kernel, potential: Potential, theta: Tensor) -> bool:
+    """Whether the run in the folder has told what its target is; SettingError where that is another one, to rounding,
+    which another machine's may be."""
+    try:
+        status = read_status(folder)
+    except StoreError:
+        return False  # none yet, or told where it is opened
+    begun = status.get("target")
+    if begun is None or status.get("identity") != identity:
+        return False
+    now = target(kernel, potential, theta)
+    slack = [1e-5] * len(begun)  # of U, if it is there, and of the gradient's norm, of what it is along a direction
+    if kernel.gradient != "none":
+        slack[-2:] = [1e-3 * now[-1]] * 2 if isinstance(now[-1], float) else [0, 0]
+    if not all(_near(*pair) for pair in zip(begun, now, slack, strict=True)):
+        mend = f"gives another U or gradient than when the run in {folder} was begun: give another folder"
+        raise SettingError("target", type(potential).__name__, mend)
+    return True
+
+
+def _near(one: float | str, other: float | str, slack: float) -> bool:
+    if isinstance(one, str) or isinstance(other, str):  # infinite, or not a number
+        return one == other
+    return abs(one - other) <= slack + 1e-5 * abs(other)

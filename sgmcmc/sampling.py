@@ -91,10 +91,10 @@ def sample(
     scheduler's, are handed on once a checkpoint is written. Without a folder draws are in memory alone.
 
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
-    Ctrl-C or a signal: both have fewer draws (``result.draws`` is None where there are none). Chains that diverged,
-    all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite. Others
-    tell of chains that are stuck (``result.stuck``) or never move (``result.unmoved``), of a gradient that is not that
-    of U, and of an argument that has no effect.
+    Ctrl-C or a signal: of such runs there are fewer draws (``result.draws`` is None where there are none). Chains that
+    diverged, all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite.
+    Others tell of chains that are stuck (``result.stuck``) or never move (``result.unmoved``), of a gradient that is
+    not that of U, and of an argument that has no effect.
     Raises SettingError, one sentence, for what cannot work, and StoreError for a folder that is another run's, or on a
     disk that is full.
     """

@@ -16,9 +16,21 @@ from safetensors.torch import save
 import sgmcmc
 from experiments import picture
 from experiments.build import build
-from experiments.resolved import DIVERGED, DONE, INTERRUPTED, STARTS, folder, identity, planned_cycles, scientific, show
+from experiments.resolved import (
+    DIVERGED,
+    DONE,
+    INTERRUPTED,
+    STARTS,
+    folder,
+    identity,
+    is_own,
+    planned_cycles,
+    scientific,
+    show,
+)
 from experiments.voice import Voice, counted, say
 from sgmcmc import chain as engine
+from sgmcmc import kept
 from sgmcmc.disk import told
 from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.formats import read_status
@@ -38,14 +50,19 @@ def run(config: dict, until: float = math.inf) -> int:
     if start and _status(config, path).get("start", start) != start:
         mend = "is another file than when the run was begun: give the run another name or output"
         raise SettingError("init", config["init"], mend)
-    finished = _finished(config, path)
-    if finished is not None:
-        return finished
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # more chains in more processes are worth more than more threads, and never collapse
     # What a kernel sums in a random order is another chain at every run: a chain is to be continued to the bit.
     torch.backends.cudnn.deterministic = True
-    pieces = build(config)
+    own = is_own(config)
+    pieces = build(config) if own else None
+    if own:  # an edited class is another target, of a finished run, too
+        target = pieces.kernel, pieces.potential, getattr(torch, config["dtype"]), pieces.random.device
+        unknown = not kept.known(path, identity(config), *target)
+    finished = _finished(config, path)
+    if finished is not None:
+        return finished
+    pieces = pieces or build(config)
     begun = _status(config, path)
     if not begun and (hint := _begun_without(config)):
         say(hint)
@@ -68,7 +85,9 @@ def run(config: dict, until: float = math.inf) -> int:
 
         def report(chain, row) -> None:
             if voice.first is None:
-                store.status(compiled=chain.compiled, graph=chain.captured, **({"start": start} if start else {}))
+                known = {"start": start} if start else {}
+                known |= {"target": kept.target(*target)} if own and unknown else {}
+                store.status(compiled=chain.compiled, graph=chain.captured, **known)
                 for line in voice.opening:
                     store.log(line)
                 if chain.cycle > 1:

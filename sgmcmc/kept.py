@@ -71,37 +71,40 @@ def _plain(value):
     return value if plain else str(value)
 
 
-def target(kernel: Kernel, potential: Potential, theta: Tensor) -> list[float | str]:
-    """What a target is known by, beside a start ``[1, dim]`` (where gradients may be 0): U, but not of networks, where
-    that is a pass over the data; and of the gradient, with minibatches of that of the first data, what it is along a
-    direction and its norm."""
-    away = Random(0, theta.device).normal("diagnostic", 0, 1, 1, theta.shape[1], theta.dtype)[0]
-    theta = theta + 0.1 * away
-    told = [float(potential.potential(theta)[0])] if together(potential) else []
-    if kernel.gradient != "none":
-        size = getattr(kernel.batches, "batch_size", None)
-        batch = size and torch.arange(size, device=theta.device)[None]
-        slope = (potential.gradient(theta) if batch is None else potential.gradient(theta, batch)).double()
-        told += [float((slope * away).sum()), float(slope.norm())]
+def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: torch.device) -> list[float | str]:
+    """What a target is known by, at one θ of standard normals: U, but not of networks, where that is a pass over the
+    data; and of the gradient, with minibatches of that of the first data, what it is along θ and its norm. Nothing
+    where the target cannot be asked there."""
+    theta = Random(0, device).normal("diagnostic", 0, 1, 1, potential.dim, dtype)[0]
+    try:
+        told = [float(potential.potential(theta)[0])] if together(potential) else []
+        if kernel.gradient != "none":
+            size = getattr(kernel.batches, "batch_size", None)
+            batch = size and torch.arange(size, device=device)[None]
+            slope = (potential.gradient(theta) if batch is None else potential.gradient(theta, batch)).double()
+            told += [float((slope * theta).sum()), float(slope.norm())]
+    except Exception:
+        return []
     return _plain(told)
 
 
-def known(folder: Path, identity: dict, kernel: Kernel, potential: Potential, theta: Tensor) -> bool:
-    """Whether the run in the folder has told what its target is; SettingError where that is another one, to rounding,
-    which another machine's may be."""
+def known(
+    folder: Path, digest: str, kernel: Kernel, potential: Potential, dtype: torch.dtype, device: torch.device
+) -> bool:
+    """Whether the run of this hash in the folder has told what its ``target`` is; SettingError where it is another one,
+    to rounding, which another machine's may be."""
     try:
         status = read_status(folder)
     except StoreError:
         return False  # none yet, or told where it is opened
     begun = status.get("target")
-    if begun is None or status.get("identity") != identity:
+    if begun is None or (status.get("identity") or {}).get("hash") != digest:
         return False
-    now = target(kernel, potential, theta)
-    slack = [1e-5] * len(begun)  # of U, if it is there, and of the gradient's norm, of what it is along a direction
-    if kernel.gradient != "none":
-        slack[-2:] = [1e-3 * now[-1]] * 2 if isinstance(now[-1], float) else [0, 0]
-    if not all(_near(*pair) for pair in zip(begun, now, slack, strict=True)):
-        mend = f"gives another U or gradient than when the run in {folder} was begun: give another folder"
+    now = target(kernel, potential, dtype, device)
+    norm = now[-1] if kernel.gradient != "none" and now and isinstance(now[-1], float) else 0.0
+    slack = [1e-5] * (len(now) % 2) + [1e-3 * norm] * 2  # of U, if it is there, and of the gradient
+    if len(begun) != len(now) or not all(map(_near, begun, now, slack)):
+        mend = "gives another U or gradient than when the run was begun: give the run another name or output"
         raise SettingError("target", type(potential).__name__, mend)
     return True
 

@@ -216,15 +216,14 @@ def sample(
         folder, settings = kept.path(folder), kept.settings(kernel, plan, potential, chains, seed, dtype, initial)
         identity = kept.identity(settings)
         store = RunFolder(folder, identity, json.dumps(settings, indent=2) + "\n", device=device)
-        theta = begin()
-        start, begin = theta[:1].clone(), lambda: theta
-        unknown = not kept.known(folder, identity, kernel, potential, start)
+        with _own_names():
+            unknown = not kept.known(folder, identity["hash"], kernel, potential, dtype, device)
     with _own_names(), store or nullcontext(), _bar(progress, cycles) as bar:
 
         def report(chain: Chain, row: dict | None) -> None:
             nonlocal unknown
             if store and unknown:
-                store.status(target=kept.target(kernel, potential, start))
+                store.status(target=kept.target(kernel, potential, dtype, device))
                 unknown = False
             bar(chain, row)
 

@@ -810,6 +810,31 @@ def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end(capsys):
     assert log.count(gone_on) == 1 and log.count("exactly corrected (metropolis)") == 2
 
 
+def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys):
+    """Its gradient alone may have been mended; what cannot be asked far from the start is asked no more."""
+    Path("edited.py").write_text(
+        "import torch\nfrom sgmcmc.potentials.analytic import Gaussian\n\n\nclass Edited(Gaussian):\n"
+        "    factor, inside = 1.0, 9.0\n\n    def potential(self, theta):\n"
+        "        if float(theta.abs().max()) > self.inside:\n            raise ValueError('outside')\n"
+        "        return super().potential(theta)\n\n    def gradient(self, theta, batch=None):\n"
+        "        return self.factor * super().gradient(theta)\n\n    def initial(self, chains, random):\n"
+        "        return torch.zeros(chains, self.dim)\n"
+    )
+    words = "model._target_=edited.Edited sampler=hmc step_size=.01 steps_per_cycle=1 output=run progress=false".split()
+    assert main([*words, "cycles=4"]) == main([*words, "cycles=4"]) == main([*words, "cycles=6"]) == 0
+    edited = sys.modules["edited"].Edited
+    edited.factor = 1.01
+    for cycles in (6, 8):
+        capsys.readouterr()
+        assert main([*words, f"cycles={cycles}"]) == 2
+        told = "target=Edited: gives another U or gradient than when the run was begun: give the run another name"
+        assert capsys.readouterr() == ("", f"{told} or output\n")
+    edited.inside = 0.1
+    assert main([*words[:-2], "cycles=4", "output=near", "progress=false", "step_size=1e-6"]) == 0
+    edited.factor = 1.0
+    assert main([*words[:-2], "cycles=4", "output=near", "progress=false", "step_size=1e-6"]) == 0
+
+
 # ---- mistakes
 
 

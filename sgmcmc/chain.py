@@ -573,8 +573,9 @@ def run(
             signals.arm()  # compiling, the warm start and an evaluation of U may be left, too
             if saved is not None:
                 check_same_target(chain.kernel, potential, chain.states)
-            if not chain.together and not over:
-                chain.compile(tell)
+            if not chain.together:
+                if not over:
+                    chain.compile(tell)
                 chain.capture(tell)
             if saved is None:
                 chain.begin()

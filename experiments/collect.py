@@ -43,7 +43,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.command_line import guarded, runs_and_options
+from experiments.command_line import runs_and_options, script
 from experiments.dotted import flatten
 from experiments.outcome import grouped
 from experiments.voice import counted, say
@@ -63,11 +63,7 @@ POLICIES = ("sampler.word", "sampler.refresh", "sampler.gradient", "sampler.ends
 
 def main(words: list[str] | None = None) -> int:
     """The command; returns its exit status (2 and one sentence for a mistake)."""
-    words = sys.argv[1:] if words is None else words
-    if not words or {"-h", "--help"} & {*words}:
-        print(__doc__)
-        return 0
-    return guarded(lambda: _main(words))
+    return script(__doc__, _main, words)
 
 
 def _main(words: list[str]) -> int:

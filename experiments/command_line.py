@@ -173,6 +173,16 @@ def runs_and_options(words: list[str], options: dict) -> tuple[list[str], dict]:
     return runs, options
 
 
+def script(page: str, work, words: list[str] | None) -> int:
+    """A command that is not Hydra's: prints its page where help or nothing is asked, else the status of ``work(words)``
+    (``sys.argv``'s by default)."""
+    words = sys.argv[1:] if words is None else words
+    if not words or {"-h", "--help"} & {*words}:
+        print(page)
+        return DONE
+    return guarded(lambda: work(words))
+
+
 def guarded(work, debug: bool = False) -> int:
     """The status that ``work()`` returns, or 2 with one sentence on standard error where it finds a mistake."""
     try:

@@ -29,7 +29,7 @@ import torch
 from tqdm import tqdm
 
 from experiments.build import reopened, settings_of
-from experiments.command_line import guarded, runs_and_options
+from experiments.command_line import runs_and_options, script
 from experiments.outcome import grouped
 from experiments.voice import counted, say
 from sgmcmc.data import load
@@ -41,11 +41,7 @@ from sgmcmc.sampling import find_device
 
 def main(words: list[str] | None = None) -> int:
     """The command; returns its exit status (2 and one sentence for a mistake)."""
-    words = sys.argv[1:] if words is None else words
-    if not words or {"-h", "--help"} & {*words}:
-        print(__doc__)
-        return 0
-    return guarded(lambda: _main(words))
+    return script(__doc__, _main, words)
 
 
 def _main(words: list[str]) -> int:

@@ -151,7 +151,7 @@ def _looked(config, pieces, path, groups, result, metrics) -> Iterator[tuple]:
     Of draws too many to read the potential's rows, which are means over all chains, and over ``log_every`` cycles,
     so that there may be more than they tell. Of more than ``GROUPS`` groups nothing."""
     plan, chains, dim = pieces.plan, pieces.chains, pieces.potential.dim
-    frozen, kept = set(result.frozen), (result.cycles - plan.burn_in) // plan.thin
+    frozen, kept = set(result.frozen), plan.kept(result.cycles)
     if len(groups) > GROUPS:
         return
     if plan.keep != "none" and LEAST <= kept and kept * chains * dim <= READ_AT_MOST and chains * dim < 100_000:

@@ -131,9 +131,7 @@ def run(config: dict, until: float = math.inf) -> int:
                 drawn = picture.draw(path, f"{config['name']}: {lines[0]}", voice.acceptance)
             voice.tell(f"{path}: metrics.csv, samples, {drawn.name}")
         # Last, so that a run which says that it is done has all that a run leaves.
-        facts = {"cycles": result.cycles, "seconds": round(result.seconds, 3), "frozen": result.frozen}
-        facts |= {"planned": pieces.plan.cycles, "accepted": result.accepted, "proposed": result.proposed}
-        facts["graph"] = result.captured  # that a capture failed may turn out late
+        facts = result.facts(pieces.plan.cycles) | {"graph": result.captured}  # a capture may fail late
         # What an earlier end said is no longer so.
         numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
         store.status(state=result.status, **facts, **_plain(numbers), summary=lines)

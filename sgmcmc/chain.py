@@ -86,6 +86,11 @@ class Result:
         still = (self.moments["m2"] == 0).all(-1)
         return [int(chain) for chain in torch.nonzero(still).flatten() if int(chain) not in self.frozen]
 
+    def facts(self, planned: int) -> dict:
+        """What ``status.json`` keeps of a run of so many ``planned`` cycles: numbers, and which chains diverged."""
+        done = {"cycles": self.cycles, "planned": planned, "seconds": round(self.seconds, 3), "frozen": self.frozen}
+        return done | {"accepted": self.accepted, "proposed": self.proposed}
+
     def __repr__(self) -> str:
         """One line: how it ended, how much there is, and the draws' shape."""
         chains, draws = self.proposed // max(self.cycles, 1), None if self.draws is None else list(self.draws.shape)

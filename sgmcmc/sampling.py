@@ -216,13 +216,12 @@ def sample(
         folder, settings = kept.path(folder), kept.settings(kernel, plan, potential, chains, seed, dtype, initial)
         identity = kept.identity(settings)
         store = RunFolder(folder, identity, json.dumps(settings, indent=2) + "\n", device=device)
-        with _own_names():
-            unknown = not kept.known(folder, identity["hash"], kernel, potential, dtype, device)
     with _own_names(), store or nullcontext(), _bar(progress, cycles) as bar:
+        unknown = store and not kept.known(folder, identity["hash"], kernel, potential, dtype, device)
 
         def report(chain: Chain, row: dict | None) -> None:
             nonlocal unknown
-            if store and unknown:
+            if unknown:
                 store.status(target=kept.target(kernel, potential, dtype, device))
                 unknown = False
             bar(chain, row)
@@ -237,9 +236,7 @@ def sample(
                     store.status(state=FAILED, why=f"{type(error).__name__}: {error}")
             raise
         if store:
-            facts = {"cycles": result.cycles, "planned": cycles, "seconds": round(result.seconds, 3)}
-            facts |= {"accepted": result.accepted, "proposed": result.proposed, "frozen": result.frozen}
-            store.status(state=result.status, **facts)
+            store.status(state=result.status, **result.facts(cycles))
             if plan.kept(result.cycles):
                 result.draws = load_samples(folder)
     for why in doubts:

@@ -14,6 +14,7 @@ from sgmcmc.data import Dataset, load
 from sgmcmc.data.augment import VIEWS, augment
 from sgmcmc.errors import SettingError
 from sgmcmc.models import MLP, ResNet
+from sgmcmc.models.resnet import SameConv2d
 from sgmcmc.potentials.network import NetworkPotential, prior_std
 from sgmcmc.random import Random
 
@@ -421,6 +422,26 @@ def test_float32_potential_is_near_the_float64_one(digits):
     torch.testing.assert_close(gradient.double(), slope, rtol=1e-3, atol=1e-2)
     nll = rough._nll(torch.arange(60)).double().sum().item()  # each datum's in float32, their sum not
     assert rough._likelihood(backward=False).item() == pytest.approx(nll, abs=1e-9)
+
+
+@pytest.mark.parametrize("convolve", [nn.Conv2d, SameConv2d])
+def test_a_strided_1x1_convolution_of_few_channels_has_its_own_gradient(convolve):
+    """Where oneDNN's backward pass writes beyond its memory, the process crashes, or the gradient is another one."""
+    images = Dataset(torch.rand(40, 3, 15, 16, generator=torch.Generator().manual_seed(2)), torch.arange(40) % 2, 2)
+
+    def module():
+        torch.manual_seed(3)
+        narrow = convolve(4, 6, 1, (2, 3)), convolve(6, 5, 1, 2)
+        return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), *narrow, nn.Flatten(), nn.Linear(60, 2))
+
+    plain, batch = module().double(), torch.arange(40)[None]
+    potential = NetworkPotential(module(), images, prior=1e12)
+    theta = potential.from_state_dict(plain.float().state_dict())
+    F.cross_entropy(plain.double()(images.inputs.double()), images.targets, reduction="sum").backward()
+    for _ in range(10):
+        found = potential.state_dict(potential.gradient(theta, batch))
+        for name, parameter in plain.named_parameters():
+            torch.testing.assert_close(found[name].double(), parameter.grad, rtol=1e-4, atol=1e-4)
 
 
 def test_parameters_and_their_gradients_are_views_of_one_vector(digits):

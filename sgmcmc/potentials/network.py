@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -92,6 +93,25 @@ def prior_std(model: nn.Module, prior: str | float = "fan_in", flat_norms: bool 
         return math.sqrt(2 / (parameter.shape[1] if prior == "cin" else parameter[0].numel()))
 
     return {name: std(parameter) for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def _take_pixels_first(model: nn.Module) -> None:
+    """Let strided 1×1 convolutions of few channels take the pixels that they look at before, and have no stride.
+
+    Of images that lie channels last, with fewer channels than a block of oneDNN's has (8, or 16), the backward pass of
+    such a convolution writes beyond its memory (oneDNN 3.13, on processors with AVX2; uxlfoundation/oneDNN, issue
+    6035): the process crashes, or the gradient is wrong. The outputs are the same.
+    """
+    for module in model.modules():
+        if not isinstance(module, nn.Conv2d) or module.kernel_size != (1, 1) or module.stride == (1, 1):
+            continue
+        if module.in_channels // module.groups < 16 and module.padding in ((0, 0), "valid"):
+            module.register_forward_pre_hook(partial(_pixels, *module.stride))
+            module.stride = (1, 1)
+
+
+def _pixels(down: int, right: int, _: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+    return (inputs[0][..., ::down, ::right],)
 
 
 class NetworkPotential:
@@ -174,6 +194,8 @@ class NetworkPotential:
         self._frozen = self._freeze_views() if augmentation == "averaged" else None
 
         self.model = model.to(self.device, dtype).eval()
+        if self.device.type == "cpu":
+            _take_pixels_first(model)
         self._batch_norms = [module for module in model.modules() if isinstance(module, BATCH_NORMS)]
         if any(norm.running_mean is None for norm in self._batch_norms):
             mend = "has batch normalisation with track_running_stats=False, which cannot predict: leave that out"

@@ -25,9 +25,10 @@ from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
+from sgmcmc.models import MLP
 from sgmcmc.models import build as build_network
 from sgmcmc.plan import Plan
-from sgmcmc.potentials import NEEDED, Potential, analytic, groups, location, mixed, regression, together
+from sgmcmc.potentials import NEEDED, Potential, analytic, groups, is_network, location, mixed, regression, together
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.sampling import find_device
@@ -47,6 +48,7 @@ TARGETS = {
     "logistic_generated": regression.GeneratedLogistic,
     "location_mixture": location.LocationMixture,
 }
+MANY_CHAINS, FEW_WEIGHTS = 8, 10_000  # of perceptrons whose chains go together
 LOG_EVERY = 10  # cycles a row of targets whose chains run together; networks have a row a cycle
 
 
@@ -72,6 +74,7 @@ def build(config: dict) -> Pieces:
     data = load_data(config)
     potential = build_potential(config, data, device, dtype)
     kernel = build_kernel(config, potential, dtype)
+    join(config, potential, device)
     plan = build_plan(config, potential, kernel, device)
     random = Random(config["seed"], device)
     initial = starts(config, potential, kernel, random, device, dtype)
@@ -280,7 +283,7 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
     h = each(step_size(config, potential.data_size))
     gradient = sampler["gradient"]
     if gradient is None:
-        gradient = "full" if together(potential) else "minibatch"
+        gradient = "minibatch" if is_network(potential) else "full"
     friction = Friction.of(
         h,
         word.euler,
@@ -291,7 +294,7 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
     )
     if friction and friction.said[0] in sampler:  # the command line calls them sampler.…
         friction = replace(friction, said=(f"sampler.{friction.said[0]}", sampler[friction.said[0]]))
-    if friction is None and not together(potential) and word.refreshes:
+    if friction is None and is_network(potential) and word.refreshes:
         friction = None if sampler_row(sampler).friction == "infinite" else Friction("gamma", PAPER_FRICTION)
     return make_kernel(
         sampler_row(sampler),
@@ -331,7 +334,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         burn_in=config["burn_in"],
         thin=config["thin"],
         keep=config["keep"],
-        log_every=config["log_every"] or (LOG_EVERY if together(potential) else 1),
+        log_every=config["log_every"] or (1 if is_network(potential) else LOG_EVERY),
         save_every=config["save_every"] or (None if together(potential) else 1),
         save_minutes=Plan.save_minutes if config["save_minutes"] is None else config["save_minutes"],
         tune=config["tune"]["target"],
@@ -343,6 +346,27 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         compile=compiles(config["compile"], kernel, potential, config["chains"], cycles, tuned),
         graph=captures(config, potential, kernel, device),
     )
+
+
+def join(config: dict, potential: Potential, device: torch.device) -> None:
+    """Let the chains of a network go in one tensor: as ``together`` says, or by ``auto`` many of a small perceptron.
+
+    That was measured to be faster (benchmarks/together.py). Raises SettingError.
+    """
+    asked = config["together"]
+    if not isinstance(potential, NetworkPotential):
+        if isinstance(asked, bool):
+            raise SettingError("together", str(asked).lower(), "is for networks: leave it out")
+        return
+    if asked is False:
+        potential.together = False
+    few = type(potential.model) is MLP and potential.dim <= FEW_WEIGHTS and config["chains"] >= MANY_CHAINS
+    if asked is True or (few and asked is not False and config["compile"] is not True and device.type == "cpu"):
+        try:
+            potential.join_chains()
+        except SettingError as error:
+            if asked is True:
+                raise SettingError("together", "true", error.mend) from error
 
 
 def captures(config: dict, potential: Potential, kernel: Kernel, device: torch.device) -> bool:

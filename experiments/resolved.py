@@ -23,8 +23,9 @@ OWN_DATA = ("hierarchical_regression", "logistic_generated", "location_mixture")
 # What a chain's law does not depend on. Its length is not part of its identity either (a longer run continues a
 # shorter one): no schedule depends on the whole length.
 NOT_IDENTITY = ("name", "output", "device", "scale", "trace", "trace_cycles", "compile", "progress", "debug")
-NOT_IDENTITY += ("save_minutes", "epochs", "cycles", "graph")
-PRACTICAL = ("device", "data.root", "compile", "graph", "progress", "debug", "save_minutes")  # no table depends on them
+NOT_IDENTITY += ("save_minutes", "epochs", "cycles", "graph", "together")
+# What no table depends on.
+PRACTICAL = ("device", "data.root", "compile", "graph", "together", "progress", "debug", "save_minutes")
 
 
 def identity(config: dict) -> str:

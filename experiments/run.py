@@ -34,6 +34,7 @@ from sgmcmc import kept
 from sgmcmc.disk import told
 from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.formats import read_status
+from sgmcmc.potentials import is_network
 from sgmcmc.store import damage
 
 STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
@@ -87,9 +88,11 @@ def run(config: dict, until: float = math.inf) -> int:
             if voice.first is None:
                 known = {"start": start} if start else {}
                 known |= {"target": kept.target(*target)} if own and unknown else {}
-                store.status(compiled=chain.compiled, graph=chain.captured, **known)
+                store.status(compiled=chain.compiled, graph=chain.captured, together=chain.joined, **known)
                 for line in voice.opening:
                     store.log(line)
+                if pieces.chains > 1 and is_network(pieces.potential):
+                    tell(_side_by_side(len(chain.groups[0]), config["together"]))
                 if chain.cycle > 1:
                     tell(f"gone on with after cycle {chain.cycle - 1}")
             voice.report(chain, row)
@@ -136,6 +139,13 @@ def run(config: dict, until: float = math.inf) -> int:
         numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
         store.status(state=result.status, **facts, **_plain(numbers), summary=lines)
     return STATUS[result.status]
+
+
+def _side_by_side(number: int, asked: bool | str | None) -> str:
+    """How the chains of a network go, so many in a tensor, and whether that is as it was ``asked``."""
+    how = f"together, {number} in a tensor" if number > 1 else "one after another"
+    other = asked is False and number > 1 or asked is True and number == 1
+    return f"the chains go {how}" + ", as when the run was begun" * other
 
 
 def _begun_without(config: dict) -> str | None:

@@ -114,6 +114,7 @@ class Settings:
     trace_cycles: Any = None
     compile: Any = None
     graph: Any = None
+    together: Any = None
     progress: bool | None = None
     debug: bool = False
     points: Any = None  # an experiment's paired settings, of which ``point`` chooses one

@@ -123,6 +123,7 @@ _CASTS = {
     "trace": _trace,
     "compile": _auto,
     "graph": _auto,
+    "together": _auto,
     "trace_cycles": _cycle_list,
 }
 

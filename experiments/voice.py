@@ -21,7 +21,7 @@ from sgmcmc.checks import doubt
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import Kernel
 from sgmcmc.ladder import steps_of_epochs
-from sgmcmc.potentials import together
+from sgmcmc.potentials import groups, is_network, together
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.sampling import UNMOVED, of_chains
 
@@ -152,18 +152,18 @@ class Voice:
         """
         pieces = self.pieces
         kernel, potential, size = pieces.kernel, pieces.potential, pieces.potential.data_size
-        if together(potential) or kernel.gradient == "none" or not size:
+        if not is_network(potential) or kernel.gradient == "none" or not size:
             return []
-        number = min(self.config["batch_size"] or 125, size)
-        theta = potential.initial(range(1), pieces.random).to(pieces.random.device)
-        batch = torch.arange(number, device=theta.device)[None]
+        number, group = min(self.config["batch_size"] or 125, size), groups(potential, pieces.chains)[0]
+        theta = potential.initial(group, pieces.random).to(pieces.random.device)
+        batch = torch.arange(number, device=theta.device).expand(len(group), -1)
         for _ in range(2):  # the first one warms up
             clock = time.perf_counter()
             float(potential.gradient(theta, batch).sum())
             gradient = time.perf_counter() - clock
         share = number / size / (self.config["views"] or 1)
         gradients, energies = kernel.work(share, potential)
-        cycle = (gradients + energies / 3) * gradient / share  # U is a forward pass
+        cycle = (gradients + energies / 3) * gradient / share / len(group)  # U is a forward pass
         try:
             done = int(max(sgmcmc.load_metrics(self.path)["cycle"], default=0))
         except StoreError:

@@ -195,8 +195,8 @@ MUTANTS = [
     Mutant(
         "U without the prior (network)",
         "potentials/network",
-        "            return self.prior(theta) + self._likelihood(backward=False)",
-        "            return self._likelihood(backward=False)",
+        "            return self.prior(theta) + self._likelihood(theta, backward=False)",
+        "            return self._likelihood(theta, backward=False)",
         "trajectory.py::test_log_ratio_of_a_network_by_brute_force[settings0]",
     ),
     Mutant(
@@ -323,9 +323,16 @@ MUTANTS = [
     Mutant(
         "N/n forgotten (network)",
         "potentials/network",
-        "loss = self._nll(batch[0]).sum() * (self.data_size / batch.shape[1])",
-        "loss = self._nll(batch[0]).sum()",
+        "loss = self._nll(leaf, index).sum() * (self.data_size / index.shape[-1])",
+        "loss = self._nll(leaf, index).sum()",
         "trajectory.py::test_log_ratio_of_a_network_by_brute_force[settings0]",
+    ),
+    Mutant(
+        "gradients of chains in one tensor without the prior (network)",
+        "potentials/network",
+        "return (slopes[0] + theta * self._precision_cast).to(theta.dtype)",
+        "return slopes[0].to(theta.dtype)",
+        "potential_together.py::test_each_chain_has_the_numbers_that_it_has_alone[perceptron-none]",
     ),
     Mutant(
         "N/n forgotten (regression)",

@@ -31,7 +31,7 @@ def why_not_captured(kernel: Kernel, potential, device: torch.device) -> str | N
     if kernel.gradient != "minibatch":
         return "steps with minibatch gradients alone are captured"
     if not getattr(potential, "capturable", False):
-        return "steps of networks alone are captured"
+        return "steps of networks alone are captured, of one chain at a time"
     return None
 
 

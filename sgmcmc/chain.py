@@ -1,7 +1,7 @@
 """Chains: trajectory after trajectory, with what is measured, kept and written on the way.
 
 One cycle is one trajectory, one decision, one draw. Many chains go in one tensor where the target allows
-it; networks run theirs one after the other, a cycle each. Rows, draws and checkpoint are written together, in
+it; other networks run theirs one after the other, a cycle each. Rows, draws and checkpoint are written together, in
 blocks, so a killed run loses at most one block and continues bit for bit. Of a cycle in progress a checkpoint holds
 where its trajectory stands, so a signal costs a step or two, and a kill the minutes since the last checkpoint.
 """
@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ from sgmcmc.kernel import Kernel, check_growth
 from sgmcmc.ladder import BARKER, Ladder, check, scaled, tuned
 from sgmcmc.measured import diagnostic_gradient, estimated_mass, observer, predicted, temperatures
 from sgmcmc.plan import Plan
-from sgmcmc.potentials import Potential, groups, together
+from sgmcmc.potentials import Potential, groups, is_network, together
 from sgmcmc.progress import SUMS, Moments, Unfinished, summed, traced
 from sgmcmc.random import Random
 from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, start, walk
@@ -117,7 +118,7 @@ class Chain:
         predictions: dict | None = None,
     ):
         self.kernel, self.potential, self.plan, self.random = kernel, potential, plan, random
-        self.together = together(potential)
+        self.together = together(potential) and not is_network(potential)  # one tensor, whose cycle may be a graph
         if plan.tune is not None and kernel.impossible:
             raise SettingError("tune.target", plan.tune, f"there is no acceptance to tune to: {kernel.impossible}")
         if plan.tune is not None and plan.tune >= 0.5 and kernel.acceptance in BARKER:
@@ -128,8 +129,10 @@ class Chain:
             raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
         kernel.schedule.check(plan.cycles)
         self.groups = groups(potential, chains)
+        if is_network(potential) and kernel.random_direction:  # those of each direction are evaluated by themselves
+            self.groups = [range(chain, chain + 1) for chain in range(chains)]
         self.predictions = predictions or {}
-        if kernel.impossible and self.together and plan.log_every > 1:
+        if kernel.impossible and not is_network(potential) and plan.log_every > 1:
             kernel = self.kernel = replace(kernel, measured=False)  # U serves the rows alone
         self.initial = initial
         self.chains = chains
@@ -209,6 +212,10 @@ class Chain:
         self.states = [
             State(*(None if value is None else value.to(device) for value in values)) for values in saved["states"]
         ]
+        ends = [0, *accumulate(len(state.theta) for state in self.states)]
+        self.groups = list(map(range, ends, ends[1:]))  # as the run was begun
+        if self.joined and not together(self.potential) and hasattr(self.potential, "join_chains"):
+            self.potential.join_chains()
         self.cycle, self.proposed = saved["cycle"], saved["proposed"]
         self.burnt = tuple(saved.get("burnt", (0, 0)))
         unknown = torch.full((self.chains,), math.nan, dtype=torch.float64)  # of a run begun before it was kept
@@ -252,8 +259,13 @@ class Chain:
 
     def capture(self, tell: Callable[[str], object]) -> None:
         """Replay the steps of a network as CUDA graphs, where the plan says so; ``tell`` why where that fails."""
-        if self.plan.graph and not self.together:
+        if self.plan.graph and not self.together and not self.joined:
             self.walk = Captured(tell)
+
+    @property
+    def joined(self) -> bool:
+        """Whether chains share a tensor."""
+        return len(self.groups) < self.chains
 
     @property
     def captured(self) -> bool:
@@ -353,11 +365,10 @@ class Chain:
             if is_traced:
                 of_cycle = self.plan.trace, index + 1, self.steps, done.trace
                 observe = observer(self.kernel, self.potential, state, group, *of_cycle)
-            kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor([number]))
+            kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor(group))
             arguments = self.numbers, index, group, observe, done.under_way, self.segment, self.walk
             state, record = run_trajectory(kernel, self.potential, state, *arguments)
-            kept = bool(record.accepted.all())
-            fit = dict(getattr(self.potential, "fit", {})) if kept else self.fits[number]
+            fit = self._fit_of(record.accepted, self.fits[number])
             sums = done.sums + summed(record, state.alive)
             state = self._gibbs(state, index, group)
             done = Unfinished(
@@ -499,8 +510,18 @@ class Chain:
 
     def _fit(self) -> dict:
         """What the target said of its fit when U of the current states was evaluated, mean over the chains."""
-        keys = self.fits[0].keys()
-        return {key: sum(fit[key] for fit in self.fits) / len(self.fits) for key in keys}
+        groups = [{key: torch.as_tensor(value, dtype=torch.float64) for key, value in fit.items()} for fit in self.fits]
+        return {key: float(torch.cat([fit[key].reshape(-1) for fit in groups]).mean()) for key in self.fits[0]}
+
+    def _fit_of(self, accepted: Tensor, before: dict) -> dict:
+        """What the target says of its fit, of the chains that accepted the end where U was evaluated last."""
+        said, kept = dict(getattr(self.potential, "fit", {})), accepted.cpu()
+        for key, value in said.items():
+            if isinstance(value, Tensor) and value.shape == kept.shape:
+                said[key] = torch.where(kept, value.cpu(), before.get(key, math.nan))
+            elif not bool(kept.all()):
+                said[key] = before.get(key, math.nan)
+        return said
 
     def _predict(self, boundary: bool) -> dict:
         """The current samples' and the running ensemble's quality on each of the prediction sets.

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
-from sgmcmc.potentials import Potential, together
+from sgmcmc.potentials import Potential, is_network, together
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
@@ -180,7 +180,7 @@ def check_same_target(kernel: Kernel, potential: Potential, states: list[State])
     """Refuse to go on with positions of another target: a class of one's own may have been edited meanwhile.
 
     U of a checkpoint is compared with U now, to rounding, on another machine, too: of networks, where it takes its
-    time, that of one chain.
+    time, that of one chain, or of those that go together.
     """
     name = type(getattr(potential, "model", potential)).__name__
     mend, looked = "give the run another name or output", False
@@ -191,7 +191,7 @@ def check_same_target(kernel: Kernel, potential: Potential, states: list[State])
         known = state.alive & state.potential.isfinite()
         if kernel.inexact or not kernel.evaluates or looked or not bool(known.any()):
             continue
-        looked, slack = True, 1e-5 if together(potential) else 1e-4 * potential.data_size
+        looked, slack = True, 1e-4 * potential.data_size if is_network(potential) else 1e-5
         now = potential.potential(state.theta)[known]
         if not torch.allclose(now, state.potential[known], rtol=1e-5, atol=slack):
             raise SettingError("target", name, f"gives another U than when the run was begun: {mend}")

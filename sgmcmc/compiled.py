@@ -26,7 +26,7 @@ from sgmcmc.data.minibatches import Blocks, Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile, graph_of
 from sgmcmc.kernel import Kernel
-from sgmcmc.potentials import together
+from sgmcmc.potentials import is_network, together
 from sgmcmc.random import Random, box_muller, injections, rounds_
 from sgmcmc.trajectory import Ops, cast, segment, segments
 
@@ -45,6 +45,8 @@ def why_eager(kernel: Kernel, potential, tuned: bool = False) -> str | None:
     be."""
     if not together(potential):
         return None  # by segments, which know nothing of batches or directions
+    if is_network(potential):
+        return "the cycles of networks whose chains go together are not compiled"
     if tuned:
         return "trajectories whose length is tuned are not compiled"
     if hasattr(potential, "gibbs"):

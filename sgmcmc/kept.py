@@ -18,7 +18,7 @@ from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.kernel import Kernel
 from sgmcmc.plan import Plan
-from sgmcmc.potentials import Potential, together
+from sgmcmc.potentials import Potential, is_network
 from sgmcmc.random import Random
 
 
@@ -75,7 +75,7 @@ def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: tor
     """What a target is known by, at one θ of standard normals: U and, with minibatches of the first data, the gradient
     along θ and its norm. Nothing where the target cannot be asked there, and of networks, whose logits are so large
     there that another machine's rounding is another gradient."""
-    if not together(potential):
+    if is_network(potential):
         return []
     theta = Random(0, device).normal("diagnostic", 0, 1, 1, potential.dim, dtype)[0]
     try:

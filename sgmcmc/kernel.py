@@ -14,7 +14,7 @@ from sgmcmc import subsampled
 from sgmcmc.acceptance import SUBSAMPLED
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError
-from sgmcmc.potentials import together
+from sgmcmc.potentials import is_network
 from sgmcmc.samplers import NUMBERS, POLICIES, Sampler, lookup
 from sgmcmc.schedules import SCHEDULES, Schedule, why_impossible
 from sgmcmc.words import Op, Word
@@ -285,7 +285,7 @@ def make_kernel(
     refresh, acceptance = refresh or row.refresh, acceptance or row.acceptance
     gradient, schedule = gradient or row.gradient, schedule or Schedule()
     if gradient == "either":
-        gradient = "full" if together(potential) else "minibatch"
+        gradient = "minibatch" if is_network(potential) else "full"
     _one_of("sampler.refresh", refresh, POLICIES["refresh"])
     _one_of("sampler.acceptance", acceptance, POLICIES["acceptance"])
     _one_of("sampler.gradient", gradient, ("full", "minibatch", "none"))

@@ -17,7 +17,7 @@ from sgmcmc.diagnostics import (
     temperature_interval,
 )
 from sgmcmc.kernel import Kernel
-from sgmcmc.potentials import Potential, together
+from sgmcmc.potentials import Potential, is_network
 from sgmcmc.random import Random
 from sgmcmc.trajectory import State, cast
 
@@ -32,7 +32,7 @@ def temperatures(kernel: Kernel, potential: Potential, states: list[State], grad
     ``diagnostic_gradient``'s.
     """
     kinetic, configurational, inside = [], [], []
-    blocks = [] if together(potential) else [where for _, where in getattr(potential, "blocks", [])]
+    blocks = [where for _, where in getattr(potential, "blocks", [])] if is_network(potential) else []
     sizes = [where.stop - where.start for where in blocks]
     low, high = (ends.tolist() for ends in temperature_interval(sizes, kernel.temperature))
     moves = _moving(potential)
@@ -71,7 +71,7 @@ def diagnostic_gradient(
     has, from 1 to 32."""
     if state.gradient is not None:
         return state.gradient
-    if together(potential) or kernel.batches is None:
+    if not is_network(potential) or kernel.batches is None:
         return potential.gradient(state.theta)
     number = min(max(kernel.points // 20, 1), MASS_BATCHES)
     chains = torch.arange(group.start, group.stop, device=state.theta.device)

@@ -69,8 +69,8 @@ def small_network(kind=NetworkPotential, **settings):
     return kind(MLP(3, (4,), 2), data, prior="unit", dtype=F64, **settings), data
 
 
-def network_case(**settings):
-    target, data = small_network()
+def network_case(together=False, **settings):
+    target, data = small_network(together=together)
     kernel = make_kernel(
         "ggmc",
         target,
@@ -118,6 +118,12 @@ def hmc_with_a_mass_and_a_random_direction():
 @case
 def networks_one_after_the_other():
     target, kernel, predictions = network_case()
+    return target, kernel, predictions, Plan(6, burn_in=2, save_every=1, trace=2, trace_cycles=(1, 5))
+
+
+@case
+def networks_together():
+    target, kernel, predictions = network_case(together=True)
     return target, kernel, predictions, Plan(6, burn_in=2, save_every=1, trace=2, trace_cycles=(1, 5))
 
 

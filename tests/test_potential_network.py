@@ -287,7 +287,7 @@ def test_random_augmentation_draws_every_view_equally_and_anew(digits):
     potential = make(many, nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), augmentation="random")
     seen = []
     for potential.counter in (3, 4):
-        shown = torch.cat(list(potential._sweep()))
+        shown = torch.cat(list(potential._sweep(1)))
         assert torch.equal(shown // VIEWS, torch.arange(16_200))
         seen.append(shown % VIEWS)
         assert (seen[-1].bincount(minlength=VIEWS) - 100).square().sum() / 100 < 260
@@ -420,8 +420,8 @@ def test_float32_potential_is_near_the_float64_one(digits):
     assert single.dtype == torch.float64 and gradient.dtype == torch.float32
     assert abs(single.item() - value.item()) < 1e-2
     torch.testing.assert_close(gradient.double(), slope, rtol=1e-3, atol=1e-2)
-    nll = rough._nll(torch.arange(60)).double().sum().item()  # each datum's in float32, their sum not
-    assert rough._likelihood(backward=False).item() == pytest.approx(nll, abs=1e-9)
+    nll = rough._nll(theta.float(), torch.arange(60)).double().sum().item()  # each datum's in float32, their sum not
+    assert rough._likelihood(theta.float(), backward=False).item() == pytest.approx(nll, abs=1e-9)
 
 
 @pytest.mark.parametrize("convolve", [nn.Conv2d, SameConv2d])

@@ -11,7 +11,9 @@
 
 A target may have more, and is asked for it where it is needed (defaults in brackets): ``noise`` [0], the
 standard deviation of the artificial gradient noise; ``inexact`` [None], why U is not a fixed function of θ;
-``views`` [1]; ``together`` [True], whether many chains go in one tensor; ``moves`` [None], a boolean ``[dim]``,
+``views`` [1]; ``together`` [True], whether many chains go in one tensor; ``chains_at_once``
+[all], how many do at most; ``is_network`` [not ``together``], whether minibatches and a row of metrics every cycle are
+its defaults; ``moves`` [None], a boolean ``[dim]``,
 False for coordinates that only ``gibbs`` changes; ``exact(chains, random, temperature)``;
 ``potential_and_gradient(theta)``; ``gibbs(theta, temperature, random, trajectory, chains)``;
 ``predict(theta, inputs)``, the classes' probabilities ``[chains, n, classes]`` of a tensor of inputs or, of images,
@@ -20,8 +22,9 @@ sum over data, ``[chains, B]`` float64, and ``prior(theta)``, the rest of U, ``[
 decisions can be made on a part of the data; ``capturable`` [False], whether the gradient of a minibatch is the same
 work on the device at every call, and may be replayed as a CUDA graph. Of parameter tensors ``blocks``, their names and
 slices of θ, and ``std``, the prior's standard deviations ``[dim]``; ``fit``, columns of metrics that the last
-``potential`` left; ``counter``, which the chain raises where random augmentation is drawn anew; ``compile_layers``
-and ``normalised``, of layers that are worth compiling: these are what ``NetworkPotential`` has besides.
+``potential`` left, numbers or tensors ``[chains]``; ``counter``, which the chain raises where random augmentation is
+drawn anew; ``compile_layers`` and ``normalised``, of layers that are worth compiling: these are what
+``NetworkPotential`` has besides. A run that is continued sets ``together`` to what it was begun with.
 """
 
 from __future__ import annotations
@@ -50,13 +53,22 @@ NEEDED = ("potential", "gradient", "initial", "dim", "data_size")
 
 
 def together(target: Potential) -> bool:
-    """Whether its chains go in one tensor; those of networks are run one after another."""
+    """Whether many chains go in one tensor; those of networks are run one after another, but where they are many and
+    the weights few."""
     return getattr(target, "together", True)
 
 
+def is_network(target: Potential) -> bool:
+    """Whether it has a network's defaults: looking at all data is much work."""
+    return getattr(target, "is_network", not together(target))
+
+
 def groups(target: Potential, chains: int) -> list[range]:
-    """The numbers of the chains that are evaluated at once."""
-    return [range(chains)] if together(target) else [range(chain, chain + 1) for chain in range(chains)]
+    """The numbers of the chains that are evaluated at once, in groups of about the same size."""
+    most = getattr(target, "chains_at_once", chains) if together(target) else 1
+    number = -(-chains // most)
+    ends = [chains * group // number for group in range(number + 1)]
+    return list(map(range, ends, ends[1:]))
 
 
 def potential_and_gradient(target: Potential, theta: Tensor) -> tuple[Tensor, Tensor]:

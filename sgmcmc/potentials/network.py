@@ -21,6 +21,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import vmap
 
 from sgmcmc.data import Dataset
 from sgmcmc.data.augment import VIEWS, augment
@@ -114,8 +115,19 @@ def _pixels(down: int, right: int, _: nn.Module, inputs: tuple[Tensor]) -> tuple
     return (inputs[0][..., ::down, ::right],)
 
 
+def _losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """−log p of labels ``[chains, B]`` by logits ``[chains, B, classes]``."""
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view(targets.shape)
+
+
+def _close(logits: Tensor, others: Tensor) -> bool:
+    """Whether logits are the same, to rounding; of such as are not finite, nothing is known."""
+    known, slack = bool(others.isfinite().all()), 1e-3 * float(others.abs().max())
+    return not known or torch.allclose(logits, others, rtol=1e-3, atol=slack)
+
+
 class NetworkPotential:
-    """U of a classifier's weights; one chain at a time: θ is ``[1, dim]``.
+    """U of a classifier's weights; one chain at a time, θ is ``[1, dim]``, or ``together`` ``[chains, dim]``.
 
     ``model`` is any module from inputs ``[B, …]`` to logits ``[B, classes]``; it is taken over: moved to ``device``
     and ``dtype``, its parameters made views of one vector, dropout switched off. Parameters that do not require a
@@ -144,11 +156,14 @@ class NetworkPotential:
     ``evaluation_batch`` but for that rounding; use one value at both ends of a trajectory.
     Gradients use the process' settings (TF32 if allowed).
 
+    ``together`` lets all chains of a run go in one tensor, by ``torch.func.vmap`` of the module: several times as fast
+    for many chains of a small perceptron (8 or more of at most 10,000 weights), and slower for others. Numbers agree
+    with those of single chains to rounding. U is then evaluated of so many fewer data at once.
+
     Raises SettingError for settings that cannot work, ValueError for a θ of another shape.
     """
 
-    together = False
-    capturable = True  # a minibatch's gradient is the same work on the device at every call
+    is_network = True
 
     def __init__(
         self,
@@ -163,6 +178,7 @@ class NetworkPotential:
         dtype: torch.dtype = torch.float32,
         evaluation_batch: int | None = None,
         test: Dataset | None = None,
+        together: bool = False,
     ):
         for name, data in (("data", train), ("test", test)):
             if not isinstance(data, Dataset | None):
@@ -218,6 +234,13 @@ class NetworkPotential:
             if parameter.requires_grad:
                 self._names.append(name)
                 self._parameters.append(parameter)
+        numbers = {id(parameter): number for number, parameter in enumerate(self._parameters)}
+        self._slots = [  # (the dictionary of a module, the name in it, the number of the parameter)
+            (module._parameters, key, numbers[id(parameter)])
+            for module in self.model.modules()
+            for key, parameter in module._parameters.items()
+            if id(parameter) in numbers
+        ]
         self.dim = sum(p.numel() for p in self._parameters)
         if not self.dim:
             raise SettingError("model", type(model).__name__, "has no parameters to sample")
@@ -241,6 +264,72 @@ class NetworkPotential:
         self._precision_cast = self._precision.to(dtype)
         self._normaliser = self.std[proper].log().sum().item() + 0.5 * math.log(2 * math.pi) * int(proper.sum())
         self._check_each()
+        self.together = False
+        if together:
+            self.join_chains()
+
+    # many chains at once
+
+    def join_chains(self) -> None:
+        """Let many chains go in one tensor from now on (``together``), ``chains_at_once`` of them.
+
+        Raises SettingError where the module does not give each chain the logits and gradients that it has alone.
+        """
+        name = type(self.model).__name__
+        if self.inexact:
+            raise SettingError("together", True, f"needs a U that is a fixed function: {self.inexact}")
+        noise = Random(0, self.device).normal("diagnostic", 0, 1, 3, self.dim, self.dtype)[0]
+        theta = self.initial(3, Random(0)) + 0.1 * noise  # two chains have no coordinate alike
+        index = torch.arange(12, device=self.device).view(3, 4) % (self.data_size * self.views)
+        self.together = True
+        try:
+            self._width = self._widest()
+            both = self._asked(theta, index)
+            alone = [self._asked(one, some) for one, some in zip(theta.split(1), index.split(1), strict=True)]
+            same = all(_close(one, torch.cat(parts)) for one, *parts in zip(both, *alone, strict=True))
+            why = "" if same else "gives other numbers for many chains at once than for each alone"
+        except Exception as error:
+            said = str(error).strip().partition("\n")[0].partition(". ")[0]
+            why = f"cannot be evaluated for many chains at once: {said}"
+        finally:
+            self._position.copy_(self._resting)
+        if why:
+            self.together = False
+            raise SettingError("together", True, f"{name} {why}")
+
+    def _asked(self, theta: Tensor, index: Tensor) -> tuple[Tensor, ...]:
+        """What is asked of the module, of few data: logits of all chains' data, and gradients of all's and each's."""
+        common = torch.arange(min(4, self.data_size), device=self.device)
+        with full_precision():
+            self._load(theta)
+            with torch.no_grad():
+                logits = self._outputs(theta, common)[0].clone()  # of a module that keeps what it gave
+            return logits, self._estimated(theta, common), self._estimated(theta, index)
+
+    def _widest(self) -> int:
+        """The largest number of outputs that a module with parameters has for a datum."""
+        seen, hooks = [1], []
+        for module in self.model.modules():
+            if module._parameters:
+                hooks.append(module.register_forward_hook(lambda module, given, result: seen.append(result.numel())))
+        try:
+            with torch.no_grad():
+                self._logits(self.train.normalise(self.train.inputs[:1]))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return max(seen)
+
+    @property
+    def chains_at_once(self) -> int:
+        """How many chains go in one tensor at most: more are no faster, and need memory."""
+        numbers = _AT_ONCE["cpu"] // (64 * max(self._width, self.train.inputs[0].numel()))
+        return max(16, numbers)
+
+    @property
+    def capturable(self) -> bool:
+        """Of single chains a minibatch's gradient is the same work on the device at every call."""
+        return not self.together
 
     # the layers that are worth compiling
 
@@ -269,9 +358,10 @@ class NetworkPotential:
             for layer in layers:
                 layer.compiled = True
             index = torch.arange(batch_size or self.evaluation_batch, device=self.device) % self.data_size
-            self.gradient(self._resting[None], index[None])
+            theta = self._resting[None]
+            self.gradient(theta, index[None])
             with torch.set_grad_enabled(backward):
-                nll = self._nll(index[:1].expand(self.evaluation_batch))
+                nll = self._nll(theta, index[:1].expand(self.evaluation_batch))
             if backward:
                 nll.sum().backward()  # what that adds to the slope no gradient starts with
         except BaseException:
@@ -290,7 +380,7 @@ class NetworkPotential:
             for layer in self._responses
         ]
         with torch.no_grad():
-            self._nll(torch.arange(min(2, self.data_size), device=self.device))
+            self._nll(self._resting[None], torch.arange(min(2, self.data_size), device=self.device))
         for hook in hooks:
             hook.remove()
         return sum(shape.numel() for shape, _ in seen), len(set(seen))
@@ -298,17 +388,17 @@ class NetworkPotential:
     # θ and the module
 
     def _shaped(self, flat: Tensor) -> list[Tensor]:
-        """The parts of a flat vector in the shapes of the parameters.
+        """The parts of flat vectors ``[…, dim]`` in the shapes of the parameters ``[…, *shape]``.
 
         Kernels of convolutions lie there in channels-last order, so that no step has to reorder them.
         """
         parts = []
         for parameter, (_, where) in zip(self._parameters, self.blocks, strict=True):
-            shape, part = parameter.shape, flat[where]
+            shape, part = parameter.shape, flat[..., where]
             if len(shape) == 4:
-                parts.append(part.view(shape[0], shape[2], shape[3], shape[1]).permute(0, 3, 1, 2))
+                parts.append(part.unflatten(-1, (shape[0], shape[2], shape[3], shape[1])).movedim(-1, -3))
             else:
-                parts.append(part.view(shape))
+                parts.append(part.view((*flat.shape[:-1], *shape)))
         return parts
 
     def _spread(self, values) -> Tensor:
@@ -318,9 +408,12 @@ class NetworkPotential:
         return values.repeat_interleave(sizes)
 
     def _load(self, theta: Tensor) -> None:
-        if theta.shape != (1, self.dim):
-            raise ValueError(f"theta is {list(theta.shape)}: a network takes one chain at a time, [1, {self.dim}]")
-        self._position.copy_(theta[0])
+        """Give the module the weights of a single chain; those of several go in with the inputs."""
+        if theta.ndim != 2 or theta.shape[1] != self.dim or len(theta) != 1 and not self.together:
+            takes = "[chains, " if self.together else "one chain at a time, [1, "
+            raise ValueError(f"theta is {list(theta.shape)}: a network takes {takes}{self.dim}]")
+        if len(theta) == 1:
+            self._position.copy_(theta[0])
 
     def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
         """θ ``[1, dim]`` as the module's parameters, by name (copies, in their usual order in memory)."""
@@ -393,20 +486,43 @@ class NetworkPotential:
             table.append(order[:, : self.views].to(torch.uint8))
         return torch.cat(table).to(self.device)
 
-    def _nll(self, index: Tensor) -> Tensor:
-        """−log p(y | x, θ) of the (image, view) indices ``[B]``, at the loaded θ."""
-        return F.cross_entropy(*self._outputs(index), reduction="none")
+    def _nll(self, theta: Tensor, index: Tensor) -> Tensor:
+        """−log p(y | x, θ) ``[chains, B]`` of the (image, view) indices, as ``_outputs`` has them."""
+        return _losses(*self._outputs(theta, index))
 
-    def _outputs(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and labels of the (image, view) indices ``[B]``, at the loaded θ."""
-        image = index if self.augmentation == "none" else index // self.views
+    def _outputs(self, theta: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits ``[chains, B, classes]`` and labels ``[chains, B]`` of (image, view) indices ``[B]``, the same for all
+        chains, or ``[chains, B]``. A single θ is the loaded one."""
+        flat = index.flatten()
+        image = flat if self.augmentation == "none" else flat // self.views
         inputs = self.train.inputs.index_select(0, image)
         if self.augmentation != "none":
-            view = index % self.views
+            view = flat % self.views
             inputs = augment(inputs, view if self._frozen is None else self._frozen[image, view].long())
-        return self._logits(self.train.normalise(inputs)), self.train.targets.index_select(0, image)
+        logits = self._forward(theta, self.train.normalise(inputs).unflatten(0, index.shape), index.ndim > 1)
+        return logits, self.train.targets.index_select(0, image).view(index.shape).expand(logits.shape[:2])
+
+    def _forward(self, theta: Tensor, inputs: Tensor, own: bool = False) -> Tensor:
+        """Logits ``[chains, B, classes]`` of inputs ``[B, …]``, or of each chain's ``own`` ``[chains, B, …]``."""
+        if len(theta) == 1:
+            return self._logits(inputs[0] if own else inputs)[None]
+
+        def outputs(parts: list[Tensor], inputs: Tensor) -> Tensor:
+            # As functional_call does, which leaves a module that is used twice with the tensors of another call.
+            try:
+                for parameters, key, number in self._slots:
+                    parameters[key] = parts[number]
+                return self.model(inputs)
+            finally:
+                for parameters, key, number in self._slots:
+                    parameters[key] = self._parameters[number]
+
+        return vmap(outputs, in_dims=(0, 0 if own else None))(
+            self._shaped(theta.to(self._position)), inputs.to(self.dtype)
+        )
 
     def _logits(self, inputs: Tensor) -> Tensor:
+        """Logits ``[B, classes]`` of inputs ``[B, …]``, at the loaded θ."""
         number = len(inputs)
         larger = min((size for size in self._sizes if size >= number), default=number)
         if larger > number:  # another size would be another graph
@@ -414,92 +530,116 @@ class NetworkPotential:
         layout = torch.channels_last if self._channels_last else torch.contiguous_format
         return self.model(inputs.to(self.dtype).contiguous(memory_format=layout))[:number]
 
-    def _sweep(self) -> Iterator[Tensor]:
-        """All indices that U sums over, in fixed batches."""
+    def _sweep(self, chains: int) -> Iterator[Tensor]:
+        """All indices that U sums over, in fixed batches for so many chains."""
         rows, image_views = self.data_size * self.views, None
         if self.augmentation == "random":
             random = Random(self.seed, self.device)
             drawn = random.integers("augmentation", _FROZEN_VIEWS - 1 - self.counter, 1, 1, self.data_size, VIEWS)
             rows = self.data_size
             image_views = torch.arange(rows, device=self.device) * VIEWS + drawn[0, 0]
-        for start in range(0, rows, self.evaluation_batch):
-            stop = min(start + self.evaluation_batch, rows)
+        size = self._at_once(chains)
+        for start in range(0, rows, size):
+            stop = min(start + size, rows)
             yield (torch.arange(start, stop, device=self.device) if image_views is None else image_views[start:stop])
+
+    def _at_once(self, chains: int) -> int:
+        """How many data are evaluated at once: as ``evaluation_batch`` says of one chain, so many values a layer."""
+        inputs = self.train.inputs[0].numel()
+        return max(1, self.evaluation_batch * inputs // max(inputs, chains * self._width if chains > 1 else 0))
 
     # U and its gradient
 
     def prior(self, theta: Tensor) -> Tensor:
-        """−log p(θ), ``[1]`` float64. Squared in float64: both ends' are near d/2, and only their difference counts."""
+        """−log p(θ), ``[chains]`` float64, squared in it: both ends' are near d/2, and only their difference counts."""
         return 0.5 * (self._precision * theta.double().square()).sum(1) + self._normaliser
 
-    def _likelihood(self, backward: bool) -> Tensor:
-        """−Σ_i mean_k log p(y_i | x_ik, θ) at the loaded θ, float64; its gradient is added to the slope."""
+    def _likelihood(self, theta: Tensor, backward: bool) -> Tensor:
+        """−Σ_i mean_k log p(y_i | x_ik, θ), ``[chains]`` float64; its gradient is added to the slope of a single θ, the
+        loaded one, or to that of the leaf ``theta``."""
         views = self.views if self.augmentation == "averaged" else 1
-        total = torch.zeros((), dtype=torch.float64, device=self.device)
-        right = torch.zeros((), dtype=torch.int64, device=self.device)
-        for index in self._sweep():
-            logits, targets = self._outputs(index)
-            nll = F.cross_entropy(logits, targets, reduction="none")
+        total = torch.zeros(len(theta), dtype=torch.float64, device=self.device)
+        right = torch.zeros(len(theta), dtype=torch.int64, device=self.device)
+        for index in self._sweep(len(theta)):
+            logits, targets = self._outputs(theta, index)
+            nll = _losses(logits, targets)
             if backward:
                 (nll.sum() / views).backward()
-            total += nll.detach().sum(dtype=torch.float64)
-            right += (logits.argmax(1) == targets).sum()
+            total += nll.detach().sum(1, dtype=torch.float64)
+            right += (logits.argmax(-1) == targets).sum(1)
         shown = self.data_size * views
-        self.fit = {"train_nll": float(total) / shown, "train_accuracy": float(right) / shown}
+        self.fit = {"train_nll": (total / shown).cpu(), "train_accuracy": (right.double() / shown).cpu()}
         return total / views
 
     @torch.no_grad()
     def potential(self, theta: Tensor) -> Tensor:
-        """U(θ) over all training data, ``[1]`` float64."""
+        """U(θ) over all training data, ``[chains]`` float64."""
         self._load(theta)
         with full_precision():
-            return self.prior(theta) + self._likelihood(backward=False)
+            return self.prior(theta) + self._likelihood(theta, backward=False)
 
     def potential_and_gradient(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """U(θ) ``[1]`` float64 and ∇U(θ) ``[1, dim]`` in one pass over all training data."""
+        """U(θ) ``[chains]`` float64 and ∇U(θ) ``[chains, dim]`` in one pass over all training data."""
         self._load(theta)
-        torch.mul(self._position, self._precision_cast, out=self._slope)
+        leaf = self._leaf(theta)
         with torch.enable_grad(), full_precision():
-            likelihood = self._likelihood(backward=True)
-        return self.prior(theta) + likelihood, self._slope[None].to(theta.dtype, copy=True)
+            likelihood = self._likelihood(leaf, backward=True)
+        slope = self._slope[None] if leaf is theta else leaf.grad + theta * self._precision_cast
+        return self.prior(theta) + likelihood, slope.to(theta.dtype, copy=True)
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
-        """∇U(θ) ``[1, dim]``; of a batch ``[1, B]`` of indices in [0, N·views), the estimate N/B Σ ∇nll + prior's."""
+        """∇U(θ) ``[chains, dim]``; of batches ``[chains, B]`` of indices in [0, N·views), the estimate N/B Σ ∇nll +
+        prior's."""
         if batch is None:
             return self.potential_and_gradient(theta)[1]
         self._load(theta)
-        torch.mul(self._position, self._precision_cast, out=self._slope)
+        return self._estimated(theta, batch)
+
+    def _estimated(self, theta: Tensor, index: Tensor) -> Tensor:
+        """∇U from indices ``[B]`` or ``[chains, B]``; a single θ is the loaded one."""
+        leaf = self._leaf(theta)
         with torch.enable_grad():
-            loss = self._nll(batch[0]).sum() * (self.data_size / batch.shape[1])
-            slopes = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
+            loss = self._nll(leaf, index).sum() * (self.data_size / index.shape[-1])
+            wanted = self._parameters if leaf is theta else [leaf]
+            slopes = torch.autograd.grad(loss, wanted, materialize_grads=True)
+        if leaf is not theta:
+            return (slopes[0] + theta * self._precision_cast).to(theta.dtype)
         # At once: backward() would add each parameter's by itself, which on a GPU is a tenth of a step.
         torch._foreach_add_([parameter.grad for parameter in self._parameters], slopes)
         return self._slope[None].to(theta.dtype, copy=True)
 
+    def _leaf(self, theta: Tensor) -> Tensor:
+        """What gradients are taken by: of several chains θ as a leaf; of a single one the module's parameters, whose
+        slope then begins as the prior's."""
+        if len(theta) > 1:
+            return theta.detach().requires_grad_()
+        torch.mul(self._position, self._precision_cast, out=self._slope)
+        return theta
+
     @torch.no_grad()
     def estimate(self, theta: Tensor, batch: Tensor) -> Tensor:
-        """U(θ) from a batch of indices ``[1, B]``, ``[1]`` float64: N/B Σ nll + the prior's, and so noisy."""
+        """U(θ) from batches of indices ``[chains, B]``, ``[chains]`` float64: N/B Σ nll + the prior's, and so noisy."""
         self._load(theta)
-        nll = self._nll(batch[0]).sum(dtype=torch.float64)
+        nll = self._nll(theta, batch).sum(1, dtype=torch.float64)
         return self.prior(theta) + nll * (self.data_size / batch.shape[1])
 
     @torch.no_grad()
     def losses(self, theta: Tensor, batch: Tensor) -> Tensor:
-        """−log p(y_i | x_i, θ) of the data ``batch`` ``[1, B]``, a mean over frozen views, ``[1, B]`` float64."""
+        """−log p(y_i | x_i, θ) of the data ``batch``, a mean over frozen views, both ``[chains, B]``; float64."""
         self._load(theta)
-        index = batch[0][:, None] * self.views + torch.arange(self.views, device=batch.device)
+        index = (batch[..., None] * self.views + torch.arange(self.views, device=batch.device)).flatten(1)
         with full_precision():
-            nll = torch.cat([self._nll(part) for part in index.flatten().split(self.evaluation_batch)])
-        return nll.double().view(1, -1, self.views).mean(-1)
+            nll = torch.cat([self._nll(theta, part) for part in index.split(self._at_once(len(theta)), 1)], 1)
+        return nll.double().unflatten(1, (-1, self.views)).mean(-1)
 
     # predictions
 
     @torch.no_grad()
     def predict(self, theta: Tensor, inputs: Dataset | Tensor) -> Tensor:
-        """Class probabilities ``[1, n, classes]`` float64, of a data set or of inputs as ``Dataset.take`` gives them.
+        """Class probabilities ``[chains, n, classes]`` float64, of a data set or of inputs.
 
-        A data set's images are normalised as the training images are (which matters out of distribution), and not
-        augmented.
+        Inputs are as ``Dataset.take`` gives them. A data set's images are normalised as the training images are (which
+        matters out of distribution), and not augmented.
         """
         self._load(theta)
         raw = inputs.like(self.train).inputs if isinstance(inputs, Dataset) else inputs
@@ -510,14 +650,14 @@ class NetworkPotential:
                 for norm in self._batch_norms:
                     norm.eval()
                 parts = []
-                for part in raw.split(self.evaluation_batch):
+                for part in raw.split(self._at_once(len(theta))):
                     part = part.to(self.device)
                     part = self.train.normalise(part) if isinstance(inputs, Dataset) else part
-                    parts.append(self._logits(part).double().softmax(1))
+                    parts.append(self._forward(theta, part).double().softmax(-1))
             finally:
                 for norm in self._batch_norms:
                     norm.train()
-        return torch.cat(parts)[None]
+        return torch.cat(parts, 1)
 
     def _collect_statistics(self) -> None:
         """Give the batch norms the statistics of the training images at the loaded θ (mean over U's batches)."""
@@ -578,7 +718,6 @@ class NetworkPotential:
             if one.shape != beside.shape:
                 need = f"must give logits {list(beside.shape)} of one datum, gave {list(one.shape)}"
                 raise SettingError("model", name, need)
-            slack = 1e-3 * float(beside.abs().max())
-            if bool(beside.isfinite().all()) and not torch.allclose(one, beside, rtol=1e-3, atol=slack):
+            if not _close(one, beside):
                 mend = "gives a datum other logits alone than beside another one, or when it is asked again: they must"
                 raise SettingError("model", name, f"{mend} be a fixed function of the datum and of the weights")

@@ -42,7 +42,23 @@ class Convolutional(nn.Sequential):
         self[0].bias.requires_grad_(False)
 
 
-NETWORKS = {"perceptron": lambda: MLP(64, (5, 4), 10), "convolutional": Convolutional}
+class Pair(nn.Linear):
+    """A layer that gives more than its outputs."""
+
+    def forward(self, x):
+        return super().forward(x), None
+
+
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = Pair(64, 5), Pair(5, 10)
+
+    def forward(self, x):
+        return self.two(self.one(x.flatten(1))[0].tanh())[0]
+
+
+NETWORKS = {"perceptron": lambda: MLP(64, (5, 4), 10), "convolutional": Convolutional, "pairs": Pairs}
 
 
 @pytest.mark.parametrize("augmentation", ["none", "averaged"])

@@ -309,9 +309,13 @@ class NetworkPotential:
     def _widest(self) -> int:
         """The largest number of outputs that a module with parameters has for a datum."""
         seen, hooks = [1], []
+
+        def look(module: nn.Module, given: tuple, result) -> None:
+            seen.append(result.numel() if isinstance(result, Tensor) else 1)
+
         for module in self.model.modules():
             if module._parameters:
-                hooks.append(module.register_forward_hook(lambda module, given, result: seen.append(result.numel())))
+                hooks.append(module.register_forward_hook(look))
         try:
             with torch.no_grad():
                 self._logits(self.train.normalise(self.train.inputs[:1]))

@@ -24,7 +24,7 @@ work on the device at every call, and may be replayed as a CUDA graph. Of parame
 slices of θ, and ``std``, the prior's standard deviations ``[dim]``; ``fit``, columns of metrics that the last
 ``potential`` left, numbers or tensors ``[chains]``; ``counter``, which the chain raises where random augmentation is
 drawn anew; ``compile_layers`` and ``normalised``, of layers that are worth compiling: these are what
-``NetworkPotential`` has besides. A run that is continued sets ``together`` to what it was begun with.
+``NetworkPotential`` has besides. The chains of a run that is continued go as they were begun.
 """
 
 from __future__ import annotations

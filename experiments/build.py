@@ -360,8 +360,9 @@ def join(config: dict, potential: Potential, device: torch.device) -> None:
         return
     if asked is False:
         potential.together = False
+        return
     few = type(potential.model) is MLP and potential.dim <= FEW_WEIGHTS and config["chains"] >= MANY_CHAINS
-    if asked is True or (few and asked is not False and config["compile"] is not True and device.type == "cpu"):
+    if asked is True or (few and config["compile"] is not True and device.type == "cpu"):
         try:
             potential.join_chains()
         except SettingError as error:

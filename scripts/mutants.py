@@ -330,8 +330,8 @@ MUTANTS = [
     Mutant(
         "gradients of chains in one tensor without the prior (network)",
         "potentials/network",
-        "return (slopes[0] + theta * self._precision_cast).to(theta.dtype)",
-        "return slopes[0].to(theta.dtype)",
+        "leaf.grad + theta * self._precision_cast",
+        "leaf.grad",
         "potential_together.py::test_each_chain_has_the_numbers_that_it_has_alone[perceptron-none]",
     ),
     Mutant(

@@ -308,21 +308,8 @@ class NetworkPotential:
 
     def _widest(self) -> int:
         """The largest number of outputs that a module with parameters has for a datum."""
-        seen, hooks = [1], []
-
-        def look(module: nn.Module, given: tuple, result) -> None:
-            seen.append(result.numel() if isinstance(result, Tensor) else 1)
-
-        for module in self.model.modules():
-            if module._parameters:
-                hooks.append(module.register_forward_hook(look))
-        try:
-            with torch.no_grad():
-                self._logits(self.train.normalise(self.train.inputs[:1]))
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return max(seen)
+        layers = [module for module in self.model.modules() if module._parameters]
+        return max((shape.numel() for _, shape in self._shapes(layers)), default=1)
 
     @property
     def chains_at_once(self) -> int:
@@ -376,18 +363,27 @@ class NetworkPotential:
 
     def normalised(self) -> tuple[int, int]:
         """How many activations of a datum go through filter response normalisations, and how many shapes they have."""
-        seen: list[tuple] = []
-        if not self._responses:
-            return 0, 0
-        hooks = [
-            layer.register_forward_hook(lambda layer, inputs, _: seen.append((inputs[0][0].shape, layer.tau is None)))
-            for layer in self._responses
-        ]
-        with torch.no_grad():
-            self._nll(self._resting[None], torch.arange(min(2, self.data_size), device=self.device))
-        for hook in hooks:
-            hook.remove()
+        seen = [(shape, layer.tau is None) for layer, shape in self._shapes(self._responses)]
         return sum(shape.numel() for shape, _ in seen), len(set(seen))
+
+    def _shapes(self, modules: list[nn.Module]) -> list[tuple[nn.Module, torch.Size]]:
+        """These modules, as often as they are called, and the shape of what they give for a datum, where that is a
+        tensor."""
+        seen: list[tuple[nn.Module, torch.Size]] = []
+
+        def look(module: nn.Module, _: tuple, result) -> None:
+            if isinstance(result, Tensor):
+                seen.append((module, result.shape[1:]))
+
+        hooks = [module.register_forward_hook(look) for module in modules]
+        try:
+            with torch.no_grad():
+                if hooks:
+                    self._nll(self._resting[None], torch.arange(min(2, self.data_size), device=self.device))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return seen
 
     # θ and the module
 
@@ -549,8 +545,10 @@ class NetworkPotential:
 
     def _at_once(self, chains: int) -> int:
         """How many data are evaluated at once: as ``evaluation_batch`` says of one chain, so many values a layer."""
+        if chains == 1:
+            return self.evaluation_batch
         inputs = self.train.inputs[0].numel()
-        return max(1, self.evaluation_batch * inputs // max(inputs, chains * self._width if chains > 1 else 0))
+        return max(1, self.evaluation_batch * inputs // max(inputs, chains * self._width))
 
     # U and its gradient
 

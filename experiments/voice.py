@@ -154,7 +154,8 @@ class Voice:
         kernel, potential, size = pieces.kernel, pieces.potential, pieces.potential.data_size
         if not is_network(potential) or kernel.gradient == "none" or not size:
             return []
-        number, group = min(self.config["batch_size"] or 125, size), groups(potential, pieces.chains)[0]
+        number = min(self.config["batch_size"] or 125, size)
+        group = groups(potential, pieces.chains, apart=kernel.random_direction)[0]
         theta = potential.initial(group, pieces.random).to(pieces.random.device)
         batch = torch.arange(number, device=theta.device).expand(len(group), -1)
         for _ in range(2):  # the first one warms up

@@ -128,9 +128,7 @@ class Chain:
         if plan.trace and self.together and chains > 1 and kernel.random_direction:
             raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
         kernel.schedule.check(plan.cycles)
-        self.groups = groups(potential, chains)
-        if is_network(potential) and kernel.random_direction:  # those of each direction are evaluated by themselves
-            self.groups = [range(chain, chain + 1) for chain in range(chains)]
+        self.groups = groups(potential, chains, apart=kernel.random_direction)
         self.predictions = predictions or {}
         if kernel.impossible and not is_network(potential) and plan.log_every > 1:
             kernel = self.kernel = replace(kernel, measured=False)  # U serves the rows alone

@@ -155,6 +155,13 @@ NETWORK = "model=mlp data=digits model.hidden=[4] sampler=hmc lr=1e-6 batch_size
         # full gradients by the time of one of 125
         ("data.train_size=250 sampler.gradient=full", 10 * 2 * 0.02, "70 full"),
         ("data.train_size=100 sampler=sghmc steps_per_cycle=5", 5 * 0.02 + 0.1 / 3, "35 minibatch"),
+        # the three chains at once, but for a random direction, which each draws for itself
+        ("data.train_size=100 together=true", (11 * 0.02 + 0.1 / 3) / 3, "77 minibatch"),
+        (
+            "data.train_size=100 together=true schedule=cosine schedule.direction=random",
+            11 * 0.02 + 0.1 / 3,
+            "77 minibatch",
+        ),
     ],
 )
 def test_the_estimate_is_what_all_gradients_and_u_take(monkeypatch, capsys, words, each, gradients):

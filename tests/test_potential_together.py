@@ -247,7 +247,10 @@ def test_groups_are_about_as_large_as_each_other(most, sizes):
     assert [len(group) for group in several] == sizes and [chain for group in several for chain in group] == list(
         range(7)
     )
-    assert groups(SimpleNamespace(chains_at_once=most, together=False), 2) == [range(1), range(1, 2)]
+    alone = [range(1), range(1, 2)]
+    assert groups(SimpleNamespace(chains_at_once=most, together=False), 2) == alone
+    assert groups(SimpleNamespace(chains_at_once=most, is_network=True), 2, apart=True) == alone
+    assert groups(SimpleNamespace(), 2, apart=True) == [range(2)]  # of a toy those of each direction go together
 
 
 def test_how_many_chains_and_data_go_at_once(digits):

@@ -63,9 +63,11 @@ def is_network(target: Potential) -> bool:
     return getattr(target, "is_network", not together(target))
 
 
-def groups(target: Potential, chains: int) -> list[range]:
-    """The numbers of the chains that are evaluated at once, in groups of about the same size."""
-    most = getattr(target, "chains_at_once", chains) if together(target) else 1
+def groups(target: Potential, chains: int, apart: bool = False) -> list[range]:
+    """The numbers of the chains that are evaluated at once, in groups of about the same size; a network's each by
+    itself where its chains go ``apart``, as in random directions."""
+    alone = not together(target) or apart and is_network(target)
+    most = 1 if alone else getattr(target, "chains_at_once", chains)
     number = -(-chains // most)
     ends = [chains * group // number for group in range(number + 1)]
     return list(map(range, ends, ends[1:]))

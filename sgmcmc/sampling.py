@@ -80,7 +80,7 @@ def sample(
     ``[chains, dim]``, a tensor or nested lists: they say how many chains there are where ``chains`` does not (1).
     ``schedule`` is a name or a ``Schedule``, such as ``Schedule("cosine", direction="random")``; ``dtype`` float32 or
     float64; ``device`` "cpu", "cuda", "cuda:1" or "auto". ``compile`` makes one graph of a cycle first (of a network's,
-    of what lies between its gradients), in some ten seconds: worth it for long chains, which "auto" tells from short
+    of what lies between its gradients), in some seconds: worth it for long chains, which "auto" tells from short
     ones. ``progress`` shows a bar of the cycles. ``tune`` and ``trajectory`` are those of ``Plan`` and need a
     ``burn_in``; ``policies`` those of ``make_kernel``: ``acceptance="metropolis"``, ``refresh``, ``gradient``,
     ``batch_size``, ``temperature``, ….

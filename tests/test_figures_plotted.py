@@ -101,11 +101,15 @@ def seen_with_error(tables: list[pd.DataFrame], value: float, error: float) -> b
 @pytest.mark.parametrize("script", draw.scripts(), ids=lambda script: script.stem)
 @pytest.mark.parametrize("scale", draw.SCALES)
 def test_each_point_is_of_a_row_and_its_bars_are_its_errors(script, scale):
+    """And its title is no wider than the figure."""
     module, name = draw.load(script), script.stem
     tables = draw.read(module.TABLES, ROOT / "results" / scale / "tables")
     if tables is None:
         pytest.skip("its tables are not there")
     figure = module.draw(*tables)
+    for title in [panel.title for panel in figure.axes] + [text for text in figure.texts if text.get_text()]:
+        wide = title.get_window_extent(figure.canvas.get_renderer()).width
+        assert wide < 0.99 * figure.bbox.width, title.get_text()
     if name in OVER_SEEDS:
         tables = [over_seeds(table, OVER_SEEDS[name]) for table in tables]
     tables = [numbers(table, MADE.get(name, {})) for table in tables]

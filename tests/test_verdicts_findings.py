@@ -161,7 +161,7 @@ def test_a_changed_cycle_is_compared_with_figure_1_s(logs, steps, verdicts):
     assert judged(found) == verdicts
     if verdicts == "a-" and logs[0] == -40:
         assert [numbers(row[2]) for row in found] == ["40 100 0.40 0.9", "130 100 1.30"]
-        assert "lowers −log MH of a cycle to 0.40 (ℓ = 0.01) of" in finding_fig1.title(
+        assert "lowers −log MH of a cycle to\n0.40 (ℓ = 0.01) of" in finding_fig1.title(
             finding_fig1.joined(base, changes)
         )
 
@@ -337,6 +337,33 @@ def test_barker_s_test_looks_at_the_data_that_theory_asks_for(share, error, verd
     found = next(row for row in finding_minibatch_mh.compare(table) if "looks at" in row[0])
     assert judged([found]) == verdict and f"{max(share, 0.4) / 0.3:.2f} times D²" in found[2]
     assert "faster" not in finding_minibatch_mh.title(table)  # nothing was compared
+
+
+@pytest.mark.parametrize(
+    "away, error, remark",
+    [
+        (0.3, 0.02, " (biased)"),
+        (0.3, 0.2, " (bias below 0.97)"),  # of 30 chains and four rules 3.33 errors
+        (-0.03, 0.01, " (bias below 0.07)"),
+        (0.0, 0.0, " (bias not known)"),
+        (np.nan, 0.01, " (bias not known)"),
+    ],
+)
+def test_of_a_rule_that_is_faster_the_bias_is_told(away, error, remark):
+    row = pd.Series({"away": away, "away_error": error, "chains": 10**6 if away < 0 else 30})
+    assert finding_minibatch_mh.remark(row) == remark
+
+
+@pytest.mark.parametrize(
+    "verdict, short",
+    [
+        ("agrees: A (biased)", " (biased)"),
+        ("agrees: A (biased) and B (bias not known)", " (biased, or bias not known)"),
+        ("agrees: A (bias below 0.3) and B (bias below 0.12) and C (biased)", " (bias below 0.12)"),
+    ],
+)
+def test_a_title_tells_the_least_bias_of_the_rules_that_are_faster(verdict, short):
+    assert finding_minibatch_mh.in_short(verdict) == short
 
 
 def kicks(left: float, beyond: tuple, ratio: tuple) -> list[pd.DataFrame]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
@@ -182,16 +182,16 @@ def cifar(changed):
     return (table(rows, changed, 3, data=50000, cycle=101, kinetic_temperature=1.0),)
 
 
-def training(changed):
+def training(changed, **noise):
     """All of the paper's training: four cycles, of which the last two count."""
     rows = [
         {"sampler": name, "lr": RATES[at], "cycle": cycle, "log_accept": -mh[at] * (1 if name == "ggmc" else 0.5)}
         | {"potential_per_datum": 0.1 * at * (name == "hmc"), "momentum_decay": decay[at]}
         | {"accept_prob": 0 if at else 0.95 if name == "hmc" else 0.9}
-        for mh, decay in [((0.1, 9.0, 1e3, 1e5), (0.999936, 0.999361, 0.997982, 0.993632))]
+        for mh, decay in [((0.1, 30.0, 1e3, 1e5), (0.999936, 0.999361, 0.997982, 0.993632))]
         for name, at, cycle in product(("ggmc", "hmc"), range(4), (1, 2, 3, 4))
     ]
-    common = {"step": 1, "kinetic_temperature": 1.0, "configurational_temperature": 1.0, "test_accuracy": 0.8}
+    common = {"step": 1, "kinetic_temperature": 1.0, "configurational_temperature": 1.0, "test_accuracy": 0.8} | noise
     return (table(rows, changed, 3, **common),)
 
 
@@ -323,8 +323,17 @@ CASES = [
     ("ggmc_fig1", cifar, {("hmc", 1e-2, LATE): {"kinetic_temperature": 1.04}}, "1.000 to 1.040", "differs"),
     ("ggmc_fig1", cifar, {("ggmc", 1e-2, LATE): {"potential_per_datum": 1.0}}, "potentials", "differs"),
     ("ggmc_figd1", training, {}, "", ("agrees", "not comparable: another start")),
-    ("ggmc_figd1", training, {("ggmc", 1e-3, 3): {"log_accept": 2e5}}, "GGMC: abs", "differs"),  # half in the mean
+    ("ggmc_figd1", training, {("ggmc", 1e-3, 3): {"log_accept": 3e5}}, "GGMC: abs", "differs"),  # half in the mean
+    ("ggmc_figd1", training, {("ggmc", 1e-3, 3): {"log_accept": 2e5}}, "GGMC: abs", "not resolved: -5e+02 to ℓ = 0.01"),
     ("ggmc_figd1", training, {("ggmc", 1e-3, 2): {"log_accept": 9e9}}, "GGMC: abs", "agrees"),  # of the first half
+    ("ggmc_figd1", partial(training, noise=6.0), {}, "GGMC: abs", "agrees"),  # 3 √(½ (.2 + 60 + 2 · 36)) = 24.4
+    (
+        "ggmc_figd1",
+        partial(training, noise=9.0),
+        {},
+        "GGMC: abs",
+        "not resolved: +30 to ℓ = 0.0001, where less than 32",
+    ),
     ("ggmc_figd1", training, {("hmc", 1e-4, 4): {"accept_prob": 0.9}}, "HMC: acceptance", "agrees"),  # .45 of two
     ("ggmc_figd1", training, {("hmc", 1e-6, 4): {"accept_prob": 0.01}}, "HMC: acceptance", "differs"),
     ("ggmc_figd1", training, {("ggmc", 1e-6, 4): {"accept_prob": 1.0}}, "HMC accepts more", "differs"),
@@ -405,3 +414,29 @@ def test_a_claim_is_judged_by_its_table(name, make, changed, what, verdict):
     tables = tables[::-1] if name == "amagold_fig6" else tables
     found = [row[3] + "." for row in module.compare(*tables) if what in " | ".join(map(str, row))]
     assert found and all(one.startswith(verdict) for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("chances", "verdict"),
+    [
+        ([1.0, 0.0], "not decided: a few cycles"),
+        ([0.0] * 9, "not decided: a few cycles"),
+        ([1.0] * 6 + [0.0] * 6, "not resolved"),
+        ([1.0] * 11 + [0.0], "agrees"),  # 5 errors above a half
+        ([0.0] * 11 + [1.0], "differs"),
+        ([1.0] * 12, "not decided: all are alike"),
+    ],
+)
+def test_acceptance_as_run_is_judged_over_many_cycles(chances, verdict):
+    """By the mean of min(1, MH), which a positive log MH of U's noise makes 1, and not by the size of log MH."""
+    rows = [
+        {"sampler": name, "lr": rate, "cycle": cycle, "accept_prob": chance if rate == 1e-6 else 0.0, "log_accept": 8.0}
+        for name, rate in product(("ggmc", "hmc"), (1e-6, 1e-2))
+        for cycle, chance in enumerate(chances, 1)
+    ]
+    common = {"step": 1, "kinetic_temperature": 1.0, "configurational_temperature": 1.0, "test_accuracy": 0.8}
+    common |= {"potential_per_datum": 0.1, "momentum_decay": 0.98}
+    as_run, exact = table(rows, {}, 0, noise=20.0, **common), table(rows, {}, 0, **common).assign(accept_prob=1.0)
+    found = [row for row in figure("ggmc_figd1_as_run").compare(as_run, exact) if "mean acceptance" in row[0]]
+    assert [row[0][:4] for row in found] == ["GGMC", "HMC:"] and all(row[3].startswith(verdict) for row in found)
+    assert found[0][2].startswith(f"{np.mean(chances):.2f} in {len(chances)} cycles as run, 1.00 where")

@@ -324,14 +324,16 @@ def exact_and_noisy(toys: pd.DataFrame):
     size, most = still["OBABO"].step_size, limit(len(keys), still["OBABO"].chains)
     others = min((row for word, row in still.items() if word != "BAOAB"), key=lambda row: abs(row.excess))
     least = still["BAOAB"]
-    here = ", ".join(f"{word} {row.excess:.2f}" for word, row in still.items()) + f" ± {least.excess_error:.2f}"
+    other = {word: "" if row.step_size == size else f" (h = {row.step_size:g})" for word, row in still.items()}
+    here = ", ".join(f"{word} {row.excess:.2f}{other[word]}" for word, row in still.items())
+    here += f" ± {least.excess_error:.2f}"
     apart = (abs(others.excess) - abs(least.excess)) / np.hypot(others.excess_error, least.excess_error)
     verdict = side(apart, most)
     what = f"double well, exact gradients, uncorrected, h = {size:g}: excess"
     yield what, "least for BAOAB (Leimkuhler and Matthews)", here, verdict
     added = pd.Series({word: noisy[word].excess - still[word].excess for word in still})
     errors = pd.Series({word: np.hypot(noisy[word].excess_error, still[word].excess_error) for word in still})
-    here = ", ".join(f"{word} {value:.2f}" for word, value in added.items()) + f" ± {errors.max():.2f}"
+    here = ", ".join(f"{word} {value:.2f}{other[word]}" for word, value in added.items()) + f" ± {errors.max():.2f}"
     mean = np.average(added, weights=1 / errors**2)
     for claim, theory in (
         ("the same for all words", mean),

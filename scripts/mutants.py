@@ -293,6 +293,13 @@ MUTANTS = [
         "trajectory.py::test_phase_space_shrinks_by_the_momentum_decay[ggmc]",
     ),
     Mutant(
+        "noise of a c that is rounded afterwards",
+        "kernel",
+        "        keep = held(keep, dtype)\n        return keep, (1 - keep**2)",
+        "        return keep, (1 - keep**2)",
+        "kernel.py::test_weak_friction_refreshes_to_the_temperature[settings1-dtype0]",
+    ),
+    Mutant(
         "h for h/2",
         "words",
         "{letter: 1 / self.letters.count(letter) for",

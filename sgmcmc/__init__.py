@@ -14,8 +14,9 @@ from importlib import import_module
 
 # Raised when a change alters the law, or the numbers, of the chains of an unchanged configuration. 2: compiled networks
 # drew one noise for all O's between two gradients (BOAOB, AOBOA; OBAB with a refreshed momentum). 3: the seed chose the
-# frozen views of augmentation=averaged, so that runs of several seeds, joined as chains, had several targets.
-LAW = 3
+# frozen views of augmentation=averaged, so that runs of several seeds, joined as chains, had several targets. 4: in
+# float32 c and √(1 − c²) were rounded apart, so that weak friction refreshed the momentum to another temperature.
+LAW = 4
 
 _HOME = {
     "DataError": "errors",

@@ -36,6 +36,15 @@ def refresh(momentum: Tensor, noise: Tensor, keep, scale) -> Tensor:
     return keep * momentum + scale * noise
 
 
+def held(keep, dtype: torch.dtype) -> Tensor:
+    """c as momenta of ``dtype`` are multiplied by it, float64: the noise's scale has to be that of this c.
+
+    √(1 − c²) of a c that is rounded afterwards refreshes to another temperature, and no decision sees it, for O counts
+    as free of energy: with γh = 1e-6 in float32 to .987 T.
+    """
+    return torch.as_tensor(keep, dtype=torch.float64).to(dtype).double()
+
+
 def euler(momentum: Tensor, gradient: Tensor, noise: Tensor, duration, keep, scale) -> Tensor:
     """E: (1 − hγ) m − h ∇Ũ + √(2γTh) M^½ ε (GGMC paper, equation 5; SGHMC)."""
     return keep * momentum - duration * gradient + scale * noise

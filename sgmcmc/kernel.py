@@ -14,6 +14,7 @@ from sgmcmc import subsampled
 from sgmcmc.acceptance import SUBSAMPLED
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError
+from sgmcmc.flows import held
 from sgmcmc.potentials import is_network
 from sgmcmc.samplers import NUMBERS, POLICIES, Sampler, lookup
 from sgmcmc.schedules import SCHEDULES, Schedule, why_impossible
@@ -174,7 +175,8 @@ class Kernel:
         """Every op with its numbers, forwards and (for a random direction) backwards.
 
         (op, duration, None) of A and B, (op, c, noise scale) of O, (op, duration, (1 − γh, noise scale)) of E: computed
-        in float64 and cast once; those of one step and letter are shared.
+        in float64 and cast once, but for the noise, which goes with c as ``dtype`` holds it; those of one step and
+        letter are shared.
         """
         factors = tuple(self.schedule.factors(self.steps, trajectory))
         key = (factors, dtype, torch.device(device))
@@ -200,7 +202,7 @@ class Kernel:
         def numbers(op: Op):
             place = (op.letter, tuple((factors[step], share) for step, share in op.shares))
             if place not in cache:
-                cache[place] = cast(self._numbers(op, [sizes[factors[step]] for step, _ in op.shares]))
+                cache[place] = cast(self._numbers(op, [sizes[factors[step]] for step, _ in op.shares], dtype))
             return cache[place]
 
         ways = [self.word.trajectory(self.steps)]
@@ -208,18 +210,19 @@ class Kernel:
             ways.append(self.word.trajectory(self.steps, backwards=True))
         return [[(op, *numbers(op)) for op in way] for way in ways]
 
-    def _numbers(self, op: Op, h: list):
+    def _numbers(self, op: Op, h: list, dtype: torch.dtype):
         share = op.shares[0][1]
         if op.letter in "AB":
             return share * h[0] * self._rescaling(h[0]), None
         if op.letter == "E":
-            keep = self.friction.decay(share * h[0], euler=True)
+            keep = held(self.friction.decay(share * h[0], euler=True), dtype)
             # √(2γTh) M^½ with γh = 1 − keep.
             return share * h[0], (keep, (2 * (1 - keep)) ** 0.5 * self.momentum_scale)
         keep = 1.0
         for size, (_, fraction) in zip(h, op.shares, strict=True):
             decay = self.friction.decay(size, euler=False)
             keep = keep * (decay if fraction == 1 else decay**fraction)
+        keep = held(keep, dtype)
         return keep, (1 - keep**2) ** 0.5 * self.momentum_scale
 
     def _rescaling(self, h):
@@ -270,8 +273,7 @@ def make_kernel(
 
     Of minibatch gradients: ``batch_size`` data each (a target with data has no default), by the law ``minibatches``,
     independent or shuffled (``sgmcmc.data.minibatches``); ``ends`` is minibatch, or exact for the full gradient at a
-    trajectory's two ends (GGMC paper's code). ``schedule`` multiplies step sizes (constant); ``dtype`` is that of θ,
-    for artificial noise.
+    trajectory's two ends (GGMC paper's code). ``schedule`` multiplies step sizes (constant); ``dtype`` is that of θ.
 
     Raises SettingError, naming the reason, for a trajectory that is to be corrected but whose acceptance
     probability is not exact, for momentum that would never be refreshed, and for impossible numbers.
@@ -328,7 +330,7 @@ def make_kernel(
         rescaled=row.rescaled,
         **{name: NUMBERS[name][2] if value is None else value for name, value in numbers.items()},
     )
-    _check_refresh(kernel)
+    _check_refresh(kernel, dtype)
     if kernel.exact_ends and not word.kicks_at_both_ends:
         raise SettingError(
             "sampler.ends", ends, f"the word {word.letters} takes no gradient at the ends of a trajectory"
@@ -363,8 +365,8 @@ def make_kernel(
     return kernel
 
 
-def _check_refresh(kernel: Kernel) -> None:
-    """Refuse words whose kept momentum would never be refreshed, and c < 0 in two O's."""
+def _check_refresh(kernel: Kernel, dtype: torch.dtype) -> None:
+    """Refuse words whose kept momentum would never be refreshed, c < 0 in two O's, and E in a rescaled word."""
     letters, euler = kernel.word.letters, kernel.word.euler
     decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, euler), dtype=torch.float64)
     if not bool(torch.isfinite(decay).all()) or bool((decay.abs() > 1).any()):
@@ -374,17 +376,25 @@ def _check_refresh(kernel: Kernel) -> None:
     if kernel.refresh == "keep":
         if not kernel.word.refreshes:
             raise SettingError("sampler.refresh", "keep", f"the word {letters} would never refresh its momentum")
-        if kernel.temperature > 0 and bool((decay.abs() == 1).any()):
+        each = held(decay.abs() ** (1 / max(letters.count("O"), 1)), dtype)
+        if kernel.temperature > 0 and bool((each == 1).any()):
+            exact = bool((decay.abs() < 1).all())
             raise kernel.friction.refusal(
                 "never refreshes the momentum at this step size: give more of either, or use sampler.refresh=full"
+                + ", or dtype=float64, which holds a momentum decay so near 1" * exact
             )
-    if kernel.refresh == "partial" and not 0 <= abs(kernel.alpha) < 1:
-        raise SettingError("sampler.alpha", kernel.alpha, "must be above -1 and below 1")
+    if kernel.refresh == "partial" and not float(held(kernel.alpha, dtype).abs()) < 1:
+        which = ", or is 1 in float32: use dtype=float64" * (abs(kernel.alpha) < 1)
+        raise SettingError("sampler.alpha", kernel.alpha, f"must be above -1 and below 1{which}")
     if kernel.acceptance == "persistent_uniform" and not abs(kernel.delta) < 1:
         raise SettingError("sampler.delta", kernel.delta, "must be above -1 and below 1")
     if letters.count("O") > 1 and bool((decay < 0).any()):
         raise kernel.friction.refusal(
             f"gives a negative momentum decay, which cannot be split over the O's of {letters}; use less"
+        )
+    if kernel.rescaled and euler:
+        raise SettingError(
+            "sampler.word", letters, "has an E, whose kick and friction cannot be rescaled as A and B are"
         )
     if kernel.rescaled and bool((decay <= 0).any()):
         raise kernel.friction.refusal("is infinite friction, with which a rescaled word never moves; give less")

@@ -6,10 +6,17 @@
 
 from __future__ import annotations
 
+import torch
 
-def begin(policy: str, alpha: float, scale) -> tuple[float, object] | None:
-    """c and the noise's scale of the letter O that a trajectory begins with, None under ``keep``. ``scale``: √T M^½."""
+from sgmcmc.flows import held
+
+
+def begin(policy: str, alpha: float, scale, dtype: torch.dtype) -> tuple[float, object] | None:
+    """c and the noise's scale of the letter O that a trajectory begins with, None under ``keep``.
+
+    ``scale``: √T M^½; ``dtype`` is the momentum's.
+    """
     if policy == "keep":
         return None
-    keep = 0.0 if policy == "full" else alpha
+    keep = 0.0 if policy == "full" else float(held(alpha, dtype))
     return keep, (1 - keep**2) ** 0.5 * scale

@@ -198,7 +198,7 @@ def segments(kernel: Kernel, index: int, theta: Tensor, way: int) -> list[Ops]:
     """A trajectory's letters, split into [the refresh of the momentum and a leading O], [what comes before the first
     gradient] (both may be empty), and one part for each gradient, which begins with the kick that uses it."""
     program = kernel.program(index, theta.dtype, theta.device)[way]
-    refresh = momentum.begin(kernel.refresh, kernel.alpha, cast(kernel.momentum_scale, theta))
+    refresh = momentum.begin(kernel.refresh, kernel.alpha, cast(kernel.momentum_scale, theta), theta.dtype)
     head = [(Op("O", (), draw=0), *refresh)] if refresh else []
     head += program[: int(kernel.word.leading_refresh)]
     parts, point = [head, []], -1

@@ -450,9 +450,9 @@ def test_figure_5_judges_the_share_of_letters_that_are_all_but_certain():
     [
         ((0.1,), (0.3,), "agrees"),
         ((0.3,), (0.1,), "differs: no more so than at half the learning rate (-0.200)"),
-        ((0.1, 0.2, 0.3, 0.4), (0.2, 0.31, 0.39, 0.5), "agrees: +0.100 ± 0.004 of what"),
-        ((0.1, 0.2, 0.3, 0.4), (0.2, 0.1, 0.4, 0.4), "not resolved: +0.025 ± 0.048 of what"),
-        ((0.2, 0.31, 0.39, 0.5), (0.1, 0.2, 0.3, 0.4), "differs: -0.100 ± 0.004 of what"),
+        ((0.1, 0.2, 0.3, 0.4), (0.2, 0.31, 0.39, 0.5), "agrees: +0.100 ± 0.004 from what"),
+        ((0.1, 0.2, 0.3, 0.4), (0.2, 0.1, 0.4, 0.4), "not resolved: +0.025 ± 0.048 from what"),
+        ((0.2, 0.31, 0.39, 0.5), (0.1, 0.2, 0.3, 0.4), "differs: -0.100 ± 0.004 from what"),
         ((), (0.1,), "not comparable: no run at half the learning rate"),
     ],
 )

@@ -546,8 +546,9 @@ def test_speed_and_bias_of_a_decision_on_a_part_are_those_at_one_step_size():
     assert bias[3] == "agrees: Barker on a part and t-test, ε = .01"
     assert on_a_part.title(heart_table(rows)).endswith("on Heart, N = 270 (biased)")
     exact = ("austerity", 0.05, 0.2, 15.0, 0.1, -0.02, 0.01)
-    assert next(on_a_part.worth("Heart", on_heart([*rows[:5], exact])))[3].endswith(" (biased) and t-test, ε = .05")
-    assert on_a_part.title(heart_table([*rows[:5], exact])).endswith("on Heart, N = 270")
+    speed = next(on_a_part.worth("Heart", on_heart([*rows[:5], exact])))
+    assert speed[3].endswith(" (biased) and t-test, ε = .05 (bias below 0.07)")
+    assert on_a_part.title(heart_table([*rows[:5], exact])).endswith("on Heart, N = 270 (bias below 0.07)")
     speed, bias = on_a_part.worth("Heart", on_heart(rows[:3] + rows[5:7]))
     assert speed[3] == bias[3] == "not decided: τ of Barker on a part and t-test, ε = .01 is not known"
     unknown = [(*rows[0][:4], np.nan, 0.0, 0.0), *rows[2:]]  # τ of Metropolis' rule is not known

@@ -383,9 +383,10 @@ def _check_refresh(kernel: Kernel, dtype: torch.dtype) -> None:
                 "never refreshes the momentum at this step size: give more of either, or use sampler.refresh=full"
                 + ", or dtype=float64, which holds a momentum decay so near 1" * exact
             )
-    if kernel.refresh == "partial" and not float(held(kernel.alpha, dtype).abs()) < 1:
-        which = ", or is 1 in float32: use dtype=float64" * (abs(kernel.alpha) < 1)
-        raise SettingError("sampler.alpha", kernel.alpha, f"must be above -1 and below 1{which}")
+    if kernel.refresh == "partial" and not abs(kernel.alpha) < 1:
+        raise SettingError("sampler.alpha", kernel.alpha, "must be above -1 and below 1")
+    if kernel.refresh == "partial" and abs(rounded := float(held(kernel.alpha, dtype))) == 1:
+        raise SettingError("sampler.alpha", kernel.alpha, f"is {rounded:g} in float32: use dtype=float64")
     if kernel.acceptance == "persistent_uniform" and not abs(kernel.delta) < 1:
         raise SettingError("sampler.delta", kernel.delta, "must be above -1 and below 1")
     if letters.count("O") > 1 and bool((decay < 0).any()):

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 import draw  # noqa: E402
 import verdicts  # noqa: E402
-from figures import finding_words, ggmc_figd1  # noqa: E402
+from figures import finding_words, ggmc_fig1, ggmc_figd1  # noqa: E402
 
 FEW = 12  # values, of a column that says which run a row is of
 WITHIN = {"step", "cycle", "epoch", "seconds"}  # what a run has several of, or only once it has ended
@@ -96,6 +96,9 @@ def test_nothing_is_claimed_of_one_or_of_none():
     for sampler in ("GGMC", "HMC"):
         assert found[f"{sampler}: abs(log MH) grows with ℓ"] == "not comparable: no run at another ℓ"
         assert found[f"{sampler}: acceptance close to 1 for ℓ = 1e-6 alone"] == "not comparable: no run at another ℓ"
+    one = pd.read_csv(ROOT / "results" / "quick" / "tables" / "ggmc_fig1_as_run.csv")
+    one = {row[0]: row[3] for row in ggmc_fig1.compare(one[one.lr == one.lr.min()], exact=False)}
+    assert one["GGMC: abs(log MH) grows with ℓ"] == "not comparable: no run at another ℓ"
     found = {row[0]: row[3] for row in ggmc_figd1.compare(table[table.lr > table.lr.min()])}
     assert found["HMC: acceptance close to 1 for ℓ = 1e-6 alone"] == "not comparable: no run at ℓ = 1e-6"
 

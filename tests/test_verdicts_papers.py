@@ -326,6 +326,14 @@ CASES = [
     ("ggmc_figd1", training, {("ggmc", 1e-3, 3): {"log_accept": 3e5}}, "GGMC: abs", "differs"),  # half in the mean
     ("ggmc_figd1", training, {("ggmc", 1e-3, 3): {"log_accept": 2e5}}, "GGMC: abs", "not resolved: -5e+02 to ℓ = 0.01"),
     ("ggmc_figd1", training, {("ggmc", 1e-3, 2): {"log_accept": 9e9}}, "GGMC: abs", "agrees"),  # of the first half
+    ("ggmc_figd1", training, {("ggmc", 1e-2, 4): {"log_accept": -math.inf}}, "GGMC: abs", "agrees"),
+    (
+        "ggmc_figd1",
+        training,
+        {("ggmc", rate, 4): {"log_accept": -math.inf} for rate in (1e-3, 1e-2)},
+        "GGMC: abs",
+        "not resolved: +0 to ℓ = 0.01",
+    ),
     ("ggmc_figd1", partial(training, noise=6.0), {}, "GGMC: abs", "agrees"),  # 3 √(½ (.2 + 60 + 2 · 36)) = 24.4
     (
         "ggmc_figd1",

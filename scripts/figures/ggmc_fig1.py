@@ -38,7 +38,7 @@ LOG_MH = {
 }
 KINETIC = {1e-6: "0.998", 1e-4: "1.005", 1e-3: "1.01", 1e-2: "1.01"}
 POTENTIAL = {1e-6: "−1.5", 1e-4: "−.5", 1e-3: "−.5", 1e-2: "−.1"}  # of HMC; GGMC's are −.5
-NOTHING = 0.05  # a log MH that is as good as 0
+NOTHING, INFINITE = 0.05, 1e12  # a log MH that is as good as 0, and one as good as −∞
 ERRORS = f"below {NOTHING} counts as 0; errors: √(2 abs(log MH))"
 NEAR = 0.05  # of a kinetic temperature to 1; and the least drift
 SHORT = "not comparable: momenta drawn at T = 1 a few epochs before have hardly had the time to leave it"
@@ -115,7 +115,7 @@ def compare(table: pd.DataFrame, exact: bool = True):
         )
         rising = log_mh.abs().clip(lower=NOTHING).is_monotonic_increasing
         verdict = grows(log_mh.abs(), 1)
-        if not exact:
+        if not exact and len(log_mh) > 1:
             verdict = "not decided: U is evaluated with noise, for which see Figure D.1, as run"
         here = f"{'yes' if rising else 'no'} (one cycle of one chain each; {ERRORS})"
         yield f"{text}: abs(log MH) grows with ℓ", "yes", here, verdict
@@ -158,7 +158,7 @@ def grows(sizes: pd.Series, cycles: int, noise: float = 0.0) -> str:
     """
     if len(sizes) < 2:
         return ONE
-    sizes = sizes.clip(lower=NOTHING)
+    sizes = sizes.clip(NOTHING, INFINITE)
     variance = (2 * sizes + noise**2) / cycles
     steps = sizes.diff().iloc[1:]
     seen = limit(len(steps)) * np.sqrt(variance + variance.shift()).iloc[1:]

@@ -13,8 +13,7 @@ acceptance is not exact: the noise of U's two evaluations alone can reject, and 
 holds. Quick scale: as Figure D.1's, of 2 cycles.
 """
 
-
-FEW = 10  # cycles: fewer say nothing of a mean over U's noise
+ENOUGH = 10  # cycles: fewer say nothing of a mean over U's noise
 TABLES = ("ggmc_figd1_as_run", "ggmc_figd1")
 
 
@@ -24,7 +23,7 @@ def draw(table: pd.DataFrame, exact: pd.DataFrame) -> Figure:
 
 
 def compare(table: pd.DataFrame, exact: pd.DataFrame):
-    """As Figure D.1, and what the smallest learning rate's log MH is there, where U is one function."""
+    """As Figure D.1, and the smallest learning rate's acceptance beside that where U is one function."""
     yield from ggmc_figd1.compare(table)
     noise = table.noise.max() if "noise" in table else float("nan")
     if not noise > 0:
@@ -36,15 +35,17 @@ def compare(table: pd.DataFrame, exact: pd.DataFrame):
         "not comparable: nobody has measured it there",
     )
     for name, text in ggmc_figd1.ROWS:
-        both = [
-            part[(part.sampler == name) & (part.lr == part.lr.min())].accept_prob.dropna() for part in (table, exact)
-        ]
-        if both[0].empty or both[1].empty:
-            yield f"{text}: acceptance at the smallest ℓ", "", "", f"not comparable: no run of {text} of both"
+        what = f"{text}: mean acceptance at the smallest ℓ"
+        one, other = (part[(part.sampler == name) & (part.lr == part.lr.min())].accept_prob for part in (table, exact))
+        if not (one.count() and other.count()):
+            yield what, "", "", f"not comparable: no run of {text} of both"
             continue
-        cycles, mean, error = len(both[0]), both[0].mean(), both[0].sem()
-        here = f"{mean:.2f} in {cycles} cycles as run, {both[1].mean():.2f} where U is exact (close: above .5)"
-        verdict = decided((mean - 0.5) / error, limit(chains=cycles)) if error > 0 else "not decided: all are alike"
-        if cycles < FEW:
+        cycles, mean, error = one.count(), one.mean(), one.sem()
+        here = f"{mean:.2f} in {cycles} cycles as run, {other.mean():.2f} where U is exact (close: above .5)"
+        if cycles < ENOUGH:
             verdict = "not decided: a few cycles, whose noise both samplers share"
-        yield f"{text}: mean acceptance at the smallest ℓ", "close to 1", here, verdict
+        elif not error > 0:
+            verdict = "not decided: all are alike"
+        else:
+            verdict = decided((mean - 0.5) / error, limit(chains=cycles))
+        yield what, "close to 1", here, verdict

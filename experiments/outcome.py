@@ -23,6 +23,7 @@ from experiments.build import Pieces
 from experiments.dotted import get
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
+from sgmcmc.potentials import shown
 
 READ_AT_MOST = 1 << 26  # numbers of draws that are read; beyond, the potential alone is looked at
 LOOK_AT = 1 << 20  # draws of a function of theta that are looked at: of more, at as many chains, evenly spread, or at
@@ -135,7 +136,7 @@ def _work(pieces: Pieces, result: Result) -> tuple[float, str]:
     if pieces.potential.data_size:
         # What is only monitored need not be evaluated: chains are compared without it.
         watched = result.kernel.acceptance == "monitor" and bool(result.energies)
-        views = getattr(pieces.potential, "views", 1)
+        views = shown(pieces.potential) // pieces.potential.data_size
         unit = "a pass over the data" + f"'s {views} views" * (views > 1)
         unit += " (not counting U, which is monitored)" * watched
         return result.gradients + (0 if watched else result.energies), unit

@@ -30,7 +30,7 @@ from sgmcmc.kernel import Kernel, check_growth
 from sgmcmc.ladder import BARKER, Ladder, check, scaled, tuned
 from sgmcmc.measured import diagnostic_gradient, estimated_mass, observer, predicted, temperatures
 from sgmcmc.plan import Plan
-from sgmcmc.potentials import Potential, groups, is_network, together
+from sgmcmc.potentials import Potential, groups, is_network, shown, together
 from sgmcmc.progress import SUMS, Moments, Unfinished, summed, traced
 from sgmcmc.random import Random
 from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, start, walk
@@ -440,12 +440,11 @@ class Chain:
 
     @property
     def share(self) -> float:
-        """The part of the data, with all their views, that one gradient sees (1 where there are none, and for full
-        gradients)."""
+        """The part of what U looks at that one gradient sees (1 where there are no data, and for full gradients)."""
         batches = self.base.batches  # a trajectory of one step between exact ends has none
         if not isinstance(batches, Minibatches):
             return 1.0
-        return batches.batch_size / (batches.data_size * batches.views)
+        return batches.batch_size / shown(self.potential)
 
     # -- what is measured --------------------------------------------------------------------------
 

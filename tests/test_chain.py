@@ -1121,13 +1121,16 @@ EVALUATED = {  # target, sampler, settings, gradients and U of a trajectory (Non
 }
 
 
-def test_a_pass_over_the_data_is_one_over_all_their_views():
-    """As an evaluation of U is."""
+def test_a_pass_over_the_data_is_what_u_looks_at():
+    """All views of each datum, or one of each where they are drawn at random."""
     target, random = GeneratedLogistic(100, 2), Random(0)
     target.views = 4
     kernel = make_kernel("ggmc", target, 0.02, steps=3, batch_size=5)
     chain = Chain(kernel, target, Plan(1), random, 2, lambda: target.initial(2, random))
     assert chain.share == 5 / 400 and chain.cost == (4 * 5 / 400, 1)
+    target.shown = 100
+    chain = Chain(kernel, target, Plan(1), random, 2, lambda: target.initial(2, random))
+    assert chain.share == 5 / 100 and chain.cost == (4 * 5 / 100, 1)
 
 
 @pytest.mark.parametrize("name", EVALUATED)

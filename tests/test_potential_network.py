@@ -229,7 +229,7 @@ def test_averaged_views_against_brute_force(digits):
     theta, frozen = start(potential), potential._frozen
     assert frozen.shape == (60, 3) and int(frozen.max()) < VIEWS
     assert all(len(set(row)) == 3 for row in frozen.tolist())
-    assert potential.views == 3 and potential.inexact is None
+    assert (potential.views, potential.shown) == (3, 180) and potential.inexact is None
     assert potential.potential(theta).item() == pytest.approx(brute_force(potential, model, theta, frozen), rel=1e-12)
     view, image = 2, 17  # one index of a minibatch: the N-fold gradient of that view of that image
     alone = potential.estimate(theta, torch.tensor([[image * 3 + view]])) - potential.prior(theta)
@@ -267,7 +267,7 @@ def test_frozen_views_are_the_seeds_and_more_contain_the_fewer(digits):
 
 def test_random_augmentation_is_flagged_and_a_function_of_its_counter(digits):
     potential = make(digits, augmentation="random")
-    assert "augmentation" in potential.inexact and potential.views == VIEWS
+    assert "augmentation" in potential.inexact and (potential.views, potential.shown) == (VIEWS, 60)
     theta = start(potential)
     first = potential.potential(theta)
     assert torch.equal(first, potential.potential(theta))

@@ -11,7 +11,8 @@
 
 A target may have more, and is asked for it where it is needed (defaults in brackets): ``noise`` [0], the
 standard deviation of the artificial gradient noise; ``inexact`` [None], why U is not a fixed function of θ;
-``views`` [1]; ``together`` [True], whether many chains go in one tensor; ``chains_at_once``
+``views`` [1], from which minibatches choose one of a datum; ``shown`` [``data_size`` times ``views``], how many of
+them U sums over; ``together`` [True], whether many chains go in one tensor; ``chains_at_once``
 [all], how many do at most; ``is_network`` [not ``together``], whether minibatches and a row of metrics every cycle are
 its defaults; ``moves`` [None], a boolean ``[dim]``,
 False for coordinates that only ``gibbs`` changes; ``exact(chains, random, temperature)``;
@@ -71,6 +72,11 @@ def groups(target: Potential, chains: int, apart: bool = False) -> list[range]:
     number = -(-chains // most)
     ends = [chains * group // number for group in range(number + 1)]
     return list(map(range, ends, ends[1:]))
+
+
+def shown(target: Potential) -> int:
+    """How many views of the data U sums over: all of each datum, or one where they are drawn at random."""
+    return getattr(target, "shown", target.data_size * getattr(target, "views", 1))
 
 
 def potential_and_gradient(target: Potential, theta: Tensor) -> tuple[Tensor, Tensor]:

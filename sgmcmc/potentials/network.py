@@ -206,6 +206,7 @@ class NetworkPotential:
         self.data_size = len(train)
         self.augmentation = augmentation
         self.views = {"none": 1, "averaged": views, "random": VIEWS}[augmentation]
+        self.shown = self.data_size * (1 if augmentation == "random" else self.views)
         self.counter = 0
         self._frozen = self._freeze_views() if augmentation == "averaged" else None
 
@@ -339,10 +340,9 @@ class NetworkPotential:
         layers, before = self._responses, self.evaluation_batch
         if not layers:
             return
-        rows = self.data_size * (self.views if self.augmentation == "averaged" else 1)
         if self._split_is_free:
             fits = batch_size and before // 4 <= batch_size <= before
-            self.evaluation_batch = batch_size if fits else min(before, rows)
+            self.evaluation_batch = batch_size if fits else min(before, self.shown)
         if not self._batch_norms:
             self._sizes = {batch_size or self.evaluation_batch, self.evaluation_batch}
         try:
@@ -532,15 +532,14 @@ class NetworkPotential:
 
     def _sweep(self, chains: int) -> Iterator[Tensor]:
         """All indices that U sums over, in fixed batches for so many chains."""
-        rows, image_views = self.data_size * self.views, None
+        image_views = None
         if self.augmentation == "random":
             random = Random(self.seed, self.device)
             drawn = random.integers("augmentation", _FROZEN_VIEWS - 1 - self.counter, 1, 1, self.data_size, VIEWS)
-            rows = self.data_size
-            image_views = torch.arange(rows, device=self.device) * VIEWS + drawn[0, 0]
+            image_views = torch.arange(self.shown, device=self.device) * VIEWS + drawn[0, 0]
         size = self._at_once(chains)
-        for start in range(0, rows, size):
-            stop = min(start + size, rows)
+        for start in range(0, self.shown, size):
+            stop = min(start + size, self.shown)
             yield (torch.arange(start, stop, device=self.device) if image_views is None else image_views[start:stop])
 
     def _at_once(self, chains: int) -> int:
@@ -559,7 +558,7 @@ class NetworkPotential:
     def _likelihood(self, theta: Tensor, backward: bool) -> Tensor:
         """−Σ_i mean_k log p(y_i | x_ik, θ), ``[chains]`` float64; its gradient is added to the slope of a single θ, the
         loaded one, or to that of the leaf ``theta``."""
-        views = self.views if self.augmentation == "averaged" else 1
+        views = self.shown // self.data_size
         total = torch.zeros(len(theta), dtype=torch.float64, device=self.device)
         right = torch.zeros(len(theta), dtype=torch.int64, device=self.device)
         for index in self._sweep(len(theta)):
@@ -569,8 +568,7 @@ class NetworkPotential:
                 (nll.sum() / views).backward()
             total += nll.detach().sum(1, dtype=torch.float64)
             right += (logits.argmax(-1) == targets).sum(1)
-        shown = self.data_size * views
-        self.fit = {"train_nll": (total / shown).cpu(), "train_accuracy": (right.double() / shown).cpu()}
+        self.fit = {"train_nll": (total / self.shown).cpu(), "train_accuracy": (right.double() / self.shown).cpu()}
         return total / views
 
     @torch.no_grad()

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from experiments.resolved import PAPER_FRICTION, STARTS, check_length, is_own, planned_cycles, sampler_row
+from sgmcmc.arguments import find_device
 from sgmcmc.captured import why_not_captured
 from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
@@ -31,7 +32,6 @@ from sgmcmc.plan import Plan
 from sgmcmc.potentials import NEEDED, Potential, analytic, groups, is_network, location, mixed, regression, together
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
-from sgmcmc.sampling import find_device
 from sgmcmc.schedules import Schedule
 from sgmcmc.warm_start import sgd
 from sgmcmc.words import Word

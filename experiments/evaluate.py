@@ -32,11 +32,11 @@ from experiments.build import reopened, settings_of
 from experiments.command_line import runs_and_options, script
 from experiments.outcome import grouped
 from experiments.voice import counted, say
+from sgmcmc.arguments import find_device
 from sgmcmc.data import load
 from sgmcmc.errors import SettingError
 from sgmcmc.evaluate import evaluate, shifted
 from sgmcmc.loading import check_alike, load_samples
-from sgmcmc.sampling import find_device
 
 
 def main(words: list[str] | None = None) -> int:

@@ -375,7 +375,11 @@ def _check_refresh(kernel: Kernel, dtype: torch.dtype) -> None:
         )
     if kernel.refresh == "keep":
         if not kernel.word.refreshes:
-            raise SettingError("sampler.refresh", "keep", f"the word {letters} would never refresh its momentum")
+            raise SettingError(
+                "sampler.refresh",
+                "keep",
+                f"the word {letters} would never refresh its momentum: use sampler.refresh=full",
+            )
         each = held(decay.abs() ** (1 / max(letters.count("O"), 1)), dtype)
         if kernel.temperature > 0 and bool((each == 1).any()):
             exact = bool((decay.abs() < 1).all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy
@@ -28,6 +28,8 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
         dimensions or dtypes, or of different settings.
     """
     if not isinstance(folder, str | os.PathLike):
+        if not isinstance(folder, Iterable):
+            raise StoreError(f"{folder} is not the path of a run folder, nor a list of them")
         folder = list(folder)
         runs = [load_samples(one) for one in folder]
         if not runs:
@@ -40,7 +42,7 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
                     f"{runs[0].shape[0]} of {runs[0].shape[2]} ({runs[0].dtype}): only equal ones can be joined"
                 )
         return torch.cat(runs, 1)
-    folder = Path(folder)
+    folder = Path(folder).expanduser()
     while True:
         names = _sample_names(folder)
         try:
@@ -118,9 +120,9 @@ def load_metrics(folder: str | os.PathLike) -> dict[str, numpy.ndarray]:
 
     :raises StoreError: no such file, or a damaged one.
     """
-    return read_table(Path(folder) / "metrics.csv")
+    return read_table(Path(folder).expanduser() / "metrics.csv")
 
 
 def load_trace(folder: str | os.PathLike) -> dict[str, numpy.ndarray]:
     """``trace.csv``, as :func:`load_metrics`."""
-    return read_table(Path(folder) / "trace.csv")
+    return read_table(Path(folder).expanduser() / "trace.csv")

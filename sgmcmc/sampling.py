@@ -12,9 +12,10 @@ from collections.abc import Callable
 from contextlib import contextmanager, nullcontext, suppress
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sgmcmc import kept
+from sgmcmc.arguments import find_device, float_type, number, numbers, whole
 from sgmcmc.chain import DIVERGED, FAILED, INTERRUPTED, Chain, Result, run
 from sgmcmc.checks import doubt
 from sgmcmc.compiled import compiles
@@ -102,10 +103,13 @@ def sample(
     if isinstance(potential, type):
         name = potential.__name__
         raise SettingError("potential", name, f"is a class: give an instance of it, such as {name}()")
+    if isinstance(potential, nn.Module) and not hasattr(potential, "potential"):
+        mend = "sgmcmc.NetworkPotential(module, sgmcmc.Dataset(inputs, labels, classes)) makes a target of a module"
+        raise SettingError("potential", type(potential).__name__, mend)
     if callable(potential) and not hasattr(potential, "potential"):
         if dim is None:
             raise SettingError("dim", dim, "a function as the target needs its number of coordinates")
-        potential = FunctionPotential(potential, _whole("dim", dim, 1))
+        potential = FunctionPotential(potential, whole("dim", dim, 1))
     elif dim is not None and dim != getattr(potential, "dim", dim):
         raise SettingError("dim", dim, f"the target has its own, {potential.dim}: leave it out")
     needed = [name for name in NEEDED if name != "initial" or initial is None]
@@ -113,27 +117,27 @@ def sample(
     if missing:
         mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
         raise SettingError("potential", type(potential).__name__, mend)
-    cycles, thin, burn_in = _whole("cycles", cycles, 1), _whole("thin", thin, 1), _whole("burn_in", burn_in, 0)
-    seed = _whole("seed", seed, 0)
+    cycles, thin, burn_in = whole("cycles", cycles, 1), whole("thin", thin, 1), whole("burn_in", burn_in, 0)
+    seed = whole("seed", seed, 0)
     if burn_in >= cycles:
         raise SettingError("burn_in", burn_in, f"leaves no draws of cycles={cycles}: make it less")
     if thin > cycles - burn_in:
         raise SettingError("thin", thin, f"leaves no draws of {cycles - burn_in} cycles: make it less")
-    if tune is not None and not 0 < _number("tune", tune) < 1:
+    if tune is not None and not 0 < number("tune", tune) < 1:
         raise SettingError("tune", tune, "is the acceptance to tune to, between 0 and 1")
     if tune is not None and not burn_in:
         raise SettingError("tune", tune, "tunes during the burn-in: give burn_in, in cycles")
     if trajectory and not burn_in:
         raise SettingError("trajectory", trajectory, "chooses during the burn-in: give burn_in, in cycles")
     ways = {"friction": friction, "momentum_decay": momentum_decay, "beta": beta, "b": b}
-    ways = {name: _numbers(name, value) for name, value in ways.items() if value is not None}
+    ways = {name: numbers(name, value) for name, value in ways.items() if value is not None}
     if step_size is None:
         raise SettingError("step_size", None, "has to be given, such as step_size=0.1")
-    step_size = _numbers("step_size", step_size)
+    step_size = numbers("step_size", step_size)
     lists = {name: value for name, value in {"step_size": step_size, **ways}.items() if isinstance(value, list)}
-    dtype, device = _dtype(dtype), find_device(device)
+    dtype, device = float_type(dtype), find_device(device)
     if chains is not None:
-        chains = _whole("chains", chains, 1)
+        chains = whole("chains", chains, 1)
     if initial is not None:
         initial = _initial(initial, chains, potential.dim, dtype)
         chains = len(initial)
@@ -145,7 +149,7 @@ def sample(
             rows = ", as many as initial has rows" if initial is not None else ""
             raise SettingError(name, shown, f"must be a number or {chains}, one a chain{rows}, or one for equal groups")
         value[:] = [one for one in value for _ in range(chains // len(value))]
-    if not isinstance(word, str | None):
+    if word == "" or not isinstance(word, str | None):
         raise SettingError("word", word, "must be a string of letters, such as BABOBAB")
     if sampler == "custom":
         if not word:
@@ -158,17 +162,18 @@ def sample(
         schedule = Schedule(schedule)
     if not isinstance(schedule, Schedule | None):
         raise SettingError("schedule", schedule, "must be a name or an sgmcmc.Schedule")
+    policies = {name: value for name, value in policies.items() if value is not None}
     for name, value in policies.items():
-        if value is not None and name in ("batch_size", "decision_batch"):
-            policies[name] = _whole(name, value, 1)
-        elif value is not None and name in ("temperature", "alpha", "delta", "epsilon", "sigma"):
-            policies[name] = _number(name, value)
+        if name in ("batch_size", "decision_batch"):
+            policies[name] = whole(name, value, 1)
+        elif name in ("temperature", "alpha", "delta", "epsilon", "sigma"):
+            policies[name] = number(name, value)
     with _own_names():
         kernel = make_kernel(
             sampler,
             potential,
             step_size,
-            steps=row.steps or 10 if steps is None else _whole("steps", steps, 1),
+            steps=row.steps or 10 if steps is None else whole("steps", steps, 1),
             friction=Friction.of(step_size, Word(word or row.word).euler, **ways),
             word=word,
             schedule=schedule,
@@ -272,22 +277,6 @@ def of_chains(some: list[int], chains: int) -> str:
     return f"{len(some)} of {chains} chains ({few})"
 
 
-def find_device(name: str | torch.device) -> torch.device:
-    """The torch device of ``auto``, ``cpu``, ``cuda`` or ``cuda:1``; SettingError for another, or one not there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except (TypeError, RuntimeError):
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise SettingError("device", name, "must be auto, cpu, cuda or cuda:1")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        found = torch.cuda.device_count()
-        raise SettingError("device", name, f"this machine has {found or 'no'} CUDA devices; use device=cpu or auto")
-    return device
-
-
 @contextmanager
 def _own_names():
     """Within, errors name the arguments of ``sample`` and not the command line's settings."""
@@ -324,36 +313,6 @@ def _check_names(policies: dict) -> None:
             raise SettingError(name, value, f"{hint}known are {', '.join(known)}")
 
 
-def _whole(name: str, value, least: int) -> int:
-    """``value`` as a whole number (1e4 is one) not below ``least``, or SettingError."""
-    try:
-        whole = int(value)
-    except (TypeError, ValueError, OverflowError):
-        whole = None
-    if whole is None or whole != value or whole < least:
-        shown = repr(value) if isinstance(value, str) else value
-        raise SettingError(name, shown, f"must be a whole number, at least {least}")
-    return whole
-
-
-def _numbers(name: str, value) -> float | list[float]:
-    """A number, or a sequence of them (an array, a tensor) as a list; SettingError for anything else."""
-    try:
-        numbers = torch.as_tensor(value, dtype=torch.float64)
-    except (TypeError, ValueError, RuntimeError):
-        more = "; infinite friction is math.inf" if name == "friction" else ""
-        raise SettingError(name, value, f"must be a number, or a sequence of them, one a chain{more}") from None
-    return numbers.flatten().tolist() if numbers.ndim else float(numbers)
-
-
-def _number(name: str, value) -> float:
-    """A number; SettingError for anything else."""
-    try:
-        return float(torch.as_tensor(value, dtype=torch.float64))
-    except (TypeError, ValueError, RuntimeError):
-        raise SettingError(name, value, "must be a number") from None
-
-
 @contextmanager
 def _bar(shown: bool, cycles: int):
     """What ``run`` reports to: a bar of the cycles, or nothing."""
@@ -376,14 +335,6 @@ def _without_effect(kernel: Kernel, given: dict) -> list[str]:
         "ends": kernel.gradient == "minibatch",
     }
     return [name for name, value in given.items() if value is not None and not used.get(name, True)]
-
-
-def _dtype(value) -> torch.dtype:
-    """float32 or float64, of torch or as a string; SettingError for anything else."""
-    dtype = getattr(torch, value, None) if isinstance(value, str) else value
-    if dtype not in (torch.float32, torch.float64):
-        raise SettingError("dtype", value, "must be torch.float32 or torch.float64")
-    return dtype
 
 
 def _initial(value, chains: int | None, dim: int, dtype: torch.dtype) -> Tensor:

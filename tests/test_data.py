@@ -6,6 +6,7 @@ Nothing here reaches a network: sockets and urlopen are replaced. Tests of the r
 import gzip
 import hashlib
 import io
+import math
 import os
 import pickle
 import socket
@@ -115,6 +116,44 @@ def test_take_normalises_whatever_the_shape_of_the_index():
 def test_data_of_ones_own_that_are_none_are_refused(inputs, targets, said):
     with pytest.raises(SettingError, match=said):
         Dataset(inputs, targets, 2).check_labels()
+
+
+@pytest.mark.parametrize(
+    "settings, said",
+    [
+        ({"classes": "two"}, "classes='two': must be a whole number, at least 1"),
+        ({"inputs": torch.zeros(4, 3, 2, 2) + 0j}, "inputs=complex64: must be real numbers"),
+        ({"inputs": torch.tensor([0, math.nan, 1, math.inf])}, "inputs=NaN or infinite in 2 rows: leave .* out: 1, 3"),
+        ({"mean": [0.5] * 3}, "std=None: mean and std go together"),
+        ({"std": [0.5] * 3}, "mean=None: mean and std go together"),
+        (
+            {"mean": [0.5] * 2, "std": 1.0},
+            r"mean=\[0.5, 0.5\]: must be one number, or 3, one a channel: .* \[4, 3, 2, 2\]",
+        ),
+        ({"mean": 0.5, "std": [1.0, 0.0, 1.0]}, r"std=\[1.0, 0.0, 1.0\]: must be finite, and std positive"),
+        ({"mean": math.nan, "std": 1.0}, r"mean=\[nan\]: must be finite"),
+        ({"mean": "grey", "std": 1.0}, "mean=grey: must be a number, or a sequence of them, one a channel"),
+        ({"mean": 0.5, "std": 1.0, "scale": 0}, "scale=0: must be positive"),
+    ],
+)
+def test_what_data_cannot_be_normalised_by_is_refused(settings, said):
+    images = torch.zeros(4, 3, 2, 2, dtype=torch.uint8)
+    with pytest.raises(SettingError, match=f"^{said}"):
+        Dataset(**{"inputs": images, "targets": torch.zeros(4).long(), "classes": 2, **settings})
+
+
+@pytest.mark.parametrize("mean, std", [([0.5] * 3, (0.25,) * 3), (0.5, 0.25), (torch.full((1, 3, 1, 1), 0.5), [0.25])])
+def test_constants_may_be_lists_or_one_number(mean, std):
+    images = torch.randint(0, 256, (4, 3, 2, 5), dtype=torch.uint8)
+    data = Dataset(images, torch.zeros(4).long(), 2, mean, std)
+    assert data.mean.dtype == data.std.dtype == torch.float64 and data.mean.ndim == data.std.ndim == 1
+    torch.testing.assert_close(data.take(torch.arange(4)), (images / 255 - 0.5) / 0.25)
+
+
+def test_features_are_normalised_one_by_one():
+    rows = torch.randn(4, 3) * torch.tensor([1.0, 10.0, 0.1]) + 7
+    data = Dataset(rows, torch.zeros(4).long(), 2, rows.mean(0), rows.std(0))
+    torch.testing.assert_close(data.take(torch.arange(4)), (rows - rows.mean(0)) / rows.std(0), rtol=1e-4, atol=1e-4)
 
 
 def test_to_moves_every_tensor():

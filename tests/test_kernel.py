@@ -259,7 +259,7 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
         ({"friction": Friction("beta", 5.0)}, "negative momentum decay, which cannot be split over the O's of OBABO"),
         ({"friction": Friction("beta", 1.0), "schedule": Schedule("stairs", factor=9.0)}, "where the schedule makes h"),
         ({"sampler": "ovrvo", "friction": Friction("gamma", math.inf)}, "a rescaled word never moves"),
-        ({"sampler": "hmc", "refresh": "keep"}, "the word BAB would never refresh its momentum"),
+        ({"sampler": "hmc", "refresh": "keep"}, "never refresh its momentum: use sampler.refresh=full"),
         ({"sampler": "random_walk", "refresh": "keep"}, "the word A would never refresh its momentum"),
         ({"sampler": "hmc", "refresh": "partial", "alpha": 1.0}, "sampler.alpha=1.0"),
         ({"sampler": "hmc", "refresh": "partial", "alpha": -1.0}, "sampler.alpha=-1.0"),

@@ -551,6 +551,54 @@ def test_predict(digits):
     assert torch.equal(potential.predict(theta, other), probabilities)
 
 
+class Viewed(torch.nn.Module):
+    """A network whose last layer takes what convolutions gave by ``flatten`` or by ``view``."""
+
+    def __init__(self, flatten: bool):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Conv2d(3, 2, 3), nn.ReLU())
+        self.last, self.flatten = nn.Linear(32, 10), flatten
+
+    def forward(self, x):
+        x = self.body(x)
+        return self.last(x.flatten(1) if self.flatten else x.view(len(x), -1))
+
+
+def test_a_module_that_views_its_images_gets_them_and_its_kernels_as_it_was_made(digits):
+    viewed, flattened = make(digits, Viewed(False)), make(digits, Viewed(True))
+    assert flattened._channels_last and not viewed._channels_last
+    theta = start(viewed)
+    other = flattened.from_state_dict(viewed.state_dict(theta))
+    assert not torch.equal(theta, other) and torch.equal(theta.sort(1).values, other.sort(1).values)
+    torch.testing.assert_close(viewed.potential(theta), flattened.potential(other))
+    slope, same = viewed.state_dict(viewed.gradient(theta)), flattened.state_dict(flattened.gradient(other))
+    torch.testing.assert_close(slope, same)
+
+
+def test_a_state_dict_is_all_that_a_module_needs(digits):
+    """Of batch normalisation the statistics that ``predict`` takes, and a parameter's second name."""
+    potential = make(digits, tiny("bn"))
+    theta = start(potential)
+    probabilities = potential.predict(theta, digits)
+    fresh = tiny("bn").double().eval()
+    for at in (theta, theta[0], theta[0].numpy()):
+        potential._load(start(potential, 4))
+        fresh.load_state_dict(potential.state_dict(at))
+        with torch.no_grad():
+            logits = fresh(digits.take(torch.arange(60)).double())
+        torch.testing.assert_close(logits.softmax(1)[None], probabilities)
+    with pytest.raises(ValueError, match=rf"theta is \[2, {potential.dim}\]: a state dict is of one draw"):
+        potential.state_dict(torch.zeros(2, potential.dim))
+
+
+def test_batch_normalisation_of_one_datum_that_is_left_over_is_refused():
+    rows = Dataset(torch.randn(126, 5), torch.arange(126) % 2, 2)
+    module = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    with pytest.raises(SettingError, match="evaluation_batch=125: leaves one of 126 data over"):
+        make(rows, module)
+    make(rows, module, evaluation_batch=63)
+
+
 def test_refusals(digits):
     rows = Dataset(torch.zeros(4, 3, dtype=torch.float64), torch.zeros(4, dtype=torch.int64), 2)
     for call, words in [
@@ -559,6 +607,11 @@ def test_refusals(digits):
         (lambda: make(digits, augmentation="averaged", views=0), "1 to 162"),
         (lambda: make(digits, augmentation="averaged", views=163), "1 to 162"),
         (lambda: make(digits, evaluation_batch=0), "at least 1"),
+        (lambda: make(digits, evaluation_batch="ten"), "evaluation_batch='ten': must be a whole number"),
+        (lambda: make(digits, MLP), "model=MLP: must be a torch.nn.Module"),
+        (lambda: make(digits, lambda x: x), "model=<lambda>: must be a torch.nn.Module"),
+        (lambda: make(digits, dtype=torch.float16), "dtype=torch.float16: must be"),
+        (lambda: make(digits, device="gpu"), "device=gpu: must be"),
         (lambda: make(digits, MLP(63)), "inputs of shape"),
         (lambda: make(digits, MLP(64, classes=9)), r"logits \[2, 10\]"),
         (lambda: make(digits, nn.Sequential(nn.Flatten(), nn.AdaptiveAvgPool1d(10))), "no parameters"),

@@ -20,6 +20,7 @@ import difflib
 import os
 import pickle
 import warnings
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sgmcmc.arguments import number, numbers, whole
 from sgmcmc.data.sources import read
 from sgmcmc.errors import DataError, SettingError
 from sgmcmc.random import Random
@@ -45,9 +47,10 @@ class Dataset:
     """Inputs and labels of N data, on one device.
 
     ``inputs`` uint8 images ``[N, C, H, W]`` or features ``[N, p]`` (networks take either as float32); ``targets`` int64
-    ``[N]``, of what is trained on from 0 to ``classes`` − 1; ``mean`` and ``std`` float64 ``[C]`` of the pixels scaled
-    to [0, 1], None where inputs go in as they are; ``scale`` the pixel value that stands for 1 (255 of uint8, and to be
-    given of others: 1 where they are scaled already). Raises SettingError for inputs and labels that are none.
+    ``[N]``, of what is trained on from 0 to ``classes`` − 1; ``mean`` and ``std``, of each channel (or feature, or one
+    for all), of the pixels scaled to [0, 1], kept as float64 ``[C]``, None where inputs go in as they are; ``scale``
+    the pixel value that stands for 1 (255 of uint8, 1 of other features, and to be given of other images: 1 where they
+    are scaled already). Raises SettingError for inputs and labels that are none.
     """
 
     inputs: Tensor
@@ -69,15 +72,45 @@ class Dataset:
         if self.targets.dtype != torch.int64 or shape != [len(self.inputs)]:
             given, wanted = f"{self.targets.dtype} {shape}", f"int64 [{len(self.inputs)}], a label an input"
             raise SettingError("targets", given.removeprefix("torch."), f"must be {wanted}")
+        if self.inputs.is_complex():
+            raise SettingError("inputs", str(self.inputs.dtype).removeprefix("torch."), "must be real numbers")
+        if self.inputs.is_floating_point():
+            finite = self.inputs.isfinite()[:, None].flatten(1).all(1)
+            if rows := (~finite).nonzero().flatten().tolist():
+                few = ", ".join(map(str, rows[:5])) + ", …" * (len(rows) > 5)
+                raise SettingError("inputs", f"NaN or infinite in {len(rows)} rows", f"leave these out: {few}")
+        self.classes = whole("classes", self.classes, 1)
+        self._check_normalisation()
         if self.scale is None:
-            if self.mean is not None and self.inputs.dtype != torch.uint8:
+            if self.mean is not None and self.inputs.dtype != torch.uint8 and self.inputs.ndim > 2:
                 kind = str(self.inputs.dtype).removeprefix("torch.")
                 raise SettingError("scale", None, f"give the value that stands for 1 of {kind} inputs (uint8: 255)")
-            self.scale = 255.0
+            self.scale = 255.0 if self.inputs.ndim > 2 or self.inputs.dtype == torch.uint8 else 1.0
+        if not number("scale", self.scale) > 0:
+            raise SettingError("scale", self.scale, "must be positive")
         if self.mean is not None:
             # float64 first: the same two float32 numbers on every device
-            self._gain = (1 / (self.scale * self.std)).float()[:, None, None]
-            self._shift = (-self.mean / self.std).float()[:, None, None]
+            shape = (-1, *[1] * (self.inputs.ndim - 2))
+            self._gain = (1 / (self.scale * self.std)).float().view(shape)
+            self._shift = (-self.mean / self.std).float().view(shape)
+
+    def _check_normalisation(self) -> None:
+        """``mean`` and ``std`` as float64 vectors, one number a channel or one for all."""
+        if self.mean is None and self.std is None:
+            return
+        wide = self.inputs.shape[1] if self.inputs.ndim > 1 else 1
+        for name in ("mean", "std"):
+            if getattr(self, name) is None:
+                raise SettingError(name, None, "mean and std go together: give both, or neither")
+            given = numbers(name, getattr(self, name), "channel")
+            values = torch.tensor(given, dtype=torch.float64, device=self.inputs.device).flatten()
+            if len(values) not in (1, wide):
+                shape = list(self.inputs.shape)
+                mend = f"must be one number, or {wide}, one a channel: inputs are {shape}, [N, channels, …]"
+                raise SettingError(name, values.tolist(), mend)
+            if not bool(values.isfinite().all()) or name == "std" and not bool((values > 0).all()):
+                raise SettingError(name, values.tolist(), "must be finite, and std positive")
+            setattr(self, name, values)
 
     def check_labels(self) -> None:
         """Refuse labels that are none of the classes, as a set that is not trained on may have."""
@@ -93,8 +126,11 @@ class Dataset:
 
     def to(self, device: torch.device | str) -> Dataset:
         """The same data on ``device``."""
-        moved = {key: getattr(self, key) for key in ("inputs", "targets", "mean", "std")}
-        return replace(self, **{key: value.to(device) for key, value in moved.items() if value is not None})
+        moved = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                setattr(moved, name, value.to(device))
+        return moved
 
     def normalise(self, inputs: Tensor) -> Tensor:
         """Raw inputs ``[..., C, H, W]`` or ``[..., p]`` as a model takes them: float32, (x/scale − mean)/std."""

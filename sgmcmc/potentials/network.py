@@ -17,12 +17,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from types import FunctionType
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import vmap
 
+from sgmcmc.arguments import find_device, float_type, whole
 from sgmcmc.data import Dataset
 from sgmcmc.data.augment import VIEWS, augment
 from sgmcmc.errors import SettingError
@@ -180,6 +182,9 @@ class NetworkPotential:
         test: Dataset | None = None,
         together: bool = False,
     ):
+        if not isinstance(model, nn.Module):
+            given = model.__name__ if isinstance(model, type | FunctionType) else type(model).__name__
+            raise SettingError("model", given, "must be a torch.nn.Module (of a class, an instance: Net())")
         for name, data in (("data", train), ("test", test)):
             if not isinstance(data, Dataset | None):
                 raise SettingError(name, type(data).__name__, "must be an sgmcmc.Dataset(inputs, targets, classes)")
@@ -187,10 +192,10 @@ class NetworkPotential:
             raise SettingError("augmentation", augmentation, f"must be one of {', '.join(AUGMENTATIONS)}")
         if augmentation != "none" and train.inputs.ndim != 4:
             raise SettingError("augmentation", augmentation, "needs images; must be none with these data")
-        if augmentation == "averaged" and not 1 <= views <= VIEWS:
+        if augmentation == "averaged" and not 1 <= (views := whole("views", views, 0)) <= VIEWS:
             raise SettingError("views", views, f"must be from 1 to {VIEWS}")
-        if evaluation_batch is not None and evaluation_batch < 1:
-            raise SettingError("evaluation_batch", evaluation_batch, "must be at least 1")
+        if evaluation_batch is not None:
+            evaluation_batch = whole("evaluation_batch", evaluation_batch, 1)
         if train.mean is None and train.inputs.dtype == torch.uint8:
             warnings.warn("uint8 inputs go in as they are, from 0 to 255: give the Dataset mean and std", stacklevel=2)
         train.check_labels()
@@ -201,7 +206,7 @@ class NetworkPotential:
             test = replace(test.like(train), classes=train.classes)
             test.check_labels()
         self.test = test
-        self.device, self.dtype, self.seed = torch.device(device), dtype, seed
+        self.device, self.dtype, self.seed = find_device(device), float_type(dtype), whole("seed", seed, 0)
         self.train = train.to(self.device)
         self.data_size = len(train)
         self.augmentation = augmentation
@@ -210,7 +215,7 @@ class NetworkPotential:
         self.counter = 0
         self._frozen = self._freeze_views() if augmentation == "averaged" else None
 
-        self.model = model.to(self.device, dtype).eval()
+        self.model = model.to(self.device, self.dtype).eval()
         if self.device.type == "cpu":
             _take_pixels_first(model)
         self._batch_norms = [module for module in model.modules() if isinstance(module, BATCH_NORMS)]
@@ -228,7 +233,6 @@ class NetworkPotential:
         self.evaluation_batch = evaluation_batch
         self.inexact = self._why_inexact()
         self._check_outputs()
-        self._channels_last = train.inputs.ndim == 4 and any(p.ndim == 4 for p in model.parameters())
 
         self._names, self._parameters = [], []
         for name, parameter in self.model.named_parameters():
@@ -248,13 +252,9 @@ class NetworkPotential:
         ends = torch.tensor([p.numel() for p in self._parameters]).cumsum(0).tolist()
         slices = map(slice, [0, *ends], ends)
         self.blocks = list(zip(self._names, slices, strict=False))  # (name, where it lies in θ)
-        self._position = torch.empty(self.dim, device=self.device, dtype=dtype)
-        self._slope = torch.zeros_like(self._position)
-        for parameter, value, slope in zip(
-            self._parameters, self._shaped(self._position), self._shaped(self._slope), strict=True
-        ):
-            value.copy_(parameter.detach())
-            parameter.data, parameter.grad = value, slope
+        self._lay_flat(kernels_last=True)
+        if not self._takes_channels_last():
+            self._lay_flat(kernels_last=False)
         self._resting = self._position.clone()  # where start positions leave what they do not draw
 
         self.prior_said = prior
@@ -262,7 +262,7 @@ class NetworkPotential:
         self.std = self._spread(stds[name] for name in self._names)  # float64 [dim]; infinite: flat
         proper = self.std.isfinite()
         self._precision = self.std.pow(-2)
-        self._precision_cast = self._precision.to(dtype)
+        self._precision_cast = self._precision.to(self.dtype)
         self._normaliser = self.std[proper].log().sum().item() + 0.5 * math.log(2 * math.pi) * int(proper.sum())
         self._check_each()
         self.together = False
@@ -387,15 +387,37 @@ class NetworkPotential:
 
     # θ and the module
 
-    def _shaped(self, flat: Tensor) -> list[Tensor]:
-        """The parts of flat vectors ``[…, dim]`` in the shapes of the parameters ``[…, *shape]``.
+    def _lay_flat(self, kernels_last: bool) -> None:
+        """Make the parameters views of one vector, and their gradients of another.
 
-        Kernels of convolutions lie there in channels-last order, so that no step has to reorder them.
+        Kernels of convolutions lie there in channels-last order, as images do, so that no step has to reorder them.
         """
+        images = self.train.inputs.ndim == 4 and any(p.ndim == 4 for p in self.model.parameters())
+        self._kernels_last, self._channels_last = kernels_last, kernels_last and images
+        self._position = torch.empty(self.dim, device=self.device, dtype=self.dtype)
+        self._slope = torch.zeros_like(self._position)
+        for parameter, value, slope in zip(
+            self._parameters, self._shaped(self._position), self._shaped(self._slope), strict=True
+        ):
+            value.copy_(parameter.detach())
+            parameter.data, parameter.grad = value, slope
+
+    @torch.no_grad()
+    def _takes_channels_last(self) -> bool:
+        """Whether the module takes images and kernels that lie channels last, which is faster: one with
+        ``x.view(len(x), -1)`` after a convolution does not."""
+        try:
+            self._logits(self.train.normalise(self.train.inputs[:2]))
+        except RuntimeError:
+            return False
+        return True
+
+    def _shaped(self, flat: Tensor) -> list[Tensor]:
+        """The parts of flat vectors ``[…, dim]`` in the shapes of the parameters ``[…, *shape]``."""
         parts = []
         for parameter, (_, where) in zip(self._parameters, self.blocks, strict=True):
             shape, part = parameter.shape, flat[..., where]
-            if len(shape) == 4:
+            if len(shape) == 4 and self._kernels_last:
                 parts.append(part.unflatten(-1, (shape[0], shape[2], shape[3], shape[1])).movedim(-1, -3))
             else:
                 parts.append(part.view((*flat.shape[:-1], *shape)))
@@ -415,11 +437,24 @@ class NetworkPotential:
         if len(theta) == 1:
             self._position.copy_(theta[0])
 
+    @torch.no_grad()
     def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
-        """θ ``[1, dim]`` as the module's parameters, by name (copies, in their usual order in memory)."""
-        parts = self._shaped(theta.reshape(self.dim))
-        parts = [part.clone(memory_format=torch.contiguous_format) for part in parts]
-        return dict(zip(self._names, parts, strict=True))
+        """The module's state dict at one θ, ``[1, dim]`` or ``[dim]``: copies, in their usual order in memory.
+
+        Parameters that are not sampled and buffers are in it, too; of batch normalisation the statistics of the
+        training images at that θ, as ``predict`` takes them. Raises ValueError for a θ of another shape.
+        """
+        theta = torch.as_tensor(theta)
+        if theta.shape not in ((1, self.dim), (self.dim,)):
+            raise ValueError(
+                f"theta is {list(theta.shape)}: a state dict is of one draw, [{self.dim}], as draws[-1, 0]"
+            )
+        self._load(theta.reshape(1, self.dim))
+        if self._batch_norms:
+            with full_precision():
+                self._collect_statistics()
+        state = self.model.state_dict()
+        return {name: value.clone(memory_format=torch.contiguous_format) for name, value in state.items()}
 
     def from_state_dict(self, state: dict[str, Tensor]) -> Tensor:
         """The θ ``[1, dim]`` of a module's state dict; buffers in it are not looked at.
@@ -641,6 +676,8 @@ class NetworkPotential:
         Inputs are as ``Dataset.take`` gives them. A data set's images are normalised as the training images are (which
         matters out of distribution), and not augmented.
         """
+        if not isinstance(inputs, Dataset | Tensor):
+            raise SettingError("inputs", type(inputs).__name__, "must be a torch.Tensor or an sgmcmc.Dataset")
         self._load(theta)
         raw = inputs.like(self.train).inputs if isinstance(inputs, Dataset) else inputs
         with full_precision():
@@ -693,6 +730,12 @@ class NetworkPotential:
             outputs = self.model(few)
         except (RuntimeError, ValueError, TypeError) as error:
             raise SettingError("model", name, f"does not take inputs of shape {list(few.shape)}: {error}") from error
+        if self._batch_norms and self.data_size % (size := self.evaluation_batch) == 1:
+            try:
+                self.model(few[:1])
+            except ValueError as error:
+                mend = f"leaves one of {self.data_size} data over, of which batch normalisation makes no statistics"
+                raise SettingError("evaluation_batch", size, f"{mend}: take another size, or number of data") from error
         if not isinstance(outputs, Tensor) or outputs.shape != (len(few), self.train.classes):
             shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             raise SettingError("model", name, f"must give logits {[len(few), self.train.classes]}, gave {shape}")

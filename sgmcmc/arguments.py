@@ -1,0 +1,61 @@
+"""What callers of the library give, as what it stands for; SettingError, one sentence, where it is none."""
+
+from __future__ import annotations
+
+import torch
+
+from sgmcmc.errors import SettingError
+
+
+def find_device(name: str | torch.device) -> torch.device:
+    """The torch device of ``auto``, ``cpu``, ``cuda`` or ``cuda:1``; SettingError for another, or one not there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (TypeError, RuntimeError):
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise SettingError("device", name, "must be auto, cpu, cuda or cuda:1")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        found = torch.cuda.device_count()
+        raise SettingError("device", name, f"this machine has {found or 'no'} CUDA devices; use device=cpu or auto")
+    return device
+
+
+def whole(name: str, value, least: int) -> int:
+    """``value`` as a whole number (1e4 is one) not below ``least``, or SettingError."""
+    try:
+        given = int(value)
+    except (TypeError, ValueError, OverflowError):
+        given = None
+    if given is None or given != value or given < least:
+        shown = repr(value) if isinstance(value, str) else value
+        raise SettingError(name, shown, f"must be a whole number, at least {least}")
+    return given
+
+
+def numbers(name: str, value, each: str = "chain") -> float | list[float]:
+    """A number, or a sequence of them (an array, a tensor) as a list; SettingError for anything else."""
+    try:
+        given = torch.as_tensor(value, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        more = "; infinite friction is math.inf" if name == "friction" else ""
+        raise SettingError(name, value, f"must be a number, or a sequence of them, one a {each}{more}") from None
+    return given.flatten().tolist() if given.ndim else float(given)
+
+
+def number(name: str, value) -> float:
+    """A number; SettingError for anything else."""
+    try:
+        return float(torch.as_tensor(value, dtype=torch.float64))
+    except (TypeError, ValueError, RuntimeError):
+        raise SettingError(name, value, "must be a number") from None
+
+
+def float_type(value) -> torch.dtype:
+    """float32 or float64, of torch or as a string; SettingError for anything else."""
+    dtype = getattr(torch, value, None) if isinstance(value, str) else value
+    if dtype not in (torch.float32, torch.float64):
+        raise SettingError("dtype", value, "must be torch.float32 or torch.float64")
+    return dtype

@@ -762,3 +762,19 @@ def test_an_earlier_copy_of_a_file_s_start_is_passed_over(tmp_path):
         folder.commit([], draw(7), {})
     copy.write_bytes(left)
     assert torch.equal(load_samples(tmp_path / "run"), torch.cat([draw(k) for k in range(8)]))
+
+
+def test_a_run_is_read_from_below_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with RunFolder(tmp_path / "run") as folder:
+        folder.commit([{"cycle": 1}], draw(0), {})
+    assert torch.equal(load_samples("~/run"), draw(0)) and load_metrics("~/run")["cycle"].tolist() == [1]
+    assert read_status("~/run")["environments"]
+
+
+@pytest.mark.parametrize(
+    "given, said", [(None, "None is not the path of a run folder"), ([], "no run folder was given")]
+)
+def test_what_is_no_folder_is_not_read(given, said):
+    with pytest.raises(StoreError, match=said):
+        load_samples(given)

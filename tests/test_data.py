@@ -150,10 +150,13 @@ def test_constants_may_be_lists_or_one_number(mean, std):
     torch.testing.assert_close(data.take(torch.arange(4)), (images / 255 - 0.5) / 0.25)
 
 
-def test_features_are_normalised_one_by_one():
-    rows = torch.randn(4, 3) * torch.tensor([1.0, 10.0, 0.1]) + 7
+@pytest.mark.parametrize("offset, dtype", [(7, torch.float32), (1e9, torch.float64)])
+def test_features_are_normalised_one_by_one(offset, dtype):
+    """The latter at another offset than float32 holds beside them."""
+    rows = torch.randn(4, 3, dtype=dtype) * torch.tensor([1.0, 10.0, 0.1]) + offset
     data = Dataset(rows, torch.zeros(4).long(), 2, rows.mean(0), rows.std(0))
-    torch.testing.assert_close(data.take(torch.arange(4)), (rows - rows.mean(0)) / rows.std(0), rtol=1e-4, atol=1e-4)
+    wanted = ((rows - rows.mean(0)) / rows.std(0)).float()
+    torch.testing.assert_close(data.take(torch.arange(4)), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_to_moves_every_tensor():

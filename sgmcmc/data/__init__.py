@@ -134,6 +134,8 @@ class Dataset:
 
     def normalise(self, inputs: Tensor) -> Tensor:
         """Raw inputs ``[..., C, H, W]`` or ``[..., p]`` as a model takes them: float32, (x/scale − mean)/std."""
+        if self.mean is not None and inputs.dtype == torch.float64:  # whose mean may be more than float32 tells from x
+            return ((inputs / self.scale - self.mean.view_as(self._gain)) / self.std.view_as(self._gain)).float()
         inputs = inputs.to(torch.float32)
         return inputs if self.mean is None else inputs * self._gain + self._shift
 

@@ -613,6 +613,7 @@ def test_refusals(digits):
         (lambda: make(digits, dtype=torch.float16), "dtype=torch.float16: must be"),
         (lambda: make(digits, device="gpu"), "device=gpu: must be"),
         (lambda: make(digits, MLP(63)), "inputs of shape"),
+        (lambda: make(rows, nn.Embedding(3, 2)), "inputs go in as floats, of which x.long.. makes indices"),
         (lambda: make(digits, MLP(64, classes=9)), r"logits \[2, 10\]"),
         (lambda: make(digits, nn.Sequential(nn.Flatten(), nn.AdaptiveAvgPool1d(10))), "no parameters"),
     ]:

@@ -729,7 +729,10 @@ class NetworkPotential:
         try:
             outputs = self.model(few)
         except (RuntimeError, ValueError, TypeError) as error:
-            raise SettingError("model", name, f"does not take inputs of shape {list(few.shape)}: {error}") from error
+            why = f"does not take inputs of shape {list(few.shape)}: {error}"
+            if "indices" in str(error):  # an embedding's
+                why += "; inputs go in as floats, of which x.long() makes indices"
+            raise SettingError("model", name, why) from error
         if self._batch_norms and self.data_size % (size := self.evaluation_batch) == 1:
             try:
                 self.model(few[:1])

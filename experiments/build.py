@@ -97,9 +97,10 @@ def settings_of(folder: str | Path, root: str | None = None) -> dict:
     """A run's settings, from its ``config.yaml``, with its data where they are now; ``root`` as in ``reopened``."""
     from omegaconf import OmegaConf  # which a machine that only computes can do without
 
-    if not (Path(folder) / "config.yaml").is_file():
+    path = Path(os.path.expanduser(folder), "config.yaml")
+    if not path.is_file():
         raise SettingError("folder", folder, "is not a run folder: it has no config.yaml")
-    config = OmegaConf.to_container(OmegaConf.load(Path(folder) / "config.yaml"))
+    config = OmegaConf.to_container(OmegaConf.load(path))
     if "data" not in config:
         raise SettingError("folder", folder, "is of sgmcmc.sample: no setting says what its target is")
     config["data"]["root"] = root or os.environ.get("SGMCMC_DATA") or config["data"]["root"]

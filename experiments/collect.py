@@ -37,6 +37,7 @@ In Python ``experiments.collect.collect(["results/runs/digits"], over="seed")`` 
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -95,7 +96,7 @@ def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) ->
         raise SettingError("over", over, "must be seed, or left out")
     runs = [runs] if isinstance(runs, str | Path) else runs
     rows, settings = [], []
-    for folder, status in _statuses([found for run in runs for found in _folders(Path(run))]):
+    for folder, status in _statuses([found for run in runs for found in _folders(Path(os.path.expanduser(run)))]):
         identity = status.get("identity") or {}
         given, state = identity.get("settings") or {}, status["state"]
         state = "killed" if state == "running" and killed(folder) else state

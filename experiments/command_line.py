@@ -164,10 +164,11 @@ def runs_and_options(words: list[str], options: dict) -> tuple[list[str], dict]:
     runs, options = [], dict(options)
     for word in words:
         key, equals, value = word.partition("=")
-        if not equals or Path(word).exists():
-            runs.append(word)
+        folder = os.path.expanduser(word)
+        if not equals or Path(folder).exists():
+            runs.append(folder)
         elif key in options:
-            options[key] = value
+            options[key] = os.path.expanduser(value)
         else:
             raise SettingError(key, value, f"is not known here; known are {', '.join(options)}")
     return runs, options

@@ -47,10 +47,11 @@ def words_for(words: list[str]) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """The word with a value that has letters beyond ASCII in quotes, without which Hydra's grammar has no place for
-    them."""
+    """The word with a value that has letters beyond ASCII, or begins with the ~ of a home folder, in quotes, without
+    which Hydra's grammar has no place for them."""
     key, _, value = word.partition("=")
-    if word.startswith("-") or value.isascii() or any(mark in value for mark in "'\"[]{}()$,"):
+    known = value.isascii() and not value.startswith("~")
+    if word.startswith("-") or known or any(mark in value for mark in "'\"[]{}()$,"):
         return word
     return f"{key}='{value}'"
 

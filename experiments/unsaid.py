@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 from experiments import schema
 from experiments.dotted import get, put
@@ -57,7 +58,17 @@ def filled(config: dict, said) -> dict:
     _check_exact(config, word)
     config["chains"] = _chains(config)
     config["name"] = config["name"] or "-".join([target, *([data] if data != "none" else []), sampler["name"]])
+    if not config["output"]:
+        _check_name(config["name"])
     return config
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name that is no folder within those of the runs."""
+    way = os.path.normpath(name)
+    if os.path.isabs(way) or way.split(os.sep)[0] in (os.curdir, os.pardir):
+        mend = "names a folder within results/runs: leave out what leads elsewhere, or say the run's folder as output="
+        raise SettingError("name", name, mend)
 
 
 def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -74,6 +75,10 @@ def _trace(setting, value):
     return count(setting, int(value) if value is True else value)
 
 
+def _path(setting, value):
+    return os.path.expanduser(value)  # most shells leave the ~ of KEY=~/… to us, and pandas expands it where we do not
+
+
 def _auto(setting, value):
     if value != "auto" and not isinstance(value, bool):
         raise SettingError(setting, value, "must be auto, true or false")
@@ -82,6 +87,9 @@ def _auto(setting, value):
 
 _INFINITE = (math.inf, ".inf", "infinite")  # as Hydra reads inf, as YAML spells it, as the samplers' table says it
 _CASTS = {
+    "output": _path,
+    "init": _path,
+    "data.root": _path,
     "seed": lambda setting, value: count(setting, value, 0, 2**64 - 1),
     "chains": count,
     "data.train_size": count,

@@ -155,7 +155,7 @@ class Session:
 
     def __init__(self, options):
         self.ended = time.monotonic() + 60 * options.budget
-        self.device, self.out = options.device, options.out
+        self.device, self.out = options.device, options.out and options.out.expanduser()
         self.miniature = options.miniature or self.device == "cpu"
         self.scale = "smoke" if self.miniature else "paper"
         self.home = home(self.scale)

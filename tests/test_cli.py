@@ -25,6 +25,8 @@ from safetensors.torch import load_file
 import sgmcmc
 from experiments import grid, picture
 from experiments.build import build, reopened
+from experiments.collect import collect
+from experiments.collect import main as collected
 from experiments.command_line import main
 from experiments.config import compose
 from experiments.evaluate import main as evaluated
@@ -762,6 +764,30 @@ def test_a_folder_s_name_may_have_letters_beyond_ascii(capsys):
     where = "output=läufe/zwei ö"
     assert main([*TOY[:-1], where]) == 0 and Path("läufe/zwei ö/metrics.csv").exists()
     assert main([*TOY[:-1], where, "name=Tür"]) == 0 and "done: 40 cycles" in capsys.readouterr().out
+
+
+def test_paths_may_begin_with_the_home_folder(elsewhere, monkeypatch, capsys):
+    """Which most shells leave as it is where it comes after KEY=."""
+    monkeypatch.setenv("HOME", str(elsewhere / "home"))
+    Path("home").mkdir()
+    torch.save(torch.zeros(2), "home/start.pt")
+    for where in ("~/run", "'~/run'"):
+        assert main([*TOY[:-1], f"output={where}", "init=~/start.pt"]) == 0
+    said = capsys.readouterr().out
+    assert f"done: 40 cycles; the run lies in {elsewhere}/home/run" in said and Path("home/run/picture.png").exists()
+    assert [path.name for path in elsewhere.iterdir()] == ["home"]
+    assert collected(["~/run", "output=~/table.csv"]) == 0 and Path("home/table.csv").exists()
+    assert len(collect("~/run")) == 1 and reopened("~/run")[0].dim == 2
+    assert evaluated(["~/run"]) == 2
+    assert capsys.readouterr().err == f"RUN={elsewhere}/home/run: its target has no data that it predicts\n"
+
+
+@pytest.mark.parametrize("name", ["..", "/abs", "../../up", "a/../../b", ".", "a/.."])
+def test_a_name_does_not_lead_out_of_the_runs_folder(elsewhere, capsys, name):
+    assert main([*TOY[:-1], f"name={name}"]) == 2
+    assert capsys.readouterr().err.startswith(f"name={name}: names a folder within results/runs: ")
+    assert not list(elsewhere.iterdir())
+    assert compose([*TOY[:-1], "name=a/b"])["name"] == "a/b" and compose([*TOY, f"name={name}"])["name"] == name
 
 
 def test_a_finished_run_may_be_told_to_a_reader_who_has_gone(monkeypatch):

@@ -757,8 +757,8 @@ def test_positions_from_a_file_are_each_chain_s_own_or_one_for_all(regression, t
 
 
 def test_values_beyond_ascii_are_quoted_and_flags_are_not():
-    words = ["output=läufe/ö", "--config-dir=läufe/é", "name='é'", "name=e"]
-    assert words_for(words) == ["output='läufe/ö'", *words[1:]]
+    words = ["output=läufe/ö", "output=~/run", "--config-dir=läufe/é", "name='é'", "name=e"]
+    assert words_for(words) == ["output='läufe/ö'", "output='~/run'", *words[2:]]
 
 
 def test_a_net_with_batch_normalisation_has_u_split_as_its_minibatches():

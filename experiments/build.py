@@ -73,12 +73,36 @@ def build(config: dict) -> Pieces:
     device, dtype = find_device(config["device"]), getattr(torch, config["dtype"])
     data = load_data(config)
     potential = build_potential(config, data, device, dtype)
+    check_memory(config["chains"], potential.dim, device)
     kernel = build_kernel(config, potential, dtype)
     join(config, potential, device)
     plan = build_plan(config, potential, kernel, device)
     random = Random(config["seed"], device)
     initial = starts(config, potential, kernel, random, device, dtype)
     return Pieces(potential, kernel, plan, random, config["chains"], initial, _predictions(config, data, potential))
+
+
+HELD = 48  # bytes of a chain's coordinate: θ, m, where both began, a checkpoint's copies, the moments of the draws
+
+
+def check_memory(chains: int, dim: int, device: torch.device) -> None:
+    """Refuse chains whose state alone is more than all memory: the system would kill the process without a word.
+
+    A run was measured to take some three times as much at least (``HELD``), so that this refuses nothing that works.
+    """
+    if device.type == "cuda":
+        where, memory = torch.cuda.get_device_name(device), torch.cuda.get_device_properties(device).total_memory
+    else:
+        where, memory = "this machine", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if HELD * chains * dim > memory:
+        needs = f"their state alone takes {HELD * chains * dim / 2**30:,.0f} GiB, and {where} has {memory / 2**30:,.0f}"
+        raise SettingError("chains", chains, f"{needs}; take fewer{' coordinates' * (chains == 1)}")
+
+
+def needs_memory(error: Exception) -> bool:
+    """Whether it is a lack of memory, as Python or torch tells it."""
+    said = "allocate memory" in str(error) or "integer multiplication overflow" in str(error)
+    return said or isinstance(error, MemoryError | torch.OutOfMemoryError)
 
 
 def reopened(folder: str | Path, device: str | torch.device = "cpu", root: str | None = None) -> tuple[Potential, Data]:
@@ -144,6 +168,11 @@ def build_potential(config: dict, data: Data, device: torch.device, dtype: torch
         if error.setting in config["model"]:
             error = SettingError(f"model.{error.setting}", error.value, error.mend)
         raise error from None
+    except (RuntimeError, MemoryError) as error:
+        if not needs_memory(error):
+            raise
+        where = "this machine" if device.type == "cpu" else "the device"
+        raise SettingError("model", name, f"needs more memory than {where} has: make it smaller") from error
 
 
 def _network(config, module, data, device, dtype, **prior) -> NetworkPotential:

@@ -15,7 +15,7 @@ from safetensors.torch import save
 
 import sgmcmc
 from experiments import picture
-from experiments.build import build
+from experiments.build import build, needs_memory
 from experiments.resolved import (
     DIVERGED,
     DONE,
@@ -114,7 +114,7 @@ def run(config: dict, until: float = math.inf) -> int:
         except (SettingError, DataError, StoreError):
             raise
         except Exception as error:
-            if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            if not needs_memory(error):
                 if path.is_dir():  # an error of the target's, or of ours: it is shown, and another start goes on
                     with suppress(StoreError):
                         store.status(state=engine.FAILED, why=f"{type(error).__name__}: {error}")

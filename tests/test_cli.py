@@ -555,6 +555,29 @@ def test_too_little_memory_is_a_sentence(words, mend, monkeypatch, capsys):
     assert capsys.readouterr().err == f"chains=3: needs more memory than this machine has; take {mend}\n"
 
 
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (
+            "model=banana chains=1e13",
+            "chains=10000000000000: their state alone takes 894,070 GiB, and this machine has ",
+        ),
+        ("model=mlp data=digits batch_size=100 chains=1e9", "chains=1000000000: their state alone takes "),
+        ("model=quartic model.dim=10000000000000", "chains=1: their state alone takes "),
+        (
+            "model=mlp data=digits model.hidden=[100000000000000]",
+            "model=mlp: needs more memory than this machine has: ",
+        ),
+        ("model=gaussian_pairs model.pairs=1e12", "model=gaussian_pairs: needs more memory than this machine has: "),
+    ],
+)
+def test_more_than_all_memory_is_refused_before_it_is_asked_for(elsewhere, words, said, capsys):
+    assert main([*words.split(), "sampler=hmc", "step_size=.1", "cycles=2"]) == 2
+    caught = capsys.readouterr()
+    assert caught.err.startswith(said) and caught.err.count("\n") == 1 and not caught.out
+    assert not list(elsewhere.iterdir())
+
+
 def test_the_flag_of_a_sweep_may_stand_anywhere(capsys):
     first, *others = (*TOY[:-1], "cycles=2")
     for number, words in enumerate((["-m", first, *others], [first, "--multirun", *others], [first, *others, "-m"])):

@@ -136,7 +136,19 @@ def predictable(data: Data, potential: Potential) -> Data:
     if data.train is not None:
         return data
     brought = (getattr(potential, name, None) for name in ("train", "test"))  # of a module methods
-    return Data(*(one if isinstance(one, Dataset) else None for one in brought))
+    return Data(
+        *(replace(one, name=one.name or "its own data") if isinstance(one, Dataset) else None for one in brought)
+    )
+
+
+def foreign(setting: str, name: str, data: Dataset, train: Dataset) -> Dataset:
+    """The data set ``name`` from elsewhere, which ``setting`` asks for, as a model of ``train`` takes it."""
+    try:
+        return data.like(train)
+    except SettingError as error:
+        shape = error.setting == "data.ood"  # else it is of the inputs' kind
+        mend = error.mend if shape else f"its inputs are {error.value}, and {error.mend}"
+        raise SettingError(setting, name, mend) from None
 
 
 def load_data(config: dict) -> Data:
@@ -245,11 +257,34 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
             raise SettingError("data", "none", f"{target} is a network, and needs data, such as data=digits")
         return _network(config, own, data, device, dtype, **prior)
     for key, value in prior.items():
-        raise SettingError(f"model.{key}", value, f"is a network's, and {target} is none and does not take it")
+        mend = f"is a network's, and {target} is none and does not take it"
+        if isinstance(own, NetworkPotential):
+            mend = f"{target} does not take it: let it take {key}, and give that to NetworkPotential"
+        raise SettingError(f"model.{key}", value, mend)
     missing = [name for name in NEEDED if not hasattr(own, name)]
     if missing:
         raise SettingError("model._target_", target, f"{where}: a target has {', '.join(missing)}, too")
+    if config["augmentation"] not in (None, "none", getattr(own, "augmentation", None)):
+        mend = f"{target} makes its target itself: give it to NetworkPotential there"
+        raise SettingError("augmentation", config["augmentation"], mend)
+    if isinstance(own, NetworkPotential):
+        _check_handed_on(config, target, own, device, dtype)
     return own
+
+
+def _check_handed_on(config: dict, target: str, own: NetworkPotential, device, dtype) -> None:
+    """Refuse a network that was made on another device than the run's, or of less precision: its U would stay so.
+
+    One of more precision is fine: its U is that of the chain's float32 numbers.
+    """
+    if dtype == torch.float64 != own.dtype:
+        kind = str(own.dtype).removeprefix("torch.")
+        mend = f"{target} makes a network of {kind}: let it take dtype, and give that to NetworkPotential"
+        raise SettingError("dtype", config["dtype"], mend)
+    if own.device.type != device.type:
+        here = f"makes a network on {own.device.type}, and the run is on {device.type}"
+        mend = f"{target} {here}: let it take device, and give that to NetworkPotential"
+        raise SettingError("device", config["device"], mend)
 
 
 def step_size(config: dict, size: int) -> float | list[float]:
@@ -492,15 +527,17 @@ def _stored(path: str, potential: Potential) -> Tensor:
 
 def _predictions(config: dict, data: Data, potential: Potential) -> dict:
     """The sets that chains predict: ``test`` with its labels, ``ood`` without."""
-    data = predictable(data, potential)
+    data, other = predictable(data, potential), config["data"]["ood"]
     if not hasattr(potential, "predict") or data.train is None:
+        if other is not None:
+            raise SettingError("data.ood", other, "the target has no data that it predicts: leave it out")
         return {}
     features = data.train.inputs.ndim == 2
     sets = {}
     if data.test is not None:
         test = data.test.to(find_device(config["device"]))
         sets["test"] = (test.inputs if features else test, test.targets)
-    if config["data"]["ood"] is not None:
-        other = load(config["data"]["ood"], config["data"]["root"]).test
-        sets["ood"] = (other.like(data.train).to(find_device(config["device"])), None)
+    if other is not None:
+        inputs = foreign("data.ood", other, load(other, config["data"]["root"]).test, data.train)
+        sets["ood"] = (inputs.to(find_device(config["device"])), None)
     return sets

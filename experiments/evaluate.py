@@ -28,7 +28,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from experiments.build import reopened, settings_of
+from experiments.build import foreign, reopened, settings_of
 from experiments.command_line import runs_and_options, script
 from experiments.outcome import grouped
 from experiments.voice import counted, say
@@ -59,16 +59,13 @@ def _main(words: list[str]) -> int:
     if own.train is None or not hasattr(potential, "predict"):
         raise SettingError("RUN", folders[0], "its target has no data that it predicts")
     name = known["data"] or given["name"]
-    foreign = name != given["name"]
+    elsewhere = name != given["name"]
     name = "its own" if name == "none" else name
-    data = load(name, given["root"]) if foreign else own
+    data = load(name, given["root"]) if elsewhere else own
     which = "test" if data.test else "training"
     data = data.test or data.train
-    if foreign:
-        try:
-            data = data.like(own.train)
-        except SettingError as error:
-            raise SettingError("data", error.value, error.mend) from None
+    if elsewhere:
+        data = foreign("data", name, data, own.train)
     data = shifted(data.to(device), _number("noise", known["noise"]), _number("translate", known["translate"], int))
     runs = [load_samples(folder) for folder in folders]
     least = min(map(len, runs))
@@ -83,7 +80,7 @@ def _main(words: list[str]) -> int:
     rows = []
     with tqdm(total=draws.shape[0] * draws.shape[1], leave=False, disable=None) as bar:
         for own, chains in _groups(settings, [run.shape[1] for run in runs]):
-            quality = evaluate(potential, draws[:, chains], data, labelled=not foreign, tell=bar.update)
+            quality = evaluate(potential, draws[:, chains], data, labelled=not elsewhere, tell=bar.update)
             rows.append({"data": name, **_shift(known), **own, **quality})
             if own:
                 alike = ", ".join(f"{setting}={value:g}" for setting, value in own.items())

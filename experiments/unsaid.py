@@ -40,6 +40,11 @@ def filled(config: dict, said) -> dict:
         raise SettingError("data", "none", f"{target} needs data: one of {', '.join(sets)}")
     if data == "none" and not own:
         config["data"] |= {"train_size": None, "ood": None}
+    if data == "none" and own and config["data"]["train_size"] is not None:
+        if "data.train_size" in said:  # a posterior of all its data would be taken for one of so few
+            mend = f"is of the data sets of data=, and there is none: {target} brings its own data, or none"
+            raise SettingError("data.train_size", config["data"]["train_size"], mend)
+        config["data"]["train_size"] = None
     word = Word(sampler["word"] or row.word)
     _fill_sampler(sampler, row, word, network, own)
     _fill_friction(config, row, word, network, own, said)

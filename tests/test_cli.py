@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 
 import sgmcmc
 from experiments import grid, picture
-from experiments.build import build, reopened
+from experiments.build import build, build_potential, reopened
 from experiments.collect import collect
 from experiments.collect import main as collected
 from experiments.command_line import main
@@ -34,6 +34,7 @@ from experiments.outcome import mixed_below, slowest
 from experiments.voice import Voice, _duration, say
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
+from sgmcmc.data import Data
 from sgmcmc.diagnostics import Estimate
 from sgmcmc.errors import SettingError, StoreError
 
@@ -685,6 +686,16 @@ def of_my_own():
     return sgmcmc.NetworkPotential(torch.nn.Linear(3, 2), data, prior=9)
 
 
+def of_any_kind(dtype, device):
+    inputs = torch.arange(30.0).reshape(10, 3)
+    train = sgmcmc.Dataset(inputs, torch.arange(10) % 2, 2)
+    return sgmcmc.NetworkPotential(torch.nn.Linear(3, 2), train, dtype=dtype, device=device)
+
+
+def of_digits(data):
+    return sgmcmc.NetworkPotential(Net(2), data)
+
+
 def with_test():
     inputs = torch.arange(30.0).reshape(10, 3)
     train = sgmcmc.Dataset(inputs, torch.arange(10) % 2, 2)
@@ -746,7 +757,29 @@ class Bowl:
     assert main("model._target_=nets.Soft data=digits lr=1e-4 sampler=ggmc epochs=1 epochs_per_cycle=1".split()) == 2
     said = "model=Soft: gives probabilities, which sum to 1: leave the softmax out"
     assert capsys.readouterr().err.strip() == said
+    own = "model._target_=nets.of_my_own batch_size=5 step_size=.01"
+    hand_on = "and give that to NetworkPotential"
+    config = compose("model._target_=nets.of_any_kind batch_size=5 step_size=.01 dtype=float64".split())
+    assert build(config).potential.dtype == torch.float64
+    nowhere = torch.device("meta")
+    with pytest.raises(
+        SettingError, match="device=auto: nets.of_my_own makes a network on cpu, and the run is on meta"
+    ):
+        build_potential(compose(own.split()), Data(None, None), nowhere, torch.float32)
     for words, said in (
+        (
+            f"{own} dtype=float64",
+            f"dtype=float64: nets.of_my_own makes a network of float32: let it take dtype, {hand_on}",
+        ),
+        (f"{own} model.prior=unit", f"model.prior=unit: nets.of_my_own does not take it: let it take prior, {hand_on}"),
+        (
+            f"{own} data.train_size=5",
+            "data.train_size=5: is of the data sets of data=, and there is none: of_my_own brings",
+        ),
+        (
+            f"model._target_=nets.of_digits {run} augmentation=averaged",
+            "augmentation=averaged: nets.of_digits makes its",
+        ),
         (f"model._target_=nets.Net model.hidden=3 {run} model.prior=wide", "model.prior=wide: "),
         (f"model._target_=nets.net model.hidden=3 {run} model.prior=unit", "unexpected keyword argument 'prior'"),
         ("model._target_=nets.Bowl step_size=1 model.prior=unit", "model.prior=unit: is a network's, and nets.Bowl is"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.build import build, reopened
+from experiments.build import build, foreign, reopened
 from experiments.command_line import main as run
 from experiments.config import compose
 from experiments.evaluate import main
@@ -455,15 +455,27 @@ def test_other_data_are_normalised_as_the_training_data_are(runs, tmp_path, monk
     assert labels is None and torch.equal(given.normalise(given.inputs), digits.normalise(digits.inputs))
 
 
-def test_a_target_s_own_data_are_predicted(tmp_path, capsys):
+def test_a_target_s_own_data_are_predicted(tmp_path, monkeypatch, capsys):
     words = f"model=custom model._target_={__name__}.points sampler=hmc batch_size=5 step_size=.1 cycles=9".split()
     assert run([*words, f"output={tmp_path / 'run'}", "progress=false"]) == 0
     capsys.readouterr()
     assert main([str(tmp_path / "run")]) == 0
     assert "9 draws of 1 chain on the 20 training data of its own\n" in capsys.readouterr().out
+    assert main([str(tmp_path / "run"), "data=digits"]) == 2
+    assert capsys.readouterr().err == "data=digits: its inputs are 1x8x8, the model's (its own data) 2\n"
+    target = build(compose(words)).potential
+    other = Dataset(torch.zeros(3, 2, dtype=torch.uint8), torch.zeros(3, dtype=torch.int64), 2, name="other")
+    monkeypatch.setattr("experiments.build.load", lambda *_: Data(None, other))
+    assert "ood" in build(compose([*words, "data.ood=notmnist"])).predictions
+    one = torch.ones(1, dtype=torch.float64)
+    target.train = replace(target.train, inputs=torch.zeros(20, 2), mean=one, std=one, scale=1.0)
+    with pytest.raises(SettingError, match="data=other: its inputs are uint8, and must be float32, as those that"):
+        foreign("data", "other", other, target.train)
     words = f"model=custom model._target_={__name__}.bare sampler=hmc step_size=.1 cycles=9".split()
     assert run([*words, f"output={tmp_path / 'bare'}", "progress=false"]) == 0
     capsys.readouterr()
+    with pytest.raises(SettingError, match="data.ood=notmnist: the target has no data that it predicts: leave it out"):
+        build(compose([*words, "data.ood=notmnist"]))
     assert main([str(tmp_path / "bare")]) == 2
     assert "its target has no data that it predicts" in capsys.readouterr().err
 

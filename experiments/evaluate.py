@@ -23,6 +23,7 @@ from __future__ import annotations
 import csv
 import math
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -51,7 +52,10 @@ def _main(words: list[str]) -> int:
         raise SettingError("RUN", "nothing", "give the folders of one or more runs")
     for folder in folders:
         if not (Path(folder) / "config.yaml").is_file():
-            raise SettingError("RUN", folder, "is not a run folder: it has no config.yaml")
+            mend = "is not a run folder: it has no config.yaml"
+            if inside := sorted(path.parent for path in Path(folder).rglob("config.yaml")):
+                mend = f"holds runs and is none: name those whose chains are to be joined, such as {inside[0]}"
+            raise SettingError("RUN", folder, mend)
     check_alike(folders)
     settings, device = settings_of(folders[0], known["data.root"]), find_device(known["device"])
     given = settings["data"]
@@ -66,13 +70,13 @@ def _main(words: list[str]) -> int:
     data = data.test or data.train
     if elsewhere:
         data = foreign("data", name, data, own.train)
-    data = shifted(data.to(device), _number("noise", known["noise"]), _number("translate", known["translate"], int))
+    data = shifted(data.to(device), _number("noise", known["noise"]), _number("translate", known["translate"], 0))
     runs = [load_samples(folder) for folder in folders]
     least = min(map(len, runs))
     if any(len(run) > least for run in runs):
         print(f"the runs are of different lengths: the first {least} draws of each are used", file=sys.stderr)
     draws = torch.cat([run[:least] for run in runs], 1)
-    every = max(1, -(-len(draws) // max(_number("draws", known["draws"], int), 1)))
+    every = max(1, -(-len(draws) // _number("draws", known["draws"], 1)))
     draws = draws[every - 1 :: every].to(device)
     moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
     of = f"{counted(len(draws), 'draw')} of {counted(draws.shape[1], 'chain')}"
@@ -112,15 +116,16 @@ def _shift(known: dict) -> dict:
     return {key: known[key] for key in ("noise", "translate")}
 
 
-def _number(setting: str, text: str, kind: type = float):
-    """What a word says, as a finite number of that kind that is not negative."""
-    try:
-        value = kind(text)
-    except ValueError:
-        raise SettingError(setting, text, f"must be a {'whole ' * (kind is int)}number") from None
-    if not 0 <= value < math.inf:
-        raise SettingError(setting, text, "must be a number, finite and not negative")
-    return value
+def _number(setting: str, text: str, least: int | None = None) -> float:
+    """What a word says: a finite number that is not negative, or a whole one, ``least`` or more (1e3 is one)."""
+    need = "must be a number, finite and not negative"
+    with suppress(ValueError):
+        value = float(text)
+        if least is None and 0 <= value < math.inf:
+            return value
+        if least is not None and value >= least and value.is_integer():
+            return int(value)
+    raise SettingError(setting, text, need if least is None else f"must be a whole number, at least {least}")
 
 
 if __name__ == "__main__":

@@ -148,7 +148,8 @@ def check(kernel: Kernel, estimate_mass: bool) -> None:
         mend = "what a decision costs is not known before: use sampler.acceptance=metropolis or barker"
         raise SettingError(*setting, mend)
     if estimate_mass:
-        raise SettingError("mass", "estimate", "would measure each length's moves by another mass: use tune.target")
+        mend = "with tune.trajectory would measure each length's moves by another mass: leave one of the two out"
+        raise SettingError("mass", "estimate", mend)
     if getattr(kernel.batches, "law", None) == "shuffled":
         if not kernel.batches.epochs:
             mend = "shuffled batches of a part of an epoch have one length: use sampler.minibatches=independent"

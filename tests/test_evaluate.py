@@ -336,7 +336,9 @@ def test_a_run_is_not_joined_with_itself(runs, tmp_path, capsys):
         load_samples([*first, tmp_path / "more"])
 
 
-@pytest.mark.parametrize(("number", "used"), [(1, [6]), (2, [3, 6]), (4, [2, 4, 6]), (6, range(1, 7)), (0, [6])])
+@pytest.mark.parametrize(
+    ("number", "used"), [(1, [6]), (2, [3, 6]), (4, [2, 4, 6]), (6, range(1, 7)), ("1e3", range(1, 7))]
+)
 def test_so_many_draws_are_used_evenly_spaced_up_to_the_last(runs, tmp_path, capsys, number, used):
     row, metrics = _row([runs[0], f"draws={number}"], tmp_path), load_metrics(runs[0])
     for key in ("nll", "accuracy"):
@@ -373,9 +375,12 @@ def test_the_command_moves_images_by_as_many_pixels_as_it_is_told(runs, tmp_path
     row, (potential, data) = _row([runs[0], "translate=2"], tmp_path), reopened(runs[0])
     moved = evaluate(potential, load_samples(runs[0]), shifted(data.test, translate=2))
     assert row["nll"] == pytest.approx(moved["nll"], rel=1e-9) and row["translate"] == 2
-    for word in ("translate=-1", "noise=-.5", "translate=1.5", "noise=nan", "noise=inf", "draws=1.7"):
+    for word in ("noise=-.5", "noise=nan", "noise=inf", "noise=x"):
         assert main([str(runs[0]), word]) == 2
-        assert capsys.readouterr().err.startswith(f"{word}: must be a ")
+        assert capsys.readouterr().err == f"{word}: must be a number, finite and not negative\n"
+    for word, least in (("translate=-1", 0), ("translate=1.5", 0), ("draws=1.7", 1), ("draws=0", 1), ("draws=-1", 1)):
+        assert main([str(runs[0]), word]) == 2
+        assert capsys.readouterr().err == f"{word}: must be a whole number, at least {least}\n"
 
 
 def test_translation_moves_images_down_and_right():
@@ -401,6 +406,12 @@ def test_a_mistake_is_one_sentence(words, told, capsys):
     said = capsys.readouterr()
     assert status == (2 if words else 0)
     assert told in said.err and len(said.err.splitlines()) == (1 if words else 0)
+
+
+def test_a_folder_of_runs_is_told_what_to_name(runs, capsys):
+    assert main([str(runs[0].parent)]) == 2
+    mend = f"holds runs and is none: name those whose chains are to be joined, such as {runs[0]}"
+    assert capsys.readouterr().err == f"RUN={runs[0].parent}: {mend}\n"
 
 
 def test_a_configuration_that_is_damaged_is_one_sentence(runs, tmp_path, capsys):

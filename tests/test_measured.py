@@ -548,7 +548,7 @@ def test_a_rung_s_minibatches_are_as_many_as_its_steps_need():
         ({"acceptance": "monitor"}, False, "nothing to choose by: every end is taken"),
         ({"acceptance": "monitor", "temperature": 0.0}, False, "to choose by: log MH needs temperature > 0"),
         ({"acceptance": "barker_minibatch"}, False, "what a decision costs is not known before"),
-        ({}, True, "would measure each length's moves by another mass"),
+        ({}, True, "with tune.trajectory would measure each length's moves by another mass: leave one"),
         ({"minibatches": "shuffled", "batch_size": 10}, False, "of a part of an epoch have one length"),
         ({"minibatches": "shuffled"}, False, "a trajectory of one shuffled epoch has no other length"),
         ({"minibatches": "shuffled", "steps": 9}, False, None),  # two epochs of five batches

@@ -116,8 +116,11 @@ def run(config: dict, until: float = math.inf) -> int:
         except Exception as error:
             if not needs_memory(error):
                 if path.is_dir():  # an error of the target's, or of ours: it is shown, and another start goes on
+                    why = f"{type(error).__name__}: {error}"
                     with suppress(StoreError):
-                        store.status(state=engine.FAILED, why=f"{type(error).__name__}: {error}")
+                        for line in [*(voice.opening if voice.first is None else ()), f"failed: {why}"]:
+                            store.log(line)
+                        store.status(state=engine.FAILED, why=why)
                 raise
             ways = ["fewer"] * (pieces.chains > 1) + ["a smaller batch_size"] * bool(pieces.potential.data_size)
             where = "this machine" if pieces.random.device.type == "cpu" else voice.device

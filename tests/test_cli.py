@@ -891,12 +891,25 @@ def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end(capsys):
         main(words)
     status = json.loads(Path("run/status.json").read_text())
     assert (status["state"], status["why"]) == ("failed", "ValueError: twenty are enough")
+    assert Path("run/log.txt").read_text().endswith(" failed: ValueError: twenty are enough\n")
     sys.modules["faulty"].Faulty.most = 1000
     capsys.readouterr()
     assert main(words) == 0 and sgmcmc.load_samples("run").shape[0] == 20
     said, log = capsys.readouterr().out, Path("run/log.txt").read_text()
     gone_on = re.search(r"^gone on with after cycle \d+$", said, re.MULTILINE).group()
     assert log.count(gone_on) == 1 and log.count("exactly corrected (metropolis)") == 2
+
+
+def test_a_target_that_fails_in_the_first_cycle_leaves_a_log():
+    Path("early.py").write_text(
+        "from pathlib import Path\n\nfrom sgmcmc.potentials.analytic import Quartic\n\n\nclass Early(Quartic):\n"
+        "    def gradient(self, theta, batch=None):\n        if Path('run/status.json').exists():\n"
+        "            raise ValueError('too early')\n        return super().gradient(theta)\n"
+    )
+    with pytest.raises(ValueError, match="too early"):
+        main("model._target_=early.Early sampler=hmc step_size=.1 cycles=20 output=run".split())
+    first, *_, last = Path("run/log.txt").read_text().splitlines()
+    assert " hmc (BAB) on early.Early, 1 coordinate: " in first and last.endswith(" failed: ValueError: too early")
 
 
 def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys):

@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import math
-import sys
 import tempfile
 import time
 
@@ -150,6 +151,25 @@ def normals(chains: int = 1000, dim: int = 1, uniforms: int = 1, number: int = 2
     serve(block)
 
 
+CONTESTANTS = (double_well, banana, banana_function, logistic, logistic_autograd, resnet_steps, normals)
+
+
+def setting(word: str) -> tuple[str, int]:
+    key, _, value = word.partition("=")
+    return key, int(value)
+
+
+def main() -> None:
+    known = {one.__name__: one for one in CONTESTANTS}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=known)
+    parser.add_argument("settings", nargs="*", metavar="KEY=NUMBER", type=setting, help="what that one takes")
+    options = parser.parse_args()
+    settings, takes = dict(options.settings), inspect.signature(known[options.name]).parameters
+    if unknown := settings.keys() - takes:
+        parser.error(f"{', '.join(sorted(unknown))}: {options.name} takes {', '.join(takes) or 'nothing'}")
+    known[options.name](**settings)
+
+
 if __name__ == "__main__":
-    name, *words = sys.argv[1:]
-    globals()[name](**{key: int(value) for key, value in (word.split("=") for word in words)})
+    main()

@@ -1,10 +1,14 @@
 """Time and memory as the work grows: chains, dimension, data, samples. Draws benchmarks/cost.png.
 
+    python benchmarks/bench.py cost             # all points
+    python benchmarks/cost.py chains 1000       # one of them, as JSON
+
 Each point is a process of its own, whose peak memory is asked of the system; what imports take is subtracted.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -116,6 +120,14 @@ def draw(points: dict) -> None:
     figure.savefig(HERE / "cost.png", dpi=130, metadata={"Software": None})
 
 
-if __name__ == "__main__":
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("axis", choices=AXES, help="what grows")
+    parser.add_argument("value", type=int, help="how much of it there is")
+    options = parser.parse_args()
     sys.path.insert(0, str(HERE.parent))
-    print(json.dumps(point(sys.argv[1], int(sys.argv[2]))))
+    print(json.dumps(point(options.axis, options.value)))
+
+
+if __name__ == "__main__":
+    main()

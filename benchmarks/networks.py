@@ -11,6 +11,7 @@ like was compiled before).
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
@@ -222,9 +223,19 @@ def table(rows: list[dict]) -> list[str]:
     return lines
 
 
-if __name__ == "__main__":
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"{', '.join(sorted(unknown))}: the parts are {', '.join(PARTS)}")
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}", flush=True)
-    for name in sys.argv[1:] or PARTS:
+    for name in options.parts or PARTS:
         clock = time.perf_counter()
         print("\n".join(table(PARTS[name]())), f"\n{name}: {time.perf_counter() - clock:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,7 @@ python benchmarks/peers/published.py path/to/script.m 101000
 
 from __future__ import annotations
 
+import argparse
 import resource
 import subprocess
 import sys
@@ -14,8 +15,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from pace import Pace
 
 
-def main(path: str, draws: str) -> None:
-    script, pace, used = Path(path).resolve(), Pace(), 0.0
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("script", type=Path, help="the Octave script")
+    parser.add_argument("draws", type=int, help="how many draws it makes")
+    options = parser.parse_args()
+    script, pace, used = options.script.resolve(), Pace(), 0.0
     pace.ready()
     while True:
         words = ["octave-cli", "--no-gui", "--quiet", script.name]
@@ -24,8 +29,8 @@ def main(path: str, draws: str) -> None:
         total = children.ru_utime + children.ru_stime
         pace.begun -= total - used  # process_time does not count children
         used = total
-        pace.done(int(draws))
+        pace.done(options.draws)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

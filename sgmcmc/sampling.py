@@ -136,6 +136,8 @@ def sample(
     step_size = numbers("step_size", step_size)
     lists = {name: value for name, value in {"step_size": step_size, **ways}.items() if isinstance(value, list)}
     dtype, device = float_type(dtype), find_device(device)
+    if dtype == torch.float64 and getattr(potential, "dtype", None) == torch.float32:
+        raise SettingError("dtype", "float64", "the network is of float32: give it dtype=torch.float64, too")
     if chains is not None:
         chains = whole("chains", chains, 1)
     if initial is not None:

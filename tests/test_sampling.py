@@ -36,6 +36,10 @@ class WithoutStart:
         return theta
 
 
+FEW = sgmcmc.Dataset(torch.zeros(4, 3), torch.arange(4) % 2, 2)
+NETWORK = sgmcmc.NetworkPotential(torch.nn.Linear(3, 2), FEW)
+
+
 def short(target=square, sampler="ggmc", **settings):
     more = {"dim": 2} if target is square else {}
     settings = {"step_size": 0.1, "cycles": 20, "acceptance": "metropolis", **more, **settings}
@@ -96,6 +100,7 @@ def short(target=square, sampler="ggmc", **settings):
         ({"zeal": 1}, "zeal=1: there is no such argument; known are potential, sampler, step_size"),
         ({"lr": 0.1, "step_size": None}, "lr=0.1: is the command line's; here give step_size = sqrt(lr/N)"),
         ({"dtype": "float16"}, "dtype=float16: must be torch.float32 or torch.float64"),
+        ({"target": NETWORK, "dtype": "float64"}, "dtype=float64: the network is of float32: give it dtype=torch"),
         ({"dtype": np.float64}, "dtype=<class 'numpy.float64'>: must be torch.float32 or torch.float64"),
         ({"schedule": "cosinus"}, "schedule=cosinus: must be one of constant, cosine"),
         ({"schedule": {"name": "cosine"}}, "schedule={'name': 'cosine'}: must be a name or an sgmcmc.Schedule"),

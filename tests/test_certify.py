@@ -233,7 +233,7 @@ def test_error_budget_of_a_network():
     assert measured.kinetic_sum < 1e-3 and measured.forward < 1e-2 and measured.data_order < 1e-2
     assert measured.tf32 is None
     assert measured.compiled is None or measured.compiled < 1e-3
-    assert len(networks.page([measured])) == 4
+    assert len(networks.page([measured])) == 6
 
 
 def test_refused_settings_are_refused_by_the_engine():

@@ -156,9 +156,14 @@ def point_settings(points, point, config, words) -> dict[str, Any]:
     if not isinstance(point, int) or not 0 <= point < len(points):
         raise SettingError("point", point, f"must be a whole number from 0 to {len(points) - 1}")
     scale = config["scale"]
-    own = [key.removeprefix(f"{scale}.") for key in points[point] if key.startswith(f"{scale}.")]
-    said = {**_said(words), **flatten(config.get(scale) or {}), **dict.fromkeys(own)}
-    return {key: value for key, value in points[point].items() if not _covered(key, said)}
+    typed = _said(words)
+    own = {key: key.removeprefix(f"{scale}.") for key in points[point] if key.startswith(f"{scale}.")}
+    said = {**typed, **flatten(config.get(scale) or {}), **dict.fromkeys(own.values())}
+    return {
+        key: value
+        for key, value in points[point].items()
+        if not (key in typed or _covered(own[key], typed) if key in own else _covered(key, said))
+    }
 
 
 def _said(words) -> dict[str, str]:
@@ -171,21 +176,27 @@ def _said(words) -> dict[str, str]:
 
 
 def _apply(config: dict, block: dict, said) -> None:
-    """Put the values of ``block`` into ``config``, but for those that the command line gives, in whatever way."""
-    flat = {key: value for key, value in flatten(block).items() if not _covered(key, said)}
+    """Put the values of ``block`` into ``config``, but for those that the command line gives, in whatever way.
+
+    A value that the command line, or a point, says of the block itself (``quick.KEY``) is of the group that it says.
+    """
+    own = [key for key in block if f"{config['scale']}.{key}" in said]
+    flat = {key: value for key, value in block.items() if not _covered(key, said, groups=key not in own)}
+    said |= {key: said[f"{config['scale']}.{key}"] for key in own if key in flat}
     for key, value in flat.items():
         put(config, key, value)
     for ways in schema.WAYS:
         _put_aside(config, ways, flat)
 
 
-def _covered(key: str, said) -> bool:
+def _covered(key: str, said, groups: bool = True) -> bool:
     """Whether what is ``said`` gives the setting a value, by its own name, its group's, or another way of saying it."""
     if key == "sampler.minibatches":  # of the data, whichever sampler goes through them
         return key in said
     parts = key.split(".")
     same = next((ways for ways in schema.WAYS if key in ways), ())
-    return any(name in said for name in (*(".".join(parts[:size]) for size in range(1, len(parts) + 1)), *same))
+    names = [".".join(parts[:size]) for size in range(1, len(parts))] if groups else []
+    return any(name in said for name in (*names, key, *same))
 
 
 def _put_aside(config: dict, ways, latest) -> None:

@@ -172,6 +172,21 @@ def test_a_point_may_set_a_scale_of_its_own():
         assert point_settings(points, 0, config, ["seed=1"]) == {"quick.chains": 15}
     assert point_settings(points, 1, {"scale": "quick", "quick": {}}, []) == points[1]
     assert point_settings(points, 1, {"scale": "quick", "quick": {"chains": 9}}, []) == {"seed": 3}
+    assert point_settings(points, 0, {"scale": "quick"}, ["quick.chains=3"]) == {"seed": 2}
+    assert point_settings(points, 0, {"scale": "quick"}, ["chains=3"]) == {"seed": 2}
+
+
+@pytest.mark.parametrize(
+    ("setting", "own", "typed"), [("model.width", 3, 5), ("sampler.acceptance", "barker", "metropolis")]
+)
+def test_a_scale_s_own_value_is_of_the_group_that_is_said_beside_it(setting, own, typed, composing):
+    """As a point says both: it is not what an experiment's block says of another model, or sampler."""
+    words = f"experiment=digits scale=smoke model=resnet20 sampler=langevin ++smoke.{setting}={own}"
+    assert get(composing(words), setting) == own
+    assert get(composing(words, f"{setting}={typed}"), setting) == typed
+    points = [{"model": "resnet20", "model.width": 4, "smoke.model.width": 3}]
+    assert point_settings(points, 0, {"scale": "smoke"}, []) == {"model": "resnet20", "smoke.model.width": 3}
+    assert point_settings(points, 0, {"scale": "smoke"}, ["model=mlp"]) == {}
 
 
 def test_a_natural_data_set_gives_way(composing):

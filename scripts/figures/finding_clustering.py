@@ -153,9 +153,13 @@ def compare(table: pd.DataFrame):
         yield "persistent and fresh uniforms", "", "", "not comparable: no run"
         return
     away, probability = differences(pairs, "accepted", pairs.chains, pairs.chains_fresh)
-    here = f"largest of {len(pairs)} differences in {pairs.case.nunique()} cases {away.abs().max():.1f} errors, "
-    here += f"p = {probability:.2g} by Welch's t and Bonferroni over all"
-    yield "acceptance", "that of a fresh uniform", here, "agrees" if probability > CHANCE else "differs"
+    if pd.isna(probability):
+        here, verdict = "a difference's error is not known", "not comparable: too few draws"
+    else:
+        here = f"largest of {len(pairs)} differences in {pairs.case.nunique()} cases {away.abs().max():.1f} errors, "
+        here += f"p = {probability:.2g} by Welch's t and Bonferroni over all"
+        verdict = "agrees" if probability > CHANCE else "differs"
+    yield "acceptance", "that of a fresh uniform", here, verdict
     yield clusters(pairs)
     for title, rows in cases.items():
         yield worth(title, rows)

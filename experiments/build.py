@@ -72,6 +72,8 @@ def build(config: dict) -> Pieces:
     """
     device, dtype = find_device(config["device"]), getattr(torch, config["dtype"])
     data = load_data(config)
+    if isinstance(dim := config["model"].get("dim"), int):
+        check_memory(config["chains"], dim, device)  # the target has vectors of as many numbers, too
     potential = build_potential(config, data, device, dtype)
     check_memory(config["chains"], potential.dim, device)
     kernel = build_kernel(config, potential, dtype)
@@ -246,6 +248,8 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     except SettingError:
         raise
     except Exception as error:
+        if needs_memory(error):
+            raise
         found = "" if isinstance(error, TypeError | ValueError) else "; it is looked for in the current folder too"
         why = f"{where} ({type(error).__name__}: {error}){found}"
         raise SettingError("model._target_", target, why) from error
@@ -264,9 +268,10 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     missing = [name for name in NEEDED if not hasattr(own, name)]
     if missing:
         raise SettingError("model._target_", target, f"{where}: a target has {', '.join(missing)}, too")
-    if config["augmentation"] not in (None, "none", getattr(own, "augmentation", None)):
-        mend = f"{target} makes its target itself: give it to NetworkPotential there"
-        raise SettingError("augmentation", config["augmentation"], mend)
+    for key, unsaid in (("augmentation", "none"), ("views", 1)):
+        if config[key] not in (None, unsaid, getattr(own, key, None)):
+            mend = f"{target} makes its target itself: give it to NetworkPotential there"
+            raise SettingError(key, config[key], mend)
     if isinstance(own, NetworkPotential):
         _check_handed_on(config, target, own, device, dtype)
     return own
@@ -536,7 +541,9 @@ def _predictions(config: dict, data: Data, potential: Potential) -> dict:
     sets = {}
     if data.test is not None:
         test = data.test.to(find_device(config["device"]))
-        sets["test"] = (test.inputs if features else test, test.targets)
+        # A network's are normalised as it predicts them; other targets take columns as they are.
+        raw = features and (test.mean is None or not isinstance(potential, NetworkPotential))
+        sets["test"] = (test.inputs if raw else test, test.targets)
     if other is not None:
         inputs = foreign("data.ood", other, load(other, config["data"]["root"]).test, data.train)
         sets["ood"] = (inputs.to(find_device(config["device"])), None)

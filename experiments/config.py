@@ -157,12 +157,15 @@ def point_settings(points, point, config, words) -> dict[str, Any]:
         raise SettingError("point", point, f"must be a whole number from 0 to {len(points) - 1}")
     scale = config["scale"]
     typed = _said(words)
+    here = {key.removeprefix(f"{scale}.") for key in typed if key.startswith(f"{scale}.")}
     own = {key: key.removeprefix(f"{scale}.") for key in points[point] if key.startswith(f"{scale}.")}
     said = {**typed, **flatten(config.get(scale) or {}), **dict.fromkeys(own.values())}
     return {
         key: value
         for key, value in points[point].items()
-        if not (key in typed or _covered(own[key], typed) if key in own else _covered(key, said))
+        if not (
+            _covered(own[key], typed) or _covered(own[key], here, groups=False) if key in own else _covered(key, said)
+        )
     }
 
 

@@ -71,7 +71,7 @@ def filled(config: dict, said) -> dict:
 def _check_name(name: str) -> None:
     """Refuse a name that is no folder within those of the runs."""
     way = os.path.normpath(name)
-    if os.path.isabs(way) or way.split(os.sep)[0] in (os.curdir, os.pardir):
+    if os.path.isabs(way) or way.split(os.sep)[0] in (os.curdir, os.pardir) or name.startswith("~"):
         mend = "names a folder within results/runs: leave out what leads elsewhere, or say the run's folder as output="
         raise SettingError("name", name, mend)
 

@@ -162,7 +162,7 @@ def _digest(draws: Tensor, first: int, since: int) -> str:
 
 def read_status(folder: str | os.PathLike) -> dict:
     """What ``status.json`` says; StoreError where there is none to be read, or not the one that was written."""
-    path = Path(folder).expanduser() / "status.json"
+    path = Path(os.path.expanduser(folder)) / "status.json"
     with disk.told(path):
         try:
             content = json.loads(path.read_bytes())

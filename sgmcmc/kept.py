@@ -25,7 +25,7 @@ from sgmcmc.random import Random
 def path(folder: str | os.PathLike) -> Path:
     """The folder as a path, ``~`` expanded; SettingError for what is none."""
     try:
-        return Path(os.fsdecode(folder) or 1).expanduser()
+        return Path(os.path.expanduser(os.fsdecode(folder)) or 1)
     except TypeError:
         raise SettingError("folder", repr(folder), "must be the path of a folder") from None
 

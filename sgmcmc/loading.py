@@ -42,7 +42,7 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
                     f"{runs[0].shape[0]} of {runs[0].shape[2]} ({runs[0].dtype}): only equal ones can be joined"
                 )
         return torch.cat(runs, 1)
-    folder = Path(folder).expanduser()
+    folder = Path(os.path.expanduser(folder))
     while True:
         names = _sample_names(folder)
         try:
@@ -120,9 +120,9 @@ def load_metrics(folder: str | os.PathLike) -> dict[str, numpy.ndarray]:
 
     :raises StoreError: no such file, or a damaged one.
     """
-    return read_table(Path(folder).expanduser() / "metrics.csv")
+    return read_table(Path(os.path.expanduser(folder)) / "metrics.csv")
 
 
 def load_trace(folder: str | os.PathLike) -> dict[str, numpy.ndarray]:
     """``trace.csv``, as :func:`load_metrics`."""
-    return read_table(Path(folder).expanduser() / "trace.csv")
+    return read_table(Path(os.path.expanduser(folder)) / "trace.csv")

@@ -24,7 +24,7 @@ from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.loading import load_samples
 from sgmcmc.plan import Plan
-from sgmcmc.potentials import NEEDED, Potential
+from sgmcmc.potentials import NEEDED, Potential, is_network
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.random import Random
 from sgmcmc.samplers import NUMBERS, Sampler, custom, lookup
@@ -136,7 +136,7 @@ def sample(
     step_size = numbers("step_size", step_size)
     lists = {name: value for name, value in {"step_size": step_size, **ways}.items() if isinstance(value, list)}
     dtype, device = float_type(dtype), find_device(device)
-    if dtype == torch.float64 and getattr(potential, "dtype", None) == torch.float32:
+    if dtype == torch.float64 and is_network(potential) and getattr(potential, "dtype", None) == torch.float32:
         raise SettingError("dtype", "float64", "the network is of float32: give it dtype=torch.float64, too")
     if chains is not None:
         chains = whole("chains", chains, 1)

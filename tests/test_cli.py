@@ -711,6 +711,13 @@ def of_images():
     return sgmcmc.NetworkPotential(module, train, test=sgmcmc.Dataset(images[:4].flip(1), torch.arange(4) % 2, 2))
 
 
+def of_features():
+    rows = 3 + torch.arange(20.0).reshape(10, 2).cos()
+    train = sgmcmc.Dataset(rows, torch.arange(10) % 2, 2, mean=rows.mean(0), std=rows.std(0))
+    test = sgmcmc.Dataset(rows[:4].flip(1), torch.arange(4) % 2, 2)
+    return sgmcmc.NetworkPotential(torch.nn.Linear(2, 2), train, test=test)
+
+
 def regression():
     train = sgmcmc.Dataset(torch.arange(20.0).reshape(10, 2).cos(), torch.arange(10) % 2 + 1, 3)
     return LogisticRegression(train, test=train)
@@ -748,7 +755,11 @@ class Bowl:
     logits = torch.nn.functional.linear(torch.eye(3)[:2], draw["weight"], draw["bias"])
     nll = float(torch.nn.functional.cross_entropy(logits, torch.tensor([1, 0])))
     assert len(data.test) == 2 and sgmcmc.load_metrics("tested")["test_nll"][-1] == pytest.approx(nll, abs=1e-6)
-    for name in ("of_images", "regression"):  # its own test data are normalised, and labelled, as what is in U
+    for name in (
+        "of_images",
+        "of_features",
+        "regression",
+    ):  # its own test data are normalised, and labelled, as what is in U
         words = f"model._target_=nets.{name} batch_size=5 sampler=ggmc step_size=.01 cycles=3 log_every=1 output={name}"
         assert main(words.split()) == 0
         assert evaluated([name, f"output={name}.csv"]) == 0

@@ -174,6 +174,7 @@ def test_a_point_may_set_a_scale_of_its_own():
     assert point_settings(points, 1, {"scale": "quick", "quick": {"chains": 9}}, []) == {"seed": 3}
     assert point_settings(points, 0, {"scale": "quick"}, ["quick.chains=3"]) == {"seed": 2}
     assert point_settings(points, 0, {"scale": "quick"}, ["chains=3"]) == {"seed": 2}
+    assert point_settings([{"quick.cycles": 9}], 0, {"scale": "quick"}, ["quick.epochs=3"]) == {}
 
 
 @pytest.mark.parametrize(

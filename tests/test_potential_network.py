@@ -594,8 +594,10 @@ def test_a_state_dict_is_all_that_a_module_needs(digits):
 def test_batch_normalisation_of_one_datum_that_is_left_over_is_refused():
     rows = Dataset(torch.randn(126, 5), torch.arange(126) % 2, 2)
     module = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
-    with pytest.raises(SettingError, match="evaluation_batch=125: leaves one of 126 data over"):
+    with pytest.raises(SettingError, match="evaluation_batch=125: leaves one datum of 126 alone"):
         make(rows, module)
+    with pytest.raises(SettingError, match="evaluation_batch=1: leaves one datum of 126 alone"):
+        make(rows, module, evaluation_batch=1)
     make(rows, module, evaluation_batch=63)
 
 
@@ -608,6 +610,8 @@ def test_refusals(digits):
         (lambda: make(digits, augmentation="averaged", views=163), "1 to 162"),
         (lambda: make(digits, evaluation_batch=0), "at least 1"),
         (lambda: make(digits, evaluation_batch="ten"), "evaluation_batch='ten': must be a whole number"),
+        (lambda: make(None), "data=NoneType: must be an sgmcmc.Dataset"),
+        (lambda: make(digits, augmentation="averaged", views=2.5), "whole number from 1 to 162"),
         (lambda: make(digits, MLP), "model=MLP: must be a torch.nn.Module"),
         (lambda: make(digits, lambda x: x), "model=<lambda>: must be a torch.nn.Module"),
         (lambda: make(digits, dtype=torch.float16), "dtype=torch.float16: must be"),

@@ -185,15 +185,15 @@ class NetworkPotential:
         if not isinstance(model, nn.Module):
             given = model.__name__ if isinstance(model, type | FunctionType) else type(model).__name__
             raise SettingError("model", given, "must be a torch.nn.Module (of a class, an instance: Net())")
-        for name, data in (("data", train), ("test", test)):
-            if not isinstance(data, Dataset | None):
+        for name, data, kinds in (("data", train, Dataset), ("test", test, Dataset | None)):
+            if not isinstance(data, kinds):
                 raise SettingError(name, type(data).__name__, "must be an sgmcmc.Dataset(inputs, targets, classes)")
         if augmentation not in AUGMENTATIONS:
             raise SettingError("augmentation", augmentation, f"must be one of {', '.join(AUGMENTATIONS)}")
         if augmentation != "none" and train.inputs.ndim != 4:
             raise SettingError("augmentation", augmentation, "needs images; must be none with these data")
-        if augmentation == "averaged" and not 1 <= (views := whole("views", views, 0)) <= VIEWS:
-            raise SettingError("views", views, f"must be from 1 to {VIEWS}")
+        if augmentation == "averaged" and views not in range(1, VIEWS + 1):
+            raise SettingError("views", views, f"must be a whole number from 1 to {VIEWS}")
         if evaluation_batch is not None:
             evaluation_batch = whole("evaluation_batch", evaluation_batch, 1)
         if train.mean is None and train.inputs.dtype == torch.uint8:
@@ -210,7 +210,7 @@ class NetworkPotential:
         self.train = train.to(self.device)
         self.data_size = len(train)
         self.augmentation = augmentation
-        self.views = {"none": 1, "averaged": views, "random": VIEWS}[augmentation]
+        self.views = {"none": 1, "averaged": int(views), "random": VIEWS}[augmentation]
         self.shown = self.data_size * (1 if augmentation == "random" else self.views)
         self.counter = 0
         self._frozen = self._freeze_views() if augmentation == "averaged" else None
@@ -453,8 +453,10 @@ class NetworkPotential:
         if self._batch_norms:
             with full_precision():
                 self._collect_statistics()
-        state = self.model.state_dict()
-        return {name: value.clone(memory_format=torch.contiguous_format) for name, value in state.items()}
+        return {
+            name: value.clone(memory_format=torch.contiguous_format) if isinstance(value, Tensor) else value
+            for name, value in self.model.state_dict().items()
+        }
 
     def from_state_dict(self, state: dict[str, Tensor]) -> Tensor:
         """The θ ``[1, dim]`` of a module's state dict; buffers in it are not looked at.
@@ -728,16 +730,17 @@ class NetworkPotential:
         few, name = self.train.normalise(self.train.inputs[:2]).to(self.dtype), type(self.model).__name__
         try:
             outputs = self.model(few)
-        except (RuntimeError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
             why = f"does not take inputs of shape {list(few.shape)}: {error}"
             if "indices" in str(error):  # an embedding's
                 why += "; inputs go in as floats, of which x.long() makes indices"
             raise SettingError("model", name, why) from error
-        if self._batch_norms and self.data_size % (size := self.evaluation_batch) == 1:
+        size = self.evaluation_batch
+        if self._batch_norms and 1 in (size, self.data_size % size, self.shown % size):
             try:
                 self.model(few[:1])
             except ValueError as error:
-                mend = f"leaves one of {self.data_size} data over, of which batch normalisation makes no statistics"
+                mend = f"leaves one datum of {self.shown} alone, of which batch normalisation makes no statistics"
                 raise SettingError("evaluation_batch", size, f"{mend}: take another size, or number of data") from error
         if not isinstance(outputs, Tensor) or outputs.shape != (len(few), self.train.classes):
             shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__

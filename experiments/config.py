@@ -160,13 +160,13 @@ def point_settings(points, point, config, words) -> dict[str, Any]:
     here = {key.removeprefix(f"{scale}.") for key in typed if key.startswith(f"{scale}.")}
     own = {key: key.removeprefix(f"{scale}.") for key in points[point] if key.startswith(f"{scale}.")}
     said = {**typed, **flatten(config.get(scale) or {}), **dict.fromkeys(own.values())}
-    return {
-        key: value
-        for key, value in points[point].items()
-        if not (
-            _covered(own[key], typed) or _covered(own[key], here, groups=False) if key in own else _covered(key, said)
-        )
-    }
+
+    def gone(key: str) -> bool:
+        if key in own:
+            return _covered(own[key], typed) or _covered(own[key], here, groups=False)
+        return _covered(key, said)
+
+    return {key: value for key, value in points[point].items() if not gone(key)}
 
 
 def _said(words) -> dict[str, str]:
@@ -181,7 +181,8 @@ def _said(words) -> dict[str, str]:
 def _apply(config: dict, block: dict, said) -> None:
     """Put the values of ``block`` into ``config``, but for those that the command line gives, in whatever way.
 
-    A value that the command line, or a point, says of the block itself (``quick.KEY``) is of the group that it says.
+    A value that the command line, or a point, says of the block itself (``quick.KEY``) is of the group that it says,
+    and is ``said`` from here on.
     """
     own = [key for key in block if f"{config['scale']}.{key}" in said]
     flat = {key: value for key, value in block.items() if not _covered(key, said, groups=key not in own)}

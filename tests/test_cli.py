@@ -755,11 +755,8 @@ class Bowl:
     logits = torch.nn.functional.linear(torch.eye(3)[:2], draw["weight"], draw["bias"])
     nll = float(torch.nn.functional.cross_entropy(logits, torch.tensor([1, 0])))
     assert len(data.test) == 2 and sgmcmc.load_metrics("tested")["test_nll"][-1] == pytest.approx(nll, abs=1e-6)
-    for name in (
-        "of_images",
-        "of_features",
-        "regression",
-    ):  # its own test data are normalised, and labelled, as what is in U
+    # Its own test data are normalised, and labelled, as what is in U.
+    for name in ("of_images", "of_features", "regression"):
         words = f"model._target_=nets.{name} batch_size=5 sampler=ggmc step_size=.01 cycles=3 log_every=1 output={name}"
         assert main(words.split()) == 0
         assert evaluated([name, f"output={name}.csv"]) == 0

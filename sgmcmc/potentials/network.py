@@ -253,7 +253,7 @@ class NetworkPotential:
         slices = map(slice, [0, *ends], ends)
         self.blocks = list(zip(self._names, slices, strict=False))  # (name, where it lies in θ)
         self._lay_flat(kernels_last=True)
-        if not self._takes_channels_last():
+        if any(p.ndim == 4 for p in self._parameters) and not self._takes_channels_last():
             self._lay_flat(kernels_last=False)
         self._resting = self._position.clone()  # where start positions leave what they do not draw
 

@@ -113,7 +113,8 @@ def _mixing(
     told = {"still": still} if still else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        size, r_hat = diagnostics.ess(draws), diagnostics.r_hat(draws)
+        size = diagnostics.ess(draws)
+        r_hat = diagnostics.r_hat(draws) if len(draws) >= 40 else [math.nan]  # of fewer draws it says nothing
     times = finite / draws.shape[1]
     worst = int(torch.as_tensor(size.value).nan_to_num(nan=math.inf).argmin())
     value, error = float(size.value[worst]) * times, float(size.error[worst]) * times
@@ -124,7 +125,7 @@ def _mixing(
     told["ess_per_second"] = value / share / max(result.seconds * number / pieces.chains, 1e-9)
     told |= {"ess_per_work": value / share / max(work * number, 1e-9), "work": unit}
     worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0, posinf=math.inf).max())
-    if worst_r_hat and len(draws) >= 40:  # of fewer draws it says nothing
+    if worst_r_hat:
         functions = 2 * pieces.potential.dim if draws.shape[2] > 1 else 1
         limit = mixed_below(len(draws), draws.shape[1], functions)
         told |= {"r_hat": worst_r_hat, "r_hat_limit": limit, "r_hat_over": draws.shape[1]}

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import gammaln, xlog1py, xlogy
-from scipy.stats import chi2
+from scipy.special import gammaln, ndtri, xlog1py, xlogy
+from scipy.stats import chi2, rankdata
 from torch import Tensor
 
 
@@ -154,6 +154,9 @@ def symmetric_kl_floor(masses: ArrayLike, draws: int, occupied_only: bool = Fals
 # ------------------------------------------------------------------------------------------------- mixing
 
 
+BLOCK = 2**22  # numbers at a time, for the memory
+
+
 def _draws(draws: Tensor | ArrayLike) -> np.ndarray:
     draws = draws.detach().cpu().numpy() if isinstance(draws, Tensor) else np.asarray(draws)
     if draws.ndim != 3:
@@ -161,18 +164,38 @@ def _draws(draws: Tensor | ArrayLike) -> np.ndarray:
     return draws.astype(np.float64, copy=False)
 
 
-def _arviz(method: str, draws: np.ndarray) -> np.ndarray:
-    """A rank-normalised statistic of ArviZ (arviz-stats 0.8: Vehtari et al.) of each coordinate, NaN where there are
-    fewer than four draws, one that is not finite, or no chain that moves (of which ArviZ says ESS = all draws)."""
-    from arviz_stats.base import array_stats  # half a second to import
-
-    values = np.full(draws.shape[2], np.nan)
+def _of_halves(statistic: Callable[[np.ndarray], np.ndarray], draws: np.ndarray) -> np.ndarray:
+    """A statistic ``[dim]`` of the half-chains ``[dim, 2 chains, draws/2]``: NaN where there are fewer than four draws,
+    one that is not finite, or no chain that moves (of which ArviZ says ESS = all draws)."""
+    values, half = np.full(draws.shape[2], np.nan), len(draws) // 2
     if len(draws) >= 4:
-        moves = (draws != draws[0]).any((0, 1)) & np.isfinite(draws).all((0, 1))
-        with np.errstate(all="ignore"):  # a half that stands still has no variance
-            for coordinate in moves.nonzero()[0]:
-                values[coordinate] = getattr(array_stats, method)(draws[:, :, coordinate], chain_axis=1, draw_axis=0)
+        moves = ((draws != draws[0]).any((0, 1)) & np.isfinite(draws).all((0, 1))).nonzero()[0]
+        some = max(1, BLOCK // draws[..., 0].size)
+        for which in (moves[at : at + some] for at in range(0, len(moves), some)):
+            block = draws[:, :, which].T
+            with np.errstate(all="ignore"):  # a half that stands still has no variance
+                values[which] = statistic(np.concatenate((block[..., :half], block[..., -half:]), 1))
     return values
+
+
+def _rank_normalised(values: np.ndarray) -> np.ndarray:
+    """Normal scores ``[dim, chains, draws]`` of each coordinate's ranks over all chains (Blom's). ArviZ has them too,
+    one coordinate at a time: of short chains most of the time of its statistics."""
+    ranks = rankdata(values.reshape(len(values), -1), axis=1).reshape(values.shape)
+    return ndtri((ranks - 3 / 8) / (values[0].size + 1 / 4))
+
+
+def _scale_reduction(values: np.ndarray) -> np.ndarray:
+    """√((B/W + n - 1)/n) ``[dim]`` of values ``[dim, chains, n]``, B/n the variance of the chains' means, W the mean of
+    their variances (Vehtari et al. 2021, equations 1 to 4)."""
+    n = values.shape[2]
+    between = n * values.mean(2).var(1, ddof=1)
+    return np.sqrt((between / values.var(2, ddof=1).mean(1) + n - 1) / n)
+
+
+def _rank_r_hat(halves: np.ndarray) -> np.ndarray:
+    folded = np.abs(halves - np.median(halves, (1, 2), keepdims=True))
+    return np.maximum(*(_scale_reduction(_rank_normalised(one)) for one in (halves, folded)))
 
 
 def r_hat(draws: Tensor | ArrayLike) -> np.ndarray:
@@ -180,13 +203,13 @@ def r_hat(draws: Tensor | ArrayLike) -> np.ndarray:
 
     The larger of bulk and tail (folded). One chain is cut into two first. Infinite where chains stand still at
     different places, NaN where all stand still at one. Source: Vehtari, Gelman, Simpson, Carpenter, Bürkner 2021,
-    "Rank-normalization, folding, and localization: an improved R-hat", computed by ArviZ (arviz-stats 0.8).
+    "Rank-normalization, folding, and localization: an improved R-hat"; the numbers are ArviZ's (arviz-stats 0.8).
     """
     draws = _draws(draws)
     if draws.shape[1] == 1:
         half = len(draws) // 2
         draws = np.concatenate((draws[:half], draws[-half:]), 1) if half else draws[:0]
-    values = _arviz("rhat", draws)
+    values = _of_halves(_rank_r_hat, draws)
     if len(draws) >= 4:
         stuck = (draws == draws[0]).all((0, 1)) & (draws[0] != draws[0, 0]).any(0)
         values[stuck] = np.inf
@@ -196,18 +219,20 @@ def r_hat(draws: Tensor | ArrayLike) -> np.ndarray:
 def ess(draws: Tensor | ArrayLike) -> Estimate:
     """Bulk effective sample size ``[dim]`` of draws ``[draws, chains, dim]``, all chains together, and its error.
 
-    Source: Vehtari et al. 2021, computed by ArviZ (arviz-stats 0.8). NaN where no chain moves, and where ArviZ's upper
-    bound is reached, n log₁₀ n of all n draws: then they are too few (less than ten a chain always are), or so
-    antithetic that it cannot tell; the slowest of the other coordinates is ``numpy.nanmin`` of the values. Where R-hat
-    says that chains do not agree, it means nothing. The error is an estimate for chains that have converged, with tau =
-    all draws/ESS, n draws in half a chain, C chains: a relative variance of 2(4 tau + 1)/(all draws) from a window of 2
-    tau (Madras and Sokal 1988) and of (2 min(3 tau, n)/n)^2/C from the variance between the half-chains; right to some
-    40 % on autoregressions.
+    Source: Vehtari et al. 2021, computed by ArviZ (arviz-stats 0.8) of the half-chains' normal scores. NaN where no
+    chain moves, and where ArviZ's upper bound is reached, n log₁₀ n of all n draws: then they are too few (less than
+    ten a chain always are), or so antithetic that it cannot tell; the slowest of the other coordinates is
+    ``numpy.nanmin`` of the values. Where R-hat says that chains do not agree, it means nothing. The error is an
+    estimate for chains that have converged, with tau = all draws/ESS, n draws in half a chain, C chains: a relative
+    variance of 2(4 tau + 1)/(all draws) from a window of 2 tau (Madras and Sokal 1988) and of (2 min(3 tau, n)/n)^2/C
+    from the variance between the half-chains; right to some 40 % on autoregressions.
     It costs about a microsecond a draw, chain and coordinate: thin, or take functions of theta, where there are many.
     """
+    from arviz_stats.base import array_stats  # half a second to import
+
     draws = _draws(draws)
     n, chains, _ = draws.shape
-    value = _arviz("ess", draws)
+    value = _of_halves(lambda halves: array_stats.ess(_rank_normalised(halves), method="identity"), draws)
     whole = max(n // 2 * 2 * chains, 1)  # in halves
     value[value >= 0.999 * whole * np.log10(whole)] = np.nan
     tau = n * chains / value

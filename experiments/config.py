@@ -34,6 +34,8 @@ def words_for(words: list[str]) -> list[str]:
     """The words with what they leave unsaid about a model of one's own: ``model._target_=package.Class``
     chooses ``model=custom``, whose keyword arguments are free (``model.width=3``)."""
     words = [_quoted(word) for word in words if word.lstrip("+").lower() != "experiment=null"]
+    # A scale's block may have the setting already, or not yet.
+    words = [f"+{word}" if word.startswith(("+quick.", "+smoke.")) else word for word in words]
     for word in words:
         key, _, value = word.lstrip("+").partition("=")
         if key in schema.GROUPS and not _may_be_a_name(value):
@@ -102,6 +104,10 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
     del config["points"], config["point"]
     blocks = {scale: config.pop(scale, None) or {} for scale in ("quick", "smoke")}
     block = flatten(blocks.get(config["scale"], {}))
+    for key in schema.GROUPS:
+        if isinstance(block.get(key), str):
+            mend = f"a scale's block says settings of its own, and chooses no {key}: {key}={block[key]} does"
+            raise SettingError(f"{config['scale']}.{key}", block[key], mend)
     _apply(config, block, said)
     for ways in schema.WAYS:
         _put_aside(config, ways, said)

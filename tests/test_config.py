@@ -155,6 +155,8 @@ smoke: {cycles: 2}
         ("scale=quick cycles=3", {"cycles": 3, "epochs": None, "epochs_per_cycle": 1}),
         ("scale=quick momentum_decay=.9", {"momentum_decay": 0.9, "sampler.b": None}),
         ("scale=quick quick.seed=7", {"seed": 7}),
+        ("scale=quick +quick.seed=7", {"seed": 7}),
+        ("scale=quick +quick.thin=2", {"thin": 2}),
     ],
 )
 def test_which_value_wins(layers, words, expected):
@@ -280,6 +282,8 @@ MISTAKES = {
     "lr=1 sampler.name=gmc": "sampler=gmc: did you mean ggmc?",
     "lr=1 model=resnt20": "model=resnt20: did you mean resnet20?",
     "experiment=digit": "experiment=digit: did you mean digits?",
+    "experiment=digits scale=quick +quick.sampler=hmc": "quick.sampler=hmc: a scale's block says settings of its own",
+    "experiment=digits scale=quick +quick.epocs=9": "epocs=9: did you mean epochs?",
     "lrr=1": "lrr: there is no such setting here; did you mean lr?",
     "lr=1 +foo=1": "foo=1: there is no such setting",
     "lr=1 samplr=ggmc": "did you mean sampler?",

@@ -18,9 +18,9 @@ from scipy.special import chdtri
 from torch import Tensor
 
 import sgmcmc
-from experiments import schema
 from experiments.build import Pieces
 from experiments.dotted import get
+from experiments.resolved import FRICTION, STEP
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
 from sgmcmc.potentials import shown
@@ -183,7 +183,7 @@ def _looked(config, pieces, path, groups, result, metrics) -> Iterator[tuple]:
 def grouped(config: dict, chains: int) -> list[tuple[dict, list[int]]]:
     """The chains that have the same values of what lists give, with these values; one group, without any, where there
     are no lists."""
-    values = {key: get(config, key) for key in (*schema.STEP, *schema.FRICTION)}
+    values = {key: get(config, key) for key in (*STEP, *FRICTION)}
     lists = {key: value for key, value in values.items() if isinstance(value, list) and len(set(value)) > 1}
     groups: dict[tuple, list[int]] = {}
     for chain in range(chains):

@@ -18,6 +18,8 @@ DONE, MISTAKE, DIVERGED, INTERRUPTED = 0, 2, 3, 75  # exit statuses of a run
 PAPER_FRICTION = 14.2854713425451  # γ of all chains of the GGMC paper: β = .98 at ℓ = .1 and N = 50,000
 STARTS = ("he", "torch", "sgd", "exact")  # what init may be, but for a file
 NETWORKS = ("resnet20", "mlp")
+STEP = ("lr", "step_size")  # ways of saying the step size, and the friction
+FRICTION = ("momentum_decay", "friction", "sampler.beta", "sampler.b")
 OWN_DATA = ("hierarchical_regression", "logistic_generated", "location_mixture")  # with data of theirs: data=none
 
 # What a chain's law does not depend on. Its length is not part of its identity either (a longer run continues a

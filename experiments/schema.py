@@ -13,6 +13,7 @@ from typing import Any
 
 from hydra.core.config_store import ConfigStore
 
+from experiments.resolved import FRICTION, STEP
 from sgmcmc.samplers import POLICIES
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
@@ -260,8 +261,6 @@ CHOICES = {
 }
 
 # Ways of saying one thing: exactly or at most one of each is left in a resolved configuration.
-STEP = ("lr", "step_size")
-FRICTION = ("momentum_decay", "friction", "sampler.beta", "sampler.b")
 LENGTH = ("epochs", "cycles")
 CYCLE = ("epochs_per_cycle", "steps_per_cycle")
 WAYS = (STEP, FRICTION, LENGTH, CYCLE)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -100,6 +101,31 @@ def test_chains_go_on_from_call_to_call_and_on_another_machine(call, capsys):
         assert run["status"] == "done" and run["torch"] == torch.__version__ and run["graph"] == "False"
         rates = [float(run[f"steps_per_second{part}"]) for part in ("", "_first", "_last")]
         assert min(rates) > 0 and float(run["seconds"]) > 0 and run["device"] == "cpu"
+
+
+@pytest.mark.slow
+def test_a_machine_needs_no_hydra_jug_or_arviz(call, tmp_path):
+    """A call to its end, the tests that need a GPU and the benchmarks, in a process that cannot import them."""
+    root, _ = call("bare", 0.001)
+    script = f"""
+import importlib, importlib.util, pathlib, sys
+sys.modules.update(dict.fromkeys(("hydra", "omegaconf", "jug", "arviz_stats")))
+root = pathlib.Path({str(ROOT)!r})
+sys.path[:0] = map(str, (root, root / "tests", root / "benchmarks"))
+spec = importlib.util.spec_from_file_location("call", root / "scripts" / "gpu.py")
+call = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(call)
+needed = [pathlib.Path(test).stem for test in call.Session.tests()]
+call.ROOT, call.PACKING = pathlib.Path({str(root)!r}), 0.0
+sys.argv = ["gpu.py", "run", "--device", "cpu", "--budget", "5"]
+code = call.main()
+for name in (*needed, "gpu_accuracy"):
+    importlib.import_module(name)
+sys.exit(code)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert "2 of 2 chains are done: the plan is complete" in ended.stdout
 
 
 def test_what_is_missing_is_one_sentence(call, capsys, tmp_path):

@@ -489,7 +489,9 @@ class TestDevices:
         for network in certificate_networks.NETWORKS:
             budget = certificate_networks.budget(network, "cuda")
             assert budget.kinetic_sum < 1e-3 and budget.forward < 1e-2 and budget.data_order < 1e-2
-            assert budget.tf32 is not None and budget.compiled is not None and budget.compiled < 1e-2
+            assert budget.tf32 is not None and budget.compiled is not None
+            # A ReLU's kink may take the compiled ResNet's trajectories elsewhere: see the page.
+            assert network != "mlp" or budget.compiled < 1e-2
 
 
 def still(self, theta):

@@ -27,7 +27,6 @@ import importlib.util
 import json
 import os
 import platform
-import shutil
 import signal
 import subprocess
 import sys
@@ -429,8 +428,10 @@ class Session:
         with tarfile.open(self.out / "kept.tar.gz", "w:gz") as archive:
             for path in sorted(kept):
                 archive.add(path, path.relative_to(ROOT))
+        (self.out / packed.name).unlink(missing_ok=True)  # of a call before
         if packed.exists():
-            shutil.copy(packed, self.out / packed.name)
+            with tarfile.open(self.out / packed.name, "w") as archive:  # so that it is unpacked where it was
+                archive.add(packed, packed.relative_to(ROOT))
         for path in self.out.iterdir():
             if path.stat().st_size > FILE_LIMIT:
                 self.failed = True

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -270,6 +271,26 @@ def test_an_error_keeps_the_state_of_the_chain_that_was_begun(call, monkeypatch)
     monkeypatch.setattr(session, "advance", lambda job: advance(job) if job["number"] < 2 else False)
     errors = {}
     assert session.advance_all() is session.jobs[2] and seen == [0, 1]
+
+
+def test_what_is_packed_is_unpacked_where_the_next_call_looks_for_it(call, tmp_path, monkeypatch):
+    root, _ = call("packed", 0.001)
+    gpu, kept, there = sys.modules["gpu"], tmp_path / "kept", tmp_path / "there"
+    session = session_of(gpu, out=kept)
+    session.jobs = call.jobs
+    state = {session.home / "chain.tar": "a chain", session.home / "rows" / "one.json": "{}"}
+    monkeypatch.setattr(session, "pack_chain", lambda job, packed: packed.write_text(state[packed]))
+    session.rows_path(call.jobs[0]).parent.mkdir()
+    (session.home / "rows" / "one.json").write_text("{}")
+    session.pack(call.jobs[0])
+    for path in kept.iterdir():
+        with tarfile.open(path) as archive:
+            archive.extractall(there, filter="data")
+    assert {there / path.relative_to(root): said for path, said in state.items()} == {
+        path: path.read_text() for path in there.rglob("*") if path.is_file()
+    }
+    session.pack(None)  # all are done: no state of a chain is left over
+    assert [path.name for path in kept.iterdir()] == ["kept.tar.gz"]
 
 
 def test_a_full_memory_is_not_the_end_of_a_chain(call, monkeypatch):

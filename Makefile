@@ -61,7 +61,7 @@ gpu: ## advance the papers' networks on a GPU for BUDGET=9 minutes, without Hydr
 
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .
-	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile
+	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-quick: $(INSTALLED) ## run the tests but those that take more than a few seconds each
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow"

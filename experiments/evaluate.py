@@ -7,15 +7,15 @@ Several run folders of one configuration (its seeds) are joined as chains; if th
 of its first draws as the shortest has. ``data`` is the run's test set by default, or any data set of the same shape.
 ``data=notmnist`` is out of distribution for a network of MNIST: no labels are compared. For a network of digits, images
 of 28 x 28 are made 8 x 8 as the digits were. ``noise`` and ``translate`` shift the data: the first adds normal noise of
-that standard deviation to the normalised inputs, the second moves images that many pixels down and to the right. At
-most ``draws`` of each chain are used, evenly spaced. Predictions are computed on ``device`` (``auto``, ``cpu``,
-``cuda`` or ``cuda:1``).
+that standard deviation to the normalised inputs (to columns as the regression standardises them), the second moves
+images that many pixels down and to the right. At most ``draws`` of each chain are used, evenly spaced. Predictions are
+computed on ``device`` (``auto``, ``cpu``, ``cuda`` or ``cuda:1``).
 
 It prints the quality of single samples, of each chain's ensemble and of the joint one (accuracy, NLL, Brier score,
 expected calibration error, mean predictive entropy). It also prints R-hat and effective sample size in function space,
 where weights that mean the same network agree: those of each datum's log-odds of its label or, without labels, of its
 predictive entropy. Each group of chains with settings of their own (lr=[1e-3,1e-4]) is evaluated by itself, and is a
-row of ``output``.
+row of ``output``. Chains that diverged are left out where others of their group did not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ from sgmcmc.arguments import find_device
 from sgmcmc.data import load
 from sgmcmc.errors import SettingError
 from sgmcmc.evaluate import evaluate, shifted
+from sgmcmc.formats import read_status
 from sgmcmc.loading import check_alike, load_samples
+from sgmcmc.sampling import of_chains
 
 
 def main(words: list[str] | None = None) -> int:
@@ -70,8 +72,10 @@ def _main(words: list[str]) -> int:
     data = data.test or data.train
     if elsewhere:
         data = foreign("data", name, data, own.train)
-    data = shifted(data.to(device), _number("noise", known["noise"]), _number("translate", known["translate"], 0))
+    amounts = _number("noise", known["noise"]), _number("translate", known["translate"], 0)
+    data = shifted(data.to(device), *amounts, scale=getattr(potential, "column_scale", 1.0))
     runs = [load_samples(folder) for folder in folders]
+    diverged = _diverged(folders, [run.shape[1] for run in runs])
     least = min(map(len, runs))
     if any(len(run) > least for run in runs):
         print(f"the runs are of different lengths: the first {least} draws of each are used", file=sys.stderr)
@@ -84,10 +88,17 @@ def _main(words: list[str]) -> int:
     rows = []
     with tqdm(total=draws.shape[0] * draws.shape[1], leave=False, disable=None) as bar:
         for own, chains in _groups(settings, [run.shape[1] for run in runs]):
+            alike = ", ".join(f"{setting}={value:g}" for setting, value in own.items())
+            gone = [chain for chain in chains if chain in diverged]
+            if gone:
+                left = "and stand still where they were last finite" if gone == chains else "and are left out"
+                of = of_chains(gone, draws.shape[1])
+                say(f"{alike}{': ' * bool(own)}{of} diverged, {left}", bar)
+            if gone != chains:
+                chains = [chain for chain in chains if chain not in diverged]
             quality = evaluate(potential, draws[:, chains], data, labelled=not elsewhere, tell=bar.update)
             rows.append({"data": name, **_shift(known), **own, **quality})
             if own:
-                alike = ", ".join(f"{setting}={value:g}" for setting, value in own.items())
                 say(f"{alike}: {counted(len(chains), 'chain')}", bar)
             # What one chain cannot tell is left out.
             say("\n".join(f"  {key:22} {value:.6g}" for key, value in quality.items() if value == value), bar)
@@ -110,6 +121,16 @@ def _groups(settings: dict, counts: list[int]) -> list[tuple[dict, list[int]]]:
             found.setdefault(tuple(own.items()), []).extend(first + chain for chain in chains)
         first += count
     return [(dict(own), chains) for own, chains in found.items()]
+
+
+def _diverged(folders: list[str], counts: list[int]) -> set[int]:
+    """Of runs of so many chains, joined one after another, the chains that their statuses say have diverged."""
+    found, first = set(), 0
+    for folder, count in zip(folders, counts, strict=True):
+        status = read_status(folder) if (Path(folder) / "status.json").is_file() else {}
+        found |= {first + chain for chain in status.get("frozen") or ()}
+        first += count
+    return found
 
 
 def _shift(known: dict) -> dict:

@@ -19,9 +19,10 @@ from sgmcmc.random import Random
 FUNCTIONS = 200  # data whose predictions are followed through the chains
 
 
-def shifted(data: Dataset, noise: float = 0.0, translate: int = 0) -> Dataset:
+def shifted(data: Dataset, noise: float = 0.0, translate: int = 0, scale: Tensor | float = 1.0) -> Dataset:
     """``data`` with images moved down and right (zeros come in), and normal noise on the normalised inputs.
 
+    ``scale`` is what a target divides the columns by that it standardises itself: the noise is of that size in them.
     Noisy inputs are float32 and normalised already. Raises SettingError for a translation of what is no image.
     """
     inputs = data.inputs
@@ -33,7 +34,8 @@ def shifted(data: Dataset, noise: float = 0.0, translate: int = 0) -> Dataset:
     if noise:
         clean = data.normalise(inputs)
         drawn = Random(0).normal("diagnostic", 0, 1, len(data), clean[0].numel())[0].view(clean.shape)
-        data = replace(data, inputs=clean + noise * drawn.to(clean.device), mean=None, std=None)
+        drawn = drawn.to(clean) * (scale.to(clean) if isinstance(scale, Tensor) else scale)
+        data = replace(data, inputs=clean + noise * drawn, mean=None, std=None)
     return data
 
 

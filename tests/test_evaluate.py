@@ -1,9 +1,11 @@
 """Stored samples predict again: the run's own test set, shifted and foreign data, several seeds together."""
 
 import csv
+import json
 import math
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +20,10 @@ from sgmcmc import RunFolder, diagnostics, load_metrics, load_samples
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.evaluate import FUNCTIONS, evaluate, shifted
+from sgmcmc.formats import read_status, signature
 from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.potentials.regression import LogisticRegression
+from sgmcmc.random import Random
 
 WORDS = "model=mlp model.hidden=[8] data=digits sampler=ggmc lr=1e-3 batch_size=100 steps_per_cycle=5 cycles=6".split()
 
@@ -232,6 +237,57 @@ def test_noise_is_normal_on_the_normalised_inputs_and_always_the_same():
 
 
 # ---- the command
+
+
+def columns() -> LogisticRegression:
+    """Forty data of two columns of unlike spread, and as many to test."""
+    rng = np.random.default_rng(3)
+    inputs = torch.from_numpy(rng.standard_normal((80, 2)) * [0.1, 50.0] + [3.0, -20.0])
+    labels = (inputs[:, 0] - 3 + inputs[:, 1] / 500 > -0.04).long()
+    return LogisticRegression(Dataset(inputs[:40], labels[:40], 2), test=Dataset(inputs[40:], labels[40:], 2))
+
+
+def test_noise_on_columns_is_of_their_standardised_size(tmp_path):
+    """Each column gets noise in proportion to its own spread; predicted again in NumPy."""
+    words = f"model=custom model._target_={__name__}.columns sampler=hmc step_size=.1 cycles=9 burn_in=4"
+    assert run([*words.split(), f"output={tmp_path}/run", "progress=false"]) == 0
+    target, theta = columns(), load_samples(tmp_path / "run")[:, 0].double().numpy()
+    train, inputs, labels = (part.numpy() for part in (target.inputs, target.test.inputs, target.test.targets))
+    drawn = Random(0).normal("diagnostic", 0, 1, *inputs.shape)[0].numpy()
+    for noise in (0, 2):
+        seen = (inputs - train.mean(0)) / train.std(0) + noise * drawn
+        ones = (1 / (1 + np.exp(-(theta[:, :1] + theta[:, 1:] @ seen.T)))).mean(0)
+        wanted = -np.log(np.where(labels == 1, ones, 1 - ones)).mean()
+        assert _row([tmp_path / "run", f"noise={noise}"], tmp_path)["nll"] == pytest.approx(wanted, rel=1e-4)
+
+
+def test_chains_that_diverged_are_left_out_and_told(tmp_path, capsys):
+    """Where others of their group did not; the second of two equal groups, of two seeds."""
+    words, folders = [word for word in WORDS if not word.startswith("lr")], []
+    words += ["model.prior_variance=1", "friction=1", "chains=4", "step_size=[1e-2,1e20]", "progress=false"]
+    for seed in (0, 1):
+        folders.append(str(tmp_path / str(seed)))
+        assert run([*words, f"seed={seed}", f"output={folders[-1]}"]) == 0
+    assert read_status(folders[0])["frozen"] == [2, 3]
+    capsys.readouterr()
+    assert main([*folders, f"output={tmp_path}/table.csv"]) == 0
+    assert "step_size=1e+20: 4 of 8 chains (2, 3, 6, 7) diverged, and stand still" in capsys.readouterr().out
+    for folder in folders:  # as if they had all had one step size
+        _edit(folder, frozen=[1, 3])
+    assert main([*folders, f"output={tmp_path}/table.csv"]) == 0
+    said = capsys.readouterr().out
+    assert "step_size=0.01: 2 of 8 chains (1, 5) diverged, and are left out\nstep_size=0.01: 2 chains\n" in said
+    with open(tmp_path / "table.csv") as file:
+        row, _ = csv.DictReader(file)
+    potential, data = reopened(folders[0])
+    for key, value in evaluate(potential, load_samples(folders)[:, [0, 4]], data.test).items():
+        assert float(row[key]) == pytest.approx(value, nan_ok=True), key
+
+
+def _edit(folder, **fields):
+    """The status of a run with these fields."""
+    status = {**read_status(folder), **fields}
+    (Path(folder) / "status.json").write_text(json.dumps({**status, "sha256": signature(status)}))
 
 
 def _row(words, tmp_path):

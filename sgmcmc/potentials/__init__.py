@@ -18,10 +18,11 @@ its defaults; ``moves`` [None], a boolean ``[dim]``,
 False for coordinates that only ``gibbs`` changes; ``exact(chains, random, temperature)``;
 ``potential_and_gradient(theta)``; ``gibbs(theta, temperature, random, trajectory, chains)``;
 ``predict(theta, inputs)``, the classes' probabilities ``[chains, n, classes]`` of a tensor of inputs or, of images,
-a ``Dataset``; ``estimate(theta, batch)``, U from a minibatch; ``losses(theta, batch)``, the terms of the
-sum over data, ``[chains, B]`` float64, and ``prior(theta)``, the rest of U, ``[chains]`` float64: where both are there,
-decisions can be made on a part of the data; ``capturable`` [False], whether the gradient of a minibatch is the same
-work on the device at every call, and may be replayed as a CUDA graph. Of parameter tensors ``blocks``, their names and
+a ``Dataset``; ``column_scale`` [1], what it divides the columns of these inputs by itself; ``estimate(theta, batch)``,
+U from a minibatch; ``losses(theta, batch)``, the terms of the sum over data, ``[chains, B]`` float64, and
+``prior(theta)``, the rest of U, ``[chains]`` float64: where both are there, decisions can be made on a part of the
+data; ``capturable`` [False], whether the gradient of a minibatch is the same work on the device at every call, and may
+be replayed as a CUDA graph. Of parameter tensors ``blocks``, their names and
 slices of θ, and ``std``, the prior's standard deviations ``[dim]``; ``fit``, columns of metrics that the last
 ``potential`` left, numbers or tensors ``[chains]``; ``counter``, which the chain raises where random augmentation is
 drawn anew; ``compile_layers`` and ``normalised``, of layers that are worth compiling: these are what

@@ -102,6 +102,11 @@ class LogisticRegression(_Regression):
         super().__init__(self._columns(self.inputs), self.targets)
         self.dim = self.inputs.shape[1] + 1
 
+    @property
+    def column_scale(self) -> Tensor:
+        """What the columns of the inputs are divided by, float64 ``[features]``."""
+        return self._scale.value
+
     def _columns(self, inputs: Tensor) -> Tensor:
         features = (inputs - self._centre.like(inputs)) / self._scale.like(inputs)
         return torch.cat((torch.ones_like(features[:, :1]), features), 1)

@@ -201,7 +201,7 @@ class Chain:
             "sums": dict(zip(SUMS, self.sums.tolist(), strict=True)),
             "row_start": list(self.row_start),
             "compiled": self.compiled,
-            "unfinished": self.unfinished and self.unfinished.values(self.steps),
+            "unfinished": self.unfinished and self.unfinished.values(self.steps, self.kernel.word.gradients_a_step),
         }
 
     def resume(self, saved: dict) -> None:

@@ -151,11 +151,11 @@ def observer(
 ) -> Callable[..., None]:
     """What records ``every``-th point of a traced cycle, and the last, in ``trace``: log MH with a minibatch U in
     place of the exact one (−∞ where there is no way back), U a datum, temperature of the coordinates that move. The
-    cycle's first step is the run's ``step``-th."""
+    cycle's first step is the run's ``step``-th; a point inside a step, of words with more gradients, is a fraction."""
     begun = state.potential if kernel.evaluates else potential.potential(state.theta)
     moves, size = _moving(potential), max(potential.data_size, 1)
     inverse_mass = _part(cast(kernel.inverse_mass, state.theta), moves)
-    estimate = getattr(potential, "estimate", None)
+    estimate, each = getattr(potential, "estimate", None), kernel.word.gradients_a_step
 
     def observe(point: int, theta: Tensor, m: Tensor, energy: Tensor, batch: Tensor | None) -> None:
         if point % every and point != kernel.points - 1:
@@ -172,7 +172,7 @@ def observer(
                 {
                     "cycle": cycle,
                     "chain": chain,
-                    "step": step + point,
+                    "step": step + (point / each if point % each else point // each),
                     "exact": int(exact),
                     "log_accept": log_mh[row],
                     "potential_per_datum": value[row] / size,

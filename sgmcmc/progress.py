@@ -73,9 +73,10 @@ class Unfinished:
         """How many gradients of the trajectory under way are behind it."""
         return max((place.point for place in self.under_way.places.values()), default=0)
 
-    def values(self, step: int) -> dict:
-        """As a checkpoint holds it: tensors, numbers and strings. ``step`` is the cycle's first."""
-        seen = step + self.point  # a row of the trace may be there before the place behind it is
+    def values(self, step: int, gradients: int = 1) -> dict:
+        """As a checkpoint holds it: tensors, numbers and strings. ``step`` is the cycle's first, of so many gradients
+        each."""
+        seen = step + self.point / gradients  # a row of the trace may be there before the place behind it is
         through = sum(len(state.theta) for state in self.states)
         return {
             "states": [state.values() for state in self.states],

@@ -228,6 +228,7 @@ def test_signalled_in_any_cycle_it_ends_as_the_uninterrupted_run(name):
 # A trajectory left between two of its gradients. name: (sampler, what its kernel is given, what its plan is given)
 LEFT = {
     "shuffled and traced": ("ggmc", {"minibatches": "shuffled"}, {"trace": 1}),
+    "two gradients a step, traced": ("hmc", {"word": "BABOBAB"}, {"trace": 1}),
     "random direction": ("ggmc", {"schedule": Schedule("cosine", direction="random")}, {}),
     "exact ends": ("ggmc", {"ends": "exact"}, {}),
     "a leading O": ("ggmc", {"word": "OBAB"}, {"tune": 0.7, "estimate_mass": True}),

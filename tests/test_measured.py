@@ -20,6 +20,7 @@ from sgmcmc.potentials.regression import GeneratedLogistic
 from sgmcmc.progress import SUMS, Moments, Unfinished, summed, traced
 from sgmcmc.random import Random
 from sgmcmc.trajectory import Place, Record, State, UnderWay
+from sgmcmc.words import Word
 
 F64 = torch.float64
 
@@ -273,7 +274,9 @@ def test_a_traced_point_is_log_mh_were_the_trajectory_to_end_there(evaluates):
     state = replace(chains_at(tensor([1.0, 0.0, 2.0], [2.0, 1.0, 1.0]), None, [True, True]), potential=begun)
     if not evaluates:
         state.potential, begun = begun * math.nan, tensor(2.5, 3.0)
-    kernel = SimpleNamespace(evaluates=evaluates, inverse_mass=tensor(1.0, 2.0, 0.5), points=6, temperature=2.0)
+    kernel = SimpleNamespace(
+        word=Word("BAB"), evaluates=evaluates, inverse_mass=tensor(1.0, 2.0, 0.5), points=6, temperature=2.0
+    )
     kernel.impossible, trace = None, []
     observe = observer(kernel, Parabola(), state, range(4, 6), 2, 9, 40, trace)
     batch = torch.zeros(2, 3, dtype=torch.int64)
@@ -300,7 +303,7 @@ def test_a_traced_point_of_a_target_without_data_or_at_temperature_zero():
     target = Quartic(2, noise=1.0)
     state = replace(chains_at(torch.zeros(1, 2, dtype=F64), None, [True]), potential=tensor(1.0))
     for temperature, log_mh in ((0.5, -(6.0 - 1.0 + 0.25) / 0.5), (0.0, -math.inf)):
-        kernel = SimpleNamespace(evaluates=True, inverse_mass=4.0, points=3, temperature=temperature)
+        kernel = SimpleNamespace(word=Word("BAB"), evaluates=True, inverse_mass=4.0, points=3, temperature=temperature)
         kernel.impossible = make_kernel("ggmc", target, 0.1, steps=3, temperature=temperature).impossible
         trace, theta = [], tensor([1.0, 2.0])
         energy = target.potential(theta)
@@ -317,7 +320,7 @@ def test_a_traced_temperature_is_of_what_moves_and_log_mh_that_cannot_be_had_is_
     target = SimpleNamespace(moves=torch.tensor([True, False, True]), data_size=0, potential=lambda x: x.sum(-1))
     state = replace(chains_at(torch.zeros(1, 3, dtype=F64), None, [True]), potential=tensor(0.0))
     for inverse_mass, heat in ((tensor(4.0, 9.0, 0.25), (4 * 4 + 9 / 4) / 2), (2.0, (2 * 4 + 2 * 9) / 2)):
-        kernel = SimpleNamespace(evaluates=True, inverse_mass=inverse_mass, points=3, temperature=1.0)
+        kernel = SimpleNamespace(word=Word("BAB"), evaluates=True, inverse_mass=inverse_mass, points=3, temperature=1.0)
         kernel.impossible, trace = "no way back", []
         observer(kernel, target, state, range(1), 1, 1, 0, trace)(
             1, tensor([1.0, 2.0, 3.0]), tensor([2.0, 0.0, 3.0]), tensor(0.5), None

@@ -55,6 +55,16 @@ def test_the_last_traced_point_is_the_trajectory_s_acceptance(word, direction):
         assert points[-1]["log_accept"] == pytest.approx(row["log_accept"], abs=1e-12)
 
 
+def test_a_traced_point_is_at_its_step():
+    """Of two gradients a step every other one is inside: the next cycle begins where the last one ended."""
+    target = Quartic(dim=3)
+    for word, steps in (("BABOBAB", [0, 0.5, 1, 1.5, 2]), ("BAB", [0, 1, 2]), ("ABABA", [0, 0.5, 1, 1.5])):
+        kernel = make_kernel("hmc", target, 0.3, word=word, steps=2, refresh="full", dtype=torch.float64)
+        store = _traced(kernel, target, cycles=2)
+        assert [row["step"] for row in store.trace] == steps + [2 + step for step in steps]
+        assert [row["step"] for row in store.rows] == [2, 4]
+
+
 def test_exact_ends_of_a_network_s_traced_cycle():
     data = load("digits")
     potential = NetworkPotential(build("mlp", data.train, hidden=[6]), data.train, dtype=torch.float64)

@@ -478,7 +478,7 @@ class Chain:
             "not_finite": int(sums["not_finite"]),
             **({"data_per_decision": sums["data"] / number} if kernel.subsampled else {}),
             "alive": int(self.alive.sum()),
-            "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()),
+            "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()) * self._stair,
             **({"steps_per_cycle": kernel.steps} if self.ladder else {}),
             **temperatures(kernel, potential, self.states, self._gradients()),
             **self._fit(),
@@ -493,6 +493,12 @@ class Chain:
             self.steps_before = self.steps
         return row
 
+    @property
+    def _stair(self) -> float:
+        """What the schedule multiplied h by in the last cycle, where it is a whole cycle's."""
+        schedule = self.kernel.schedule
+        return schedule.factors(1, max(self.cycle - 1, 0))[0] if schedule.varies_between() else 1.0
+
     def _potential_now(self) -> float:
         """The mean of U over the chains that are alive, evaluated anew."""
         energies = []
@@ -506,9 +512,16 @@ class Chain:
             yield diagnostic_gradient(self.kernel, self.potential, state, self.random, self.cycle, group)
 
     def _fit(self) -> dict:
-        """What the target said of its fit when U of the current states was evaluated, mean over the chains."""
-        groups = [{key: torch.as_tensor(value, dtype=torch.float64) for key, value in fit.items()} for fit in self.fits]
-        return {key: float(torch.cat([fit[key].reshape(-1) for fit in groups]).mean()) for key in self.fits[0]}
+        """What the target said of its fit when U of the current states was evaluated, mean over the chains that are
+        alive, or over all where none is."""
+        alive = [state.alive.cpu() for state in self.states]
+        alive = alive if any(map(bool, map(torch.any, alive))) else [torch.ones_like(one) for one in alive]
+        columns: dict[str, list[Tensor]] = {key: [] for key in self.fits[0]}
+        for key, parts in columns.items():
+            for fit, some in zip(self.fits, alive, strict=True):
+                value = torch.as_tensor(fit[key], dtype=torch.float64).reshape(-1)
+                parts.append(value[some] if len(value) == len(some) else value[: int(some.any())])
+        return {key: float(torch.cat(parts).mean()) for key, parts in columns.items()}
 
     def _fit_of(self, accepted: Tensor, before: dict) -> dict:
         """What the target says of its fit, of the chains that accepted the end where U was evaluated last."""

@@ -1452,6 +1452,35 @@ def test_a_row_s_speed_is_that_of_its_own_cycles_and_its_step_the_mean_of_the_ch
     assert rows[0]["step_size"] == pytest.approx(0.25)
 
 
+def test_the_step_size_of_a_row_is_that_of_its_stair():
+    """ℓ falls to a quarter after every two cycles, and h to a half: the certificate's reference does the same."""
+    target, schedule = Quartic(1), Schedule("stairs", every=2, factor=0.25)
+    kernel = make_kernel("hmc", target, [0.1, 0.3], steps=2, schedule=schedule, dtype=F64)
+    result = run(kernel, target, Plan(5), Random(1), 2, lambda: torch.zeros(2, 1, dtype=F64))
+    assert [row["step_size"] for row in result.rows] == pytest.approx([0.2, 0.2, 0.1, 0.1, 0.05])
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_the_fit_of_a_row_is_that_of_the_chains_alive(together):
+    """As U is and the quality on other data: one that diverged counts no more, unless all have."""
+    target, random = small_network()[0], Random(1)
+    if together:
+        target.join_chains()
+    settings = {"steps": 2, "batch_size": 3, "acceptance": "monitor", "dtype": F64}
+    for sizes, alive in (([0.01, 1e200, 0.02], [0, 2]), ([1e200] * 3, [0, 1, 2])):
+        kernel = make_kernel("ggmc", target, sizes, **settings)
+        chain = Chain(kernel, target, Plan(4), random, 3, lambda: target.initial(3, random))
+        chain.begin()
+        for _ in range(3):
+            chain.advance()
+        row, fits = chain.row(), []
+        for theta in chain.theta.split(1):
+            target.potential(theta)
+            fits.append(float(target.fit["train_nll"]))
+        assert row["alive"] == len(alive) % 3 and len({round(one, 9) for one in fits}) == 3
+        assert row["train_nll"] == pytest.approx(sum(fits[one] for one in alive) / len(alive), rel=1e-9)
+
+
 def test_the_fit_of_a_row_is_that_of_the_states_over_all_chains():
     """Also after a rejection: U was last evaluated of a proposal that is not kept."""
     data, random = load("digits", train_size=40).train, Random(1)

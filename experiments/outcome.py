@@ -173,7 +173,8 @@ def _looked(config, pieces, path, groups, result, metrics) -> Iterator[tuple]:
                 looked = torch.cat((slowest(part, 16), slowest(squares, 16)), -1).double()
                 yield place, len(group), looked, of, len(finite), len(draws) / kept, still
         return
-    rows = torch.as_tensor(metrics["potential"][metrics["cycle"] > plan.burn_in])
+    starts, whole = spans(metrics, plan.log_every)
+    rows = torch.as_tensor(metrics["potential"][whole & (starts >= plan.burn_in)])
     late = rows[len(rows) // 2 :]
     if len(groups) == 1 and len(late) >= LEAST and bool(late.isfinite().all()):
         of = "the potential in the second half" + ", at least," * (plan.log_every > 1)

@@ -296,7 +296,7 @@ def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(s
     half after the burn-in: 3 of 6, whose 16 are 1,280 of all chains."""
     assert summarised(draws=15, keep=15)[2].endswith(" variances 16 ± 4: 16 a second, 0.032 a gradient")
     rows = {"cycle": np.arange(2, 102, 2), "log_accept": np.zeros(50), "potential": np.arange(50.0)}
-    _, _, size = summarised(keep="none", **rows)
+    _, _, size = summarised(keep="none", every=2, **rows)
     assert size == (
         "effective sample size of the potential in the second half, at least, 1280 ± 3.2e+02: "
         "640 a second, 1.28 a gradient"

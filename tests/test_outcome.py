@@ -111,6 +111,16 @@ def test_the_potential_s_effective_sample_size_is_of_the_chains_that_are_finite(
     assert (group["ess"], group["ess_error"], group["ess_per_second"]) == (48, 12, 24)
 
 
+def test_a_run_that_was_continued_has_each_cycle_once_in_the_potential_s_effective_sample_size(seen):
+    """Rows of four cycles after a burn-in of 10; the run had ended at 50, 54 and 99, too, which have rows of theirs."""
+    looked, ends = seen(), [*range(4, 100, 4), 50, 54, 99, 100]
+    every = np.array(sorted(ends))
+    for cycles in (every, every[every % 4 == 0]):
+        rows = {"cycle": cycles, "potential": cycles.astype(float)}
+        told(plan={"keep": "none", "log_every": 4, "burn_in": 10}, metrics=rows)
+    assert [draws.flatten().tolist() for draws in looked] == [list(range(60, 101, 4))] * 2
+
+
 def test_the_u_of_a_monitored_chain_is_no_work(seen):
     """Four chains of 25 passes of gradients and 15 of U; a decision needs both."""
     seen(torch.randn(100, 4, 1, generator=torch.Generator().manual_seed(0)))

@@ -91,11 +91,13 @@ def _acceptance(panel, rows: pd.DataFrame, acceptance: str) -> None:
     smooth = rows.accept_prob.rolling(window, min_periods=1, center=True).mean()
     panel.plot(rows.cycle, rows.accept_prob, ".", color=BLUE, markersize=3, alpha=0.4)
     panel.plot(rows.cycle, smooth, color=BLUE, linewidth=1.5)
-    panel.set(xlabel="cycle", ylabel="mean of min(1, MH)", ylim=(-0.02, 1.02))
+    panel.set(xlabel="cycle", ylabel="mean probability of acceptance", ylim=(-0.02, 1.02))
     panel.set_title("\n".join(textwrap.wrap(acceptance, 60)))
 
 
 def _decorrelation(panel, rows: pd.DataFrame) -> None:
+    apart = max(int(np.median(np.diff(rows.cycle))), 1) if len(rows) > 1 else 1
+    rows = rows[rows.cycle % apart == 0]  # where a run ended and was continued there is a row between two
     half = rows.potential[len(rows) // 2 :].to_numpy()  # the second half: the first is on its way
     half = half[np.isfinite(half)]
     panel.set(
@@ -108,7 +110,6 @@ def _decorrelation(panel, rows: pd.DataFrame) -> None:
     lags = range(max(2, len(half) // 3))
     centred = half - half.mean()
     correlation = [float(centred[: len(half) - lag] @ centred[lag:]) / float(centred @ centred) for lag in lags]
-    apart = float(np.median(np.diff(rows.cycle))) if len(rows) > 1 else 1.0
     panel.plot(np.array(lags) * apart, correlation, color=GREEN, linewidth=1.5)
     bound = 2 / np.sqrt(len(half))
     panel.axhspan(-bound, bound, color=GREY, alpha=0.15, linewidth=0)

@@ -512,6 +512,9 @@ def test_what_a_run_s_picture_shows_is_its_metrics():
     late = rows.potential[20:].to_numpy() - rows.potential[20:].mean()
     assert lags.tolist() == [5 * lag for lag in range(6)]
     assert correlation == pytest.approx([late[: 20 - lag] @ late[lag:] / (late @ late) for lag in range(6)])
+    between = rows.tail(3).assign(cycle=rows.cycle - 2)  # where the run ended and was continued
+    picture._decorrelation(four, pd.concat([rows, between]).sort_values("cycle"))
+    assert four.lines[-1].get_data() == (pytest.approx(lags), pytest.approx(correlation))
     pyplot.close("all")
 
 

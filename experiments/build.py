@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from experiments.resolved import PAPER_FRICTION, STARTS, check_length, is_own, planned_cycles, sampler_row
-from sgmcmc.arguments import find_device
+from sgmcmc.arguments import check_memory, find_device
 from sgmcmc.captured import why_not_captured
 from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
@@ -82,23 +82,6 @@ def build(config: dict) -> Pieces:
     random = Random(config["seed"], device)
     initial = starts(config, potential, kernel, random, device, dtype)
     return Pieces(potential, kernel, plan, random, config["chains"], initial, _predictions(config, data, potential))
-
-
-HELD = 48  # bytes of a chain's coordinate: θ, m, where both began, a checkpoint's copies, the moments of the draws
-
-
-def check_memory(chains: int, dim: int, device: torch.device) -> None:
-    """Refuse chains whose state alone is more than all memory: the system would kill the process without a word.
-
-    A run was measured to take some three times as much at least (``HELD``), so that this refuses nothing that works.
-    """
-    if device.type == "cuda":
-        where, memory = torch.cuda.get_device_name(device), torch.cuda.get_device_properties(device).total_memory
-    else:
-        where, memory = "this machine", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if HELD * chains * dim > memory:
-        needs = f"their state alone takes {HELD * chains * dim / 2**30:,.0f} GiB, and {where} has {memory / 2**30:,.0f}"
-        raise SettingError("chains", chains, f"{needs}; take fewer{' coordinates' * (chains == 1)}")
 
 
 def needs_memory(error: Exception) -> bool:

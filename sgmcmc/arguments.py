@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from sgmcmc.errors import SettingError
@@ -59,3 +61,20 @@ def float_type(value) -> torch.dtype:
     if dtype not in (torch.float32, torch.float64):
         raise SettingError("dtype", value, "must be torch.float32 or torch.float64")
     return dtype
+
+
+HELD = 48  # bytes of a chain's coordinate: θ, m, where both began, a checkpoint's copies, the moments of the draws
+
+
+def check_memory(chains: int, dim: int, device: torch.device) -> None:
+    """Refuse chains whose state alone is more than all memory: the system would kill the process without a word.
+
+    A run was measured to take some three times as much at least (``HELD``), so that this refuses nothing that works.
+    """
+    if device.type == "cuda":
+        where, memory = torch.cuda.get_device_name(device), torch.cuda.get_device_properties(device).total_memory
+    else:
+        where, memory = "this machine", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if HELD * chains * dim > memory:
+        needs = f"their state alone takes {HELD * chains * dim / 2**30:,.0f} GiB, and {where} has {memory / 2**30:,.0f}"
+        raise SettingError("chains", chains, f"{needs}; take fewer{' coordinates' * (chains == 1)}")

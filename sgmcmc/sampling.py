@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from sgmcmc import kept
-from sgmcmc.arguments import find_device, float_type, number, numbers, whole
+from sgmcmc.arguments import check_memory, find_device, float_type, number, numbers, whole
 from sgmcmc.chain import DIVERGED, FAILED, INTERRUPTED, Chain, Result, run
 from sgmcmc.checks import doubt
 from sgmcmc.compiled import compiles
@@ -145,6 +145,7 @@ def sample(
         chains = len(initial)
     if chains is None:
         chains = max([1, *map(len, lists.values())])
+    check_memory(chains, potential.dim, device)
     for name, value in lists.items():
         if not value or chains % len(value):
             shown = value if len(value) < 10 else f"[{len(value)} numbers]"

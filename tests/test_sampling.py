@@ -64,6 +64,7 @@ def short(target=square, sampler="ggmc", **settings):
         ({"tune": 0.6}, "tune=0.6: tunes during the burn-in: give burn_in"),
         ({"trajectory": True}, "trajectory=True: chooses during the burn-in: give burn_in"),
         ({"dim": 3, "target": Gaussian()}, "dim=3: the target has its own, 1: leave it out"),
+        ({"chains": 10**12}, "chains=1000000000000: their state alone takes 89,407 GiB, and this machine has"),
         ({"initial": torch.zeros(4, 2), "chains": 1}, "shape of initial=[4, 2]: must be [1, 2]"),
         ({"initial": torch.zeros(0, 2)}, "shape of initial=[0, 2]: must be [chains, 2]: [chains, dim]"),
         ({"initial": torch.zeros(1, 2, 2), "dim": 4}, "shape of initial=[1, 2, 2]: must be [chains, 4]: [chains, dim]"),

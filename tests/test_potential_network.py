@@ -496,6 +496,17 @@ def test_initial_is_hes(digits):
             assert torch.equal(part, torch.full_like(part, float("gamma" in name)))
 
 
+def test_a_lazy_batch_norm_is_a_batch_norm(digits):
+    """Shapes come of the data before statistics do."""
+    made = []
+    for norm in (nn.LazyBatchNorm1d(), nn.BatchNorm1d(8)):
+        torch.manual_seed(0)
+        made.append(make(digits, nn.Sequential(nn.Flatten(), nn.Linear(64, 8), norm, nn.ReLU(), nn.Linear(8, 10))))
+    lazy, plain = made
+    assert lazy.blocks == plain.blocks
+    assert torch.equal(lazy.potential(start(lazy)), plain.potential(start(plain)))
+
+
 def test_any_module_will_do(digits):
     class Odd(nn.Module):
         def __init__(self):

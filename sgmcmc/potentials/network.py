@@ -23,6 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import vmap
+from torch.nn.parameter import is_lazy
 
 from sgmcmc.arguments import find_device, float_type, whole
 from sgmcmc.data import Dataset
@@ -218,6 +219,8 @@ class NetworkPotential:
         self.model = model.to(self.device, self.dtype).eval()
         if self.device.type == "cpu":
             _take_pixels_first(model)
+        if any(map(is_lazy, (*model.parameters(), *model.buffers()))):
+            self._tried(self._first_two())  # gives them their shapes
         self._batch_norms = [module for module in model.modules() if isinstance(module, BATCH_NORMS)]
         if any(norm.running_mean is None for norm in self._batch_norms):
             mend = "has batch normalisation with track_running_stats=False, which cannot predict: leave that out"
@@ -724,17 +727,25 @@ class NetworkPotential:
             reasons.append("random augmentation makes U another function at each evaluation")
         return "; ".join(reasons) or None
 
+    def _first_two(self) -> Tensor:
+        return self.train.normalise(self.train.inputs[:2]).to(self.dtype)
+
     @torch.no_grad()
-    def _check_outputs(self) -> None:
-        """The module maps these data to logits; also gives lazy modules their shapes."""
-        few, name = self.train.normalise(self.train.inputs[:2]).to(self.dtype), type(self.model).__name__
+    def _tried(self, inputs: Tensor):
+        """What the module makes of the inputs, or SettingError."""
         try:
-            outputs = self.model(few)
+            return self.model(inputs)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            why = f"does not take inputs of shape {list(few.shape)}: {error}"
+            why = f"does not take inputs of shape {list(inputs.shape)}: {error}"
             if "indices" in str(error):  # an embedding's
                 why += "; inputs go in as floats, of which x.long() makes indices"
-            raise SettingError("model", name, why) from error
+            raise SettingError("model", type(self.model).__name__, why) from error
+
+    @torch.no_grad()
+    def _check_outputs(self) -> None:
+        """The module maps these data to logits."""
+        few, name = self._first_two(), type(self.model).__name__
+        outputs = self._tried(few)
         size = self.evaluation_batch
         if self._batch_norms and 1 in (size, self.data_size % size, self.shown % size):
             try:

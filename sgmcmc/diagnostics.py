@@ -195,7 +195,8 @@ def _scale_reduction(values: np.ndarray) -> np.ndarray:
 
 def _rank_r_hat(halves: np.ndarray) -> np.ndarray:
     folded = np.abs(halves - np.median(halves, (1, 2), keepdims=True))
-    return np.maximum(*(_scale_reduction(_rank_normalised(one)) for one in (halves, folded)))
+    # Of two values that are as often there the folded ones are one, and say nothing.
+    return np.fmax(*(_scale_reduction(_rank_normalised(one)) for one in (halves, folded)))
 
 
 def r_hat(draws: Tensor | ArrayLike) -> np.ndarray:

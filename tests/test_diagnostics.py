@@ -268,6 +268,18 @@ def test_ess_and_r_hat_are_arvizs(draws, monkeypatch):
             assert r_hat == pytest.approx(array_stats.rhat(x[:, :, k].T, method="rank"), rel=1e-12)
 
 
+def test_r_hat_of_two_values_is_that_of_the_bulk():
+    """As often there, they lie equally far from the median: the folded statistic says nothing."""
+    from arviz_stats.base import array_stats
+
+    mixed = np.random.default_rng(26).permuted(np.tile([[[-1.0]], [[1.0]]], (50, 4, 1)), axis=0)
+    once = np.repeat([0.0, 1.0], 50)[:, None, None] * np.ones((1, 4, 1))  # all chains jump once, at the same time
+    with np.errstate(invalid="ignore"):
+        expected = array_stats.rhat(mixed[:, :, 0].T, method="rank")
+    assert d.r_hat(mixed)[0] == pytest.approx(expected, rel=1e-12)
+    assert d.r_hat(once)[0] > 1e6
+
+
 def test_r_hat_sees_chains_in_different_places_and_of_different_widths():
     x = np.random.default_rng(7).standard_normal((500, 4, 3))
     x[:, 0, 1] += 1

@@ -18,13 +18,14 @@ BLUE, ORANGE, GREEN, GREY, BLACK = (
 NAME = "picture.png"
 
 
-def draw(folder: str | Path, title: str, acceptance: str = "acceptance") -> Path:
+def draw(folder: str | Path, title: str, acceptance: str = "acceptance", every: int = 1) -> Path:
     """Write ``picture.png`` into a run folder from its ``metrics.csv``; returns its path.
 
     Four panels: the potential (a datum, where there are data), the energy error of trajectories and its two parts,
     the acceptance probability, each over cycles, and the autocorrelation of the potential between rows. The axes are
     for all but the first tenth of the rows, which may come from far away, and leave them.
-    ``acceptance`` is what the acceptance is called (that of a chain that is not corrected says so).
+    ``acceptance`` is what the acceptance is called (that of a chain that is not corrected says so); ``every`` is
+    after how many cycles there is a row.
     """
     import matplotlib
 
@@ -39,7 +40,7 @@ def draw(folder: str | Path, title: str, acceptance: str = "acceptance") -> Path
     _potential(panels[0], rows)
     _energies(panels[1], rows)
     _acceptance(panels[2], rows, acceptance)
-    _decorrelation(panels[3], rows)
+    _decorrelation(panels[3], rows, every)
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, fontsize=11)
@@ -95,9 +96,8 @@ def _acceptance(panel, rows: pd.DataFrame, acceptance: str) -> None:
     panel.set_title("\n".join(textwrap.wrap(acceptance, 60)))
 
 
-def _decorrelation(panel, rows: pd.DataFrame) -> None:
-    apart = max(int(np.median(np.diff(rows.cycle))), 1) if len(rows) > 1 else 1
-    rows = rows[rows.cycle % apart == 0]  # where a run ended and was continued there is a row between two
+def _decorrelation(panel, rows: pd.DataFrame, every: int) -> None:
+    rows = rows[rows.cycle % every == 0]  # where a run, or a segment of it, ended there is a row between two
     half = rows.potential[len(rows) // 2 :].to_numpy()  # the second half: the first is on its way
     half = half[np.isfinite(half)]
     panel.set(
@@ -110,7 +110,7 @@ def _decorrelation(panel, rows: pd.DataFrame) -> None:
     lags = range(max(2, len(half) // 3))
     centred = half - half.mean()
     correlation = [float(centred[: len(half) - lag] @ centred[lag:]) / float(centred @ centred) for lag in lags]
-    panel.plot(np.array(lags) * apart, correlation, color=GREEN, linewidth=1.5)
+    panel.plot(np.array(lags) * every, correlation, color=GREEN, linewidth=1.5)
     bound = 2 / np.sqrt(len(half))
     panel.axhspan(-bound, bound, color=GREY, alpha=0.15, linewidth=0)
     panel.text(0.98, 0.92, "second half of the run", ha="right", transform=panel.transAxes, color=GREY, fontsize=8)

@@ -134,7 +134,8 @@ def run(config: dict, until: float = math.inf) -> int:
         _keep_moments(store, result.moments)
         if (path / "metrics.csv").exists():
             with told(path / picture.NAME):
-                drawn = picture.draw(path, f"{config['name']}: {lines[0]}", voice.acceptance)
+                title = f"{config['name']}: {lines[0]}"
+                drawn = picture.draw(path, title, voice.acceptance, pieces.plan.log_every)
             voice.tell(f"{path}: metrics.csv, samples, {drawn.name}")
         # Last, so that a run which says that it is done has all that a run leaves.
         facts = result.facts(pieces.plan.cycles) | {"graph": result.captured}  # a capture may fail late

@@ -501,7 +501,7 @@ def test_what_a_run_s_picture_shows_is_its_metrics():
     rows["potential_per_datum"] = rows.potential / 7
     _, (one, two, three, four) = pyplot.subplots(1, 4)
     picture._potential(one, rows), picture._energies(two, rows)
-    picture._acceptance(three, rows, "acceptance"), picture._decorrelation(four, rows)
+    picture._acceptance(three, rows, "acceptance"), picture._decorrelation(four, rows, 5)
     assert one.lines[0].get_ydata() == pytest.approx(rows.potential_per_datum)
     shown = {line.get_label(): line.get_ydata() for line in two.lines}
     assert shown["ΔU"] == pytest.approx(rows.delta_potential) and shown["ΣΔK"] == pytest.approx(rows.delta_kinetic)
@@ -512,8 +512,8 @@ def test_what_a_run_s_picture_shows_is_its_metrics():
     late = rows.potential[20:].to_numpy() - rows.potential[20:].mean()
     assert lags.tolist() == [5 * lag for lag in range(6)]
     assert correlation == pytest.approx([late[: 20 - lag] @ late[lag:] / (late @ late) for lag in range(6)])
-    between = rows.tail(3).assign(cycle=rows.cycle - 2)  # where the run ended and was continued
-    picture._decorrelation(four, pd.concat([rows, between]).sort_values("cycle"))
+    between = rows[2::3].assign(cycle=rows.cycle - 2), rows[1::3].assign(cycle=rows.cycle + 1)  # its segments' ends
+    picture._decorrelation(four, pd.concat([rows, *between]).sort_values("cycle"), 5)
     assert four.lines[-1].get_data() == (pytest.approx(lags), pytest.approx(correlation))
     pyplot.close("all")
 

@@ -853,10 +853,10 @@ def predictor(monkeypatch):
 
 
 def networks_run(draws) -> MadeRun:
-    metrics = {"test_accuracy": [np.nan, 0.4, 0.7, 0.9], "accept_prob": [0.1, 0.2, 0.7, 0.4]}
-    metrics |= {"kinetic_temperature": [5.0, 3.0, 2.0, 1.5]}
+    metrics = {"test_accuracy": [np.nan, 0.3, 0.4, 0.7, 0.9], "accept_prob": [0.1, 0.9, 0.2, 0.7, 0.6]}
+    metrics |= {"kinetic_temperature": [5.0, 4.0, 3.0, 2.0, 1.5], "cycle": [4, 7, 8, 12, 14]}  # a segment ended after 7
     metrics = {key: np.array(values) for key, values in metrics.items()}
-    return MadeRun(config={}, draws=draws, metrics=metrics, facts={"cycles": 11})
+    return MadeRun(config={"log_every": 4}, draws=draws, metrics=metrics, facts={"cycles": 14})
 
 
 def test_test_errors_are_of_the_mean_prediction_and_of_single_ones(predictor):
@@ -864,10 +864,11 @@ def test_test_errors_are_of_the_mean_prediction_and_of_single_ones(predictor):
     test, _, targets = predictor
     (row,) = amagold_networks._errors(networks_run(torch.tensor([[[0.0]], [[1.0]], [[2.0]], [[np.nan]]])))
     mean = test.mean(0)
-    expected = {"draws": 3, "cycles": 11, "error": 25.0, "single_error": 125 / 3}
+    expected = {"draws": 3, "cycles": 14, "error": 25.0, "single_error": 125 / 3}
     expected |= {"nll": -sum(math.log(mean[i, target]) for i, target in enumerate(targets)) / 4}
     expected |= {"single_nll": -np.mean([math.log(p[i, t]) for p in test for i, t in enumerate(targets)])}
-    expected |= {"single_error_sd": 50 / 3**0.5, "accept_prob": 0.35, "kinetic_temperature": 1.5}
+    accept = (4 * (0.1 + 0.2 + 0.7) + 2 * 0.6) / 14
+    expected |= {"single_error_sd": 50 / 3**0.5, "accept_prob": accept, "kinetic_temperature": 1.5}
     assert row == pytest.approx(expected | {"test_accuracy_at_start": 0.4})
     (row,) = amagold_networks._errors(networks_run(torch.tensor([[[1.0]]])))
     assert row["error"] == row["single_error"] == 75 and math.isnan(row["single_error_sd"])

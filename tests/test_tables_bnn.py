@@ -33,13 +33,14 @@ def chains(monkeypatch):
     def made(point: int, draws: int, number: int = 2, status: str = "done"):
         runs = []
         for seed in range(number):
-            config = compose(f"experiment=finding_bnn scale=smoke point={point} seed={seed} data.ood=null".split())
+            words = f"experiment=finding_bnn scale=smoke point={point} seed={seed} data.ood=null log_every=2"
+            config = compose(words.split())
             dim = build(config).potential.dim
             theta = Random(seed).normal("start", 0, 1, draws, config["chains"] * dim)[0] / 2
             metrics = {
                 "step_size": np.array([0.4, 0.3, 0.2, 0.1, 0.1 + 0.1 * seed]),
-                "cycle": np.arange(1, 6),
-                "accepted": np.array([9, 1, 1, seed, 0]),  # the first is of the burn-in
+                "cycle": np.array([1, 2, 4, 5, 6]),  # segments of the run ended after the cycles 1 and 5
+                "accepted": np.array([9, 1, 1, 7, seed]),
             }
             runs.append(
                 SimpleNamespace(
@@ -102,7 +103,7 @@ def test_a_row_of_chains_is_their_own_predictions_and_their_mixing(chains):
     assert row["r_hat_potential"] == pytest.approx(float(r_hat(energies[..., None])[0]))
     assert row["ess_potential"] == pytest.approx(float(ess(energies[..., None]).value[0]))
     assert row["passes"] == 5 * 3  # 3 steps of BAB
-    assert (row["accepted"], row["accepted_error"]) == (pytest.approx((0.5 + 0.75) / 2), pytest.approx(0.125))
+    assert (row["accepted"], row["accepted_error"]) == (pytest.approx((2 / 3 + 1) / 2), pytest.approx(1 / 6))
     assert row["step_size"] == pytest.approx((0.1 + 0.2) / 2)  # the last ones
     assert (row["sampler"], row["temperature"], row["chains"], row["draws_a_chain"]) == ("hmc", 1, 2, 40)
 

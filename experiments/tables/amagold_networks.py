@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from experiments.build import Pieces, build
-from experiments.tables.common import Run, data_size, of_each
+from experiments.tables.common import Run, data_size, of_each, once
 from sgmcmc.diagnostics import Ensemble, accuracy, nll, predictive_entropy
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import make_kernel
@@ -84,10 +84,11 @@ def _errors(run: Run) -> Iterator[dict]:
 
     ``single_error_sd`` is the standard deviation over single draws. ``accept_prob`` counts from the first cycle. Where
     a run diverged before the first draw, ``draws`` is 0 and the error is that of its last finite row of metrics.
-    ``test_accuracy_at_start`` is that of the first finite row, some cycles after the start.
+    ``test_accuracy_at_start`` is that of the first finite regular row, ``log_every`` cycles after the start.
     """
-    draws, metrics = finite_draws(run), run.metrics
-    along = metrics["test_accuracy"][np.isfinite(metrics["test_accuracy"])]
+    draws, metrics, (whole, lengths) = finite_draws(run), run.metrics, once(run)
+    finite = np.isfinite(metrics["test_accuracy"])
+    along, regular = metrics["test_accuracy"][finite], metrics["test_accuracy"][finite & whole]
     row = {"draws": len(draws), "cycles": run.facts["cycles"]}
     if draws:
         pieces = build(run.config)
@@ -104,9 +105,9 @@ def _errors(run: Run) -> Iterator[dict]:
         row["error"] = 100 * (1 - float(along[-1]))
     yield {
         **row,
-        "accept_prob": float(np.mean(metrics["accept_prob"])),
+        "accept_prob": float(np.average(metrics["accept_prob"][whole], weights=lengths[whole])),
         "kinetic_temperature": float(metrics["kinetic_temperature"][-1]),
-        "test_accuracy_at_start": float(along[0]) if len(along) else float("nan"),
+        "test_accuracy_at_start": float(regular[0]) if len(regular) else float("nan"),
     }
 
 

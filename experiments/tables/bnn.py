@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from experiments.build import build
-from experiments.tables.common import Run, passes, standard_error, unfinished
+from experiments.tables.common import Run, over_cycles, passes, standard_error, unfinished
 from sgmcmc import diagnostics
 from sgmcmc.data import Dataset
 from sgmcmc.evaluate import evaluate
@@ -79,7 +79,7 @@ def _row(runs: list[Run]) -> dict:
         row |= {name: found[name] for name in ("r_hat_max", "r_hat_median", "ess_min", "ess_median")}
         row |= mixing_of_energy(potential, draws)
     if config["sampler"]["acceptance"] != "monitor":
-        shares = [run.metrics["accepted"][run.metrics["cycle"] > config["burn_in"]].mean() for run in done]
+        shares = [over_cycles(run, "accepted") for run in done]
         row |= {"accepted": float(np.mean(shares)), "accepted_error": standard_error(shares)}
     return row
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from experiments.outcome import spans
 from sgmcmc import load_metrics, load_samples
 from sgmcmc.acceptance import SUBSAMPLED
 from sgmcmc.formats import read_status
@@ -115,6 +116,23 @@ Maker = Callable[[list[Run]], list[dict]]
 def unfinished(run: Run) -> str:
     """Why a run did not finish, in words."""
     return run.why or (f"diverged at cycle {run.facts['cycles']}" if run.status == "diverged" else run.status)
+
+
+def once(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows of a run's metrics have each cycle once, and how many cycles each row is of.
+
+    A chain that is run in segments has a row where each of them ends, whose cycles the next regular row has, too.
+    """
+    cycles = run.metrics["cycle"]
+    starts, whole = spans(run.metrics, run.config.get("log_every") or 1)  # 1: a network's
+    return whole, cycles - starts
+
+
+def over_cycles(run: Run, column: str) -> float:
+    """The mean of a column of a network's metrics over the cycles after the burn-in."""
+    whole, lengths = once(run)
+    late = whole & (run.metrics["cycle"] > run.config["burn_in"])
+    return float(np.average(run.metrics[column][late], weights=lengths[late]))
 
 
 def standard_error(values) -> float:

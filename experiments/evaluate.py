@@ -15,7 +15,8 @@ It prints the quality of single samples, of each chain's ensemble and of the joi
 expected calibration error, mean predictive entropy). It also prints R-hat and effective sample size in function space,
 where weights that mean the same network agree: those of each datum's log-odds of its label or, without labels, of its
 predictive entropy. Each group of chains with settings of their own (lr=[1e-3,1e-4]) is evaluated by itself, and is a
-row of ``output``. Chains that diverged are left out where others of their group did not.
+row of ``output``. Chains that diverged are left out where others of their group did not,
+and runs all of whose chains did where others did not.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from experiments.command_line import runs_and_options, script
 from experiments.outcome import grouped
 from experiments.voice import counted, say
 from sgmcmc.arguments import find_device
+from sgmcmc.chain import DIVERGED
 from sgmcmc.data import load
 from sgmcmc.errors import SettingError
 from sgmcmc.evaluate import evaluate, shifted
@@ -59,6 +61,10 @@ def _main(words: list[str]) -> int:
                 mend = f"holds runs and is none: name those whose chains are to be joined, such as {inside[0]}"
             raise SettingError("RUN", folder, mend)
     check_alike(folders)
+    gone = [folder for folder in folders if _status(folder).get("state") == DIVERGED]
+    if gone and len(gone) < len(folders):  # its few draws would be as many as are used of the others
+        say(f"diverged, and left out: {', '.join(map(str, gone))}")
+        folders = [folder for folder in folders if folder not in gone]
     settings, device = settings_of(folders[0], known["data.root"]), find_device(known["device"])
     given = settings["data"]
     potential, own = reopened(folders[0], device, given["root"])
@@ -127,10 +133,13 @@ def _diverged(folders: list[str], counts: list[int]) -> set[int]:
     """Of runs of so many chains, joined one after another, the chains that their statuses say have diverged."""
     found, first = set(), 0
     for folder, count in zip(folders, counts, strict=True):
-        status = read_status(folder) if (Path(folder) / "status.json").is_file() else {}
-        found |= {first + chain for chain in status.get("frozen") or ()}
+        found |= {first + chain for chain in _status(folder).get("frozen") or ()}
         first += count
     return found
+
+
+def _status(folder: str) -> dict:
+    return read_status(folder) if (Path(folder) / "status.json").is_file() else {}
 
 
 def _shift(known: dict) -> dict:

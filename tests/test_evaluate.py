@@ -284,6 +284,16 @@ def test_chains_that_diverged_are_left_out_and_told(tmp_path, capsys):
         assert float(row[key]) == pytest.approx(value, nan_ok=True), key
 
 
+def test_a_run_that_diverged_is_left_out_and_cuts_no_other_short(runs, tmp_path, capsys):
+    short = tmp_path / "short"
+    assert run([*WORDS[:-1], "cycles=2", "seed=2", f"output={short}", "progress=false"]) == 0
+    _edit(short, state="diverged", frozen=[0])
+    capsys.readouterr()
+    alone, beside = _row(runs, tmp_path), _row([short, *runs], tmp_path)
+    assert beside == pytest.approx(alone, nan_ok=True)
+    assert f"diverged, and left out: {short}\n" in capsys.readouterr().out
+
+
 def _edit(folder, **fields):
     """The status of a run with these fields."""
     status = {**read_status(folder), **fields}

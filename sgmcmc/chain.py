@@ -462,6 +462,8 @@ class Chain:
         finite = sums["finite"]
         if not kernel.evaluates:  # U of the states at the row's end
             sums["potential"] = number * self._potential_now()
+        elif self.cycle_graph and self.fits[0]:  # of which a graph says nothing
+            self._potential_now()
         if not (kernel.evaluates or kernel.subsampled):
             sums["delta_potential"] = math.nan
         row = {

@@ -198,6 +198,27 @@ def test_a_compiled_run_is_the_eager_one_to_rounding_and_its_trace_changes_nothi
     assert torch.allclose(one.accept_prob, other.accept_prob, CLOSE, CLOSE) and (one.accept_prob > 0).all()
 
 
+class Far(Quartic):
+    """A target that says how far from the origin U was evaluated last."""
+
+    def potential(self, theta):
+        self.fit = {"distance": theta.double().norm(dim=-1)}
+        return super().potential(theta)
+
+
+def test_a_row_of_a_compiled_run_has_the_fit_of_its_states():
+    target = Far(dim=2)
+    kernel = make_kernel("hmc", target, 0.5, steps=2, dtype=F64)
+    random = Random(3)
+    result = run(
+        kernel, target, Plan(12, log_every=4, compile=True), random, 5, lambda: target.initial(5, random).to(F64)
+    )
+    assert result.compiled and len({row["distance"] for row in result.rows}) == 3
+    for row in result.rows:
+        now = result.draws[row["cycle"] - 1].norm(dim=-1).mean()
+        assert row["distance"] == pytest.approx(float(now), rel=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("acceptance", ["monitor", "metropolis"])
 def test_divergence_is_the_same_result(acceptance):

@@ -22,7 +22,8 @@ for all columns; printed are the settings and the numbers most looked at.
                      mixed if it is below r_hat_limit (with over=seed: the mean over the runs)
     still            how many coordinates never moved; they are in no ess and no r_hat
     cycles_done      of an interrupted run, whose other numbers are of these cycles
-    tuned_step_size  what tuning found in the burn-in, for trajectories of tuned_steps; step_size is where it began
+    tuned_step_size  what tuning found in the burn-in, for trajectories of tuned_steps; step_size is where it began, and
+                     both are of the first stair of schedule=stairs
     finite           how many of the row's chains (chains_of_row) did not diverge: accept_prob, ess and r_hat are theirs
     others           columns of metrics.csv: ensembles as in the last row, the others their mean over the rows after the
                      burn-in. These and log_accept are over all chains of a run, so rows of groups have none; to have

@@ -306,7 +306,8 @@ class Voice:
         elif kernel.word.refreshes:
             said["sampler.b"] = torch.as_tensor(kernel.friction.value * sizes)
         ends = {name: dict.fromkeys((float(one.min()), float(one.max()))) for name, one in said.items()}
-        return "tuned: " + ", ".join(f"{name} " + " to ".join(f"{end:.4g}" for end in ends[name]) for name in ends)
+        told = ", ".join(f"{name} " + " to ".join(f"{end:.4g}" for end in ends[name]) for name in ends)
+        return f"tuned: {told}" + " (of the schedule's first stair)" * kernel.schedule.varies_between()
 
     def _group(self, group: dict) -> list[str]:
         """The lines of a group of chains with the same settings, of what ``outcome.of_groups`` says of it."""

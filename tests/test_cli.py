@@ -549,6 +549,17 @@ def test_a_summary_says_what_was_tuned(rates, capsys):
     assert len(given) == (2 if rates == "1e-4" else 4) and sizes[-1] != sizes[0]
 
 
+def test_what_is_tuned_under_stairs_is_the_first_stair_s(capsys):
+    words = "model=quartic sampler=hmc step_size=0.5 steps_per_cycle=3 chains=4 cycles=30 burn_in=15 tune.target=0.6"
+    words += " schedule=stairs schedule.factor=0.25 schedule.every=10 output=run progress=false"
+    assert main(words.split()) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("tuned: step size ")]
+    assert line.endswith(" (of the schedule's first stair)")
+    assert float(line.split()[3].rstrip(",")) == pytest.approx(
+        4 * sgmcmc.load_metrics("run")["step_size"][-1], rel=1e-3
+    )
+
+
 @pytest.mark.parametrize("words, mend", [(TOY, "fewer"), ([*NETWORK, "output=run"], "fewer, or a smaller batch_size")])
 def test_too_little_memory_is_a_sentence(words, mend, monkeypatch, capsys):
     def full(*_):

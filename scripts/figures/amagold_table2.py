@@ -24,7 +24,7 @@ or of its last finite row of metrics. U contains the prior, which the authors' a
 12,000 of the images, batches of 600, 15 epochs of SGD (as many steps), and 10 draws of the second half of 40
 trajectories of 10 steps of either sampler: too short for SGHMC to heat up as in the paper. AMAGOLD rejects most of its
 trajectories at these step sizes (the shares are below), and so stays near where SGD left it; that its error does not
-depend on b is partly that. The first row of metrics is after 50 trajectories (quick: 10).
+depend on b is partly that. The first row of metrics is after at most 50 trajectories (quick: 10).
 """
 WRONG = 50  # test errors, in per cent, above which a run is taken to have diverged
 POINT = 1  # percentage point of test error: less hardly matters, more is much

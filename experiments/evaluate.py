@@ -15,8 +15,8 @@ It prints the quality of single samples, of each chain's ensemble and of the joi
 expected calibration error, mean predictive entropy). It also prints R-hat and effective sample size in function space,
 where weights that mean the same network agree: those of each datum's log-odds of its label or, without labels, of its
 predictive entropy. Each group of chains with settings of their own (lr=[1e-3,1e-4]) is evaluated by itself, and is a
-row of ``output``. Chains that diverged are left out where others of their group did not,
-and runs all of whose chains did where others did not.
+row of ``output``. Chains that diverged are left out where others of their group did not, and runs all of whose chains
+did where others did not.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def _main(words: list[str]) -> int:
                 mend = f"holds runs and is none: name those whose chains are to be joined, such as {inside[0]}"
             raise SettingError("RUN", folder, mend)
     check_alike(folders)
-    gone = [folder for folder in folders if _status(folder).get("state") == DIVERGED]
+    statuses = {folder: _status(folder) for folder in folders}
+    gone = [folder for folder in folders if statuses[folder].get("state") == DIVERGED]
     if gone and len(gone) < len(folders):  # its few draws would be as many as are used of the others
         say(f"diverged, and left out: {', '.join(map(str, gone))}")
         folders = [folder for folder in folders if folder not in gone]
@@ -81,7 +82,8 @@ def _main(words: list[str]) -> int:
     amounts = _number("noise", known["noise"]), _number("translate", known["translate"], 0)
     data = shifted(data.to(device), *amounts, scale=getattr(potential, "column_scale", 1.0))
     runs = [load_samples(folder) for folder in folders]
-    diverged = _diverged(folders, [run.shape[1] for run in runs])
+    counts = [run.shape[1] for run in runs]
+    diverged = _diverged([statuses[folder] for folder in folders], counts)
     least = min(map(len, runs))
     if any(len(run) > least for run in runs):
         print(f"the runs are of different lengths: the first {least} draws of each are used", file=sys.stderr)
@@ -93,7 +95,7 @@ def _main(words: list[str]) -> int:
     say(f"{of} on the {len(data)} {which} data of {name}{moved}")
     rows = []
     with tqdm(total=draws.shape[0] * draws.shape[1], leave=False, disable=None) as bar:
-        for own, chains in _groups(settings, [run.shape[1] for run in runs]):
+        for own, chains in _groups(settings, counts):
             alike = ", ".join(f"{setting}={value:g}" for setting, value in own.items())
             gone = [chain for chain in chains if chain in diverged]
             if gone:
@@ -129,11 +131,11 @@ def _groups(settings: dict, counts: list[int]) -> list[tuple[dict, list[int]]]:
     return [(dict(own), chains) for own, chains in found.items()]
 
 
-def _diverged(folders: list[str], counts: list[int]) -> set[int]:
+def _diverged(statuses: list[dict], counts: list[int]) -> set[int]:
     """Of runs of so many chains, joined one after another, the chains that their statuses say have diverged."""
     found, first = set(), 0
-    for folder, count in zip(folders, counts, strict=True):
-        found |= {first + chain for chain in _status(folder).get("frozen") or ()}
+    for status, count in zip(statuses, counts, strict=True):
+        found |= {first + chain for chain in status.get("frozen") or ()}
         first += count
     return found
 

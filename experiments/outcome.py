@@ -114,7 +114,6 @@ def _mixing(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         size = diagnostics.ess(draws)
-        r_hat = diagnostics.r_hat(draws) if len(draws) >= 40 else [math.nan]  # of fewer draws it says nothing
     times = finite / draws.shape[1]
     worst = int(torch.as_tensor(size.value).nan_to_num(nan=math.inf).argmin())
     value, error = float(size.value[worst]) * times, float(size.error[worst]) * times
@@ -124,7 +123,9 @@ def _mixing(
     told |= {"ess": value, "ess_error": error, "ess_of": of}
     told["ess_per_second"] = value / share / max(result.seconds * number / pieces.chains, 1e-9)
     told |= {"ess_per_work": value / share / max(work * number, 1e-9), "work": unit}
-    worst_r_hat = float(torch.as_tensor(r_hat).nan_to_num(nan=0, posinf=math.inf).max())
+    if len(draws) < 40:  # of so few R-hat says nothing
+        return told
+    worst_r_hat = float(torch.as_tensor(diagnostics.r_hat(draws)).nan_to_num(nan=0, posinf=math.inf).max())
     if worst_r_hat:
         functions = 2 * pieces.potential.dim if draws.shape[2] > 1 else 1
         limit = mixed_below(len(draws), draws.shape[1], functions)

@@ -516,14 +516,17 @@ class Chain:
     def _fit(self) -> dict:
         """What the target said of its fit when U of the current states was evaluated, mean over the chains that are
         alive, or over all where none is."""
-        alive = [state.alive.cpu() for state in self.states]
-        alive = alive if any(map(bool, map(torch.any, alive))) else [torch.ones_like(one) for one in alive]
-        columns: dict[str, list[Tensor]] = {key: [] for key in self.fits[0]}
-        for key, parts in columns.items():
-            for fit, some in zip(self.fits, alive, strict=True):
-                value = torch.as_tensor(fit[key], dtype=torch.float64).reshape(-1)
-                parts.append(value[some] if len(value) == len(some) else value[: int(some.any())])
-        return {key: float(torch.cat(parts).mean()) for key, parts in columns.items()}
+        alive = self.alive.cpu()
+        counted = (alive if alive.any() else ~alive).split([len(state.alive) for state in self.states])
+        columns = {}
+        for key in self.fits[0]:
+            values = [torch.as_tensor(fit[key], dtype=torch.float64).reshape(-1) for fit in self.fits]
+            parts = [  # a number is of all chains of its tensor
+                value[some] if len(value) == len(some) else value[: int(some.any())]
+                for value, some in zip(values, counted, strict=True)
+            ]
+            columns[key] = float(torch.cat(parts).mean())
+        return columns
 
     def _fit_of(self, accepted: Tensor, before: dict) -> dict:
         """What the target says of its fit, of the chains that accepted the end where U was evaluated last."""

@@ -764,7 +764,7 @@ class NetworkPotential:
         """Logits are a fixed function of the datum and of θ: the same alone as beside another datum, and again."""
         if self._batch_norms or self.data_size < 2:
             return
-        name, few = type(self.model).__name__, self.train.normalise(self.train.inputs[:2])
+        name, few = type(self.model).__name__, self._first_two()
         self._load(self.initial(1, Random(0)))
         try:
             with full_precision():  # in TF32 a batch of one may be another kernel's

@@ -160,6 +160,7 @@ def segment(
         elif op.letter == "B":
             before = m
             m = flows.kick(m, gradient, number)
+            m = m if moves is None else torch.where(moves, m, before)  # whatever its gradient says of the others
             energy = energy + flows.kinetic_change(before, m, inverse_mass)
         else:
             keep, strength = extra

@@ -90,11 +90,14 @@ def test_what_cannot_be_is_refused():
         MixedBinary().exact(2, Random(0), 0.5)
 
 
-def after_some_trajectories(sampler: str, stale: bool = False, number: int = 12, chains: int = 40_000):
+def after_some_trajectories(
+    sampler: str, stale: bool = False, number: int = 12, chains: int = 40_000, noise: float = 0.0, **settings
+):
     """z values of moments, started exactly, after trajectories and Gibbs updates; ``stale`` keeps the old U."""
-    target = MixedBinary(binary=8, sd=0.2)
-    steps = 3 if sampler == "hmc" else 1
-    kernel = make_kernel(sampler, target, 0.2, steps=steps, alpha=0.9 if steps == 1 else None, dtype=F64)
+    target = MixedBinary(binary=8, sd=0.2, noise=noise)
+    steps = 3 if sampler in ("hmc", "ggmc") else 1
+    alpha = None if steps == 3 else 0.9
+    kernel = make_kernel(sampler, target, 0.2, steps=steps, alpha=alpha, dtype=F64, **settings)
     random, index = Random(11), torch.arange(chains)
     state = start(kernel, target, target.exact(chains, random), random, index)
     accepted = 0.0
@@ -127,3 +130,18 @@ def test_gibbs_between_trajectories_leaves_the_target_invariant(sampler):
 def test_invariance_fails_with_a_stale_u(sampler):
     z, _ = after_some_trajectories(sampler, stale=True)
     assert z.max() > 8, z
+
+
+@pytest.mark.parametrize("sampler", ["hmc", "ggmc"])
+def test_gradient_noise_moves_nothing_that_only_gibbs_changes(sampler):
+    """Else the binary ones leave 0 and 1 within a trajectory, and GGMC its target: z was 20."""
+    settings = {"gradient": "minibatch", "acceptance": "metropolis"}
+    z, accepted = after_some_trajectories(sampler, noise=1.0, **settings)
+    assert 0.6 < accepted < 0.95
+    assert z.max() < 4.5, z
+    target = MixedBinary(binary=3, noise=2.0)
+    kernel = make_kernel(sampler, target, 0.05, steps=3, dtype=F64, **settings)
+    state = start(kernel, target, target.exact(50, Random(2)), Random(2), range(50))
+    state, record = run_trajectory(kernel, target, state, Random(2), 0, range(50))
+    assert bool(record.accepted.any()) and torch.equal(record.proposal[:, 2:], record.proposal[:, 2:].round())
+    assert not state.momentum[:, 2:].any()

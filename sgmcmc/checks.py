@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
-from sgmcmc.potentials import Potential, is_network, together
+from sgmcmc.potentials import Potential, in_one_pass, is_network, potential_and_gradient, together
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
@@ -52,6 +52,11 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
         if not torch.allclose(alone, value[:1], rtol=1e-5, atol=1e-5, equal_nan=True):
             mend = "gives the first chain another U when it is asked again, alone: U must be"
             raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
+        if kernel.full_ends and in_one_pass(potential):
+            both = potential_and_gradient(potential, theta)[0]  # what decides
+            same = (both.shape, both.dtype) == (value.shape, value.dtype)
+            if not (same and torch.allclose(both, value, rtol=1e-5, atol=1e-5, equal_nan=True)):
+                raise SettingError("target", name, "gives another U by potential_and_gradient than by potential")
     check_finite(kernel, value)
 
 

@@ -15,7 +15,7 @@ from sgmcmc.acceptance import SUBSAMPLED
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.flows import held
-from sgmcmc.potentials import is_network
+from sgmcmc.potentials import in_one_pass, is_network
 from sgmcmc.samplers import NUMBERS, POLICIES, Sampler, lookup
 from sgmcmc.schedules import SCHEDULES, Schedule, why_impossible
 from sgmcmc.words import Op, Word
@@ -144,7 +144,7 @@ class Kernel:
         gradients, energies = full + (points - full) * share, float(self.evaluates)
         if self.full_ends:
             gradients -= not gibbs
-            energies = float(not hasattr(potential, "potential_and_gradient"))
+            energies = float(not in_one_pass(potential))
         return float(gradients), energies * (1 + gibbs)
 
     @property

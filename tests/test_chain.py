@@ -955,6 +955,50 @@ def test_what_a_target_gives_can_be_sampled(mistake):
         run(make_kernel("hmc", target, 0.1, steps=3), target, Plan(2), random, 50, lambda: target.initial(50, random))
 
 
+class Tight:
+    """A Gaussian's U ten times over, in a class that is made of another."""
+
+    def potential(self, theta):
+        return 10 * super().potential(theta)
+
+    def gradient(self, theta, batch=None):
+        return 10 * super().gradient(theta, batch)
+
+
+@pytest.mark.parametrize("kind", ["regression", "network", "instance"])
+def test_what_is_inherited_in_one_pass_is_not_the_u_of_a_class_of_one_s_own(kind):
+    """It was another target's: the chain went on, and was exact for that one."""
+    if kind == "network":
+        target = small_network(kind=type("Mine", (Tight, NetworkPotential), {}))[0]
+        plain = small_network()[0]
+    else:
+        plain = GeneratedLogistic(size=30, features=2)
+        target = type("Mine", (Tight, GeneratedLogistic), {})(size=30, features=2)
+        if kind == "instance":
+            target, wanted = GeneratedLogistic(size=30, features=2), target
+            target.potential, target.gradient = wanted.potential, wanted.gradient
+    kernel = make_kernel("hmc", target, 0.01, steps=2, gradient="full", dtype=F64)
+    theta = target.initial(1, Random(1)).double()
+    state = start(kernel, target, theta, Random(1), range(1))
+    state, _ = run_trajectory(kernel, target, state, Random(1), 0, range(1))
+    assert not torch.equal(state.theta, theta)
+    torch.testing.assert_close(state.potential, 10 * plain.potential(state.theta))
+    torch.testing.assert_close(state.gradient, 10 * plain.gradient(state.theta))
+    assert kernel.work(1.0, target)[1] == 1 and kernel.work(1.0, plain)[1] == 0
+
+
+@pytest.mark.parametrize("change", [lambda u: u + 1, lambda u: u.float(), lambda u: u.sum()])
+def test_a_u_of_one_pass_that_is_another_is_refused(change):
+    class Both(Gaussian):
+        def potential_and_gradient(self, theta):
+            return change(self.potential(theta)), self.gradient(theta)
+
+    target, random = Both(2), Random(1)
+    with pytest.raises(SettingError, match="^target=Both: gives another U by potential_and_gradient"):
+        run(make_kernel("hmc", target, 0.1, steps=3), target, Plan(2), random, 9, lambda: target.initial(9, random))
+    run(make_kernel("random_walk", target, 0.1), target, Plan(2), random, 9, lambda: target.initial(9, random))
+
+
 def test_a_start_without_density_is_named_in_the_first_chain_too():
     """A chain that decides could never leave it; one that is monitored is let go, and goes on."""
 

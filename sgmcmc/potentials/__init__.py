@@ -16,7 +16,8 @@ them U sums over; ``together`` [True], whether many chains go in one tensor; ``c
 [all], how many do at most; ``is_network`` [not ``together``], whether minibatches and a row of metrics every cycle are
 its defaults; ``moves`` [None], a boolean ``[dim]``,
 False for coordinates that only ``gibbs`` changes; ``exact(chains, random, temperature)``;
-``potential_and_gradient(theta)``; ``gibbs(theta, temperature, random, trajectory, chains)``;
+``potential_and_gradient(theta)``, its own as ``in_one_pass`` says;
+``gibbs(theta, temperature, random, trajectory, chains)``;
 ``predict(theta, inputs)``, the classes' probabilities ``[chains, n, classes]`` of a tensor of inputs or, of images,
 a ``Dataset``; ``column_scale`` [1], what it divides the columns of these inputs by itself; ``estimate(theta, batch)``,
 U from a minibatch; ``losses(theta, batch)``, the terms of the sum over data, ``[chains, B]`` float64, and
@@ -31,6 +32,7 @@ drawn anew; ``compile_layers`` and ``normalised``, of layers that are worth comp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from torch import Tensor
@@ -80,7 +82,20 @@ def shown(target: Potential) -> int:
     return getattr(target, "shown", target.data_size * getattr(target, "views", 1))
 
 
+def in_one_pass(target: Potential) -> Callable[[Tensor], tuple[Tensor, Tensor]] | None:
+    """The target's ``potential_and_gradient``, if it has one.
+
+    One that was inherited is not that of a class, or of an instance, with a ``potential`` or ``gradient`` of its own.
+    """
+    for own in (getattr(target, "__dict__", {}), *map(vars, type(target).__mro__)):
+        if "potential_and_gradient" in own:
+            return target.potential_and_gradient
+        if "potential" in own or "gradient" in own:
+            break
+    return None
+
+
 def potential_and_gradient(target: Potential, theta: Tensor) -> tuple[Tensor, Tensor]:
     """U and its full gradient, in one pass where the target has one."""
-    both = getattr(target, "potential_and_gradient", None)
+    both = in_one_pass(target)
     return both(theta) if both else (target.potential(theta), target.gradient(theta))

@@ -410,6 +410,20 @@ def test_potential_keeps_full_precision_when_the_process_does_not(digits):
         torch.set_float32_matmul_precision(before)
 
 
+def test_autocast_is_for_gradients_alone_and_keeps_no_weights(digits):
+    """It kept those of the first θ: U was the prior's and a number, and gradients were of another place."""
+    potential = make(digits, MLP(64, [50]), torch.float32)
+    batch, places = torch.arange(60)[None], [scale * start(potential) for scale in (1.0, 0.5)]
+    wanted = [(potential.potential(theta), potential.gradient(theta, batch)) for theta in places]
+    with torch.autocast("cpu", torch.bfloat16):
+        for theta, (value, slope) in zip(places, wanted, strict=True):
+            rough = potential.gradient(theta, batch)
+            assert 1e-4 < float((rough - slope).norm() / slope.norm()) < 0.05
+            assert torch.equal(potential.potential(theta), value)
+            assert torch.equal(potential.potential_and_gradient(theta)[0], value)
+        assert torch.is_autocast_enabled("cpu")
+
+
 def test_float32_potential_is_near_the_float64_one(digits):
     model = tiny()
     exact = make(digits, model)

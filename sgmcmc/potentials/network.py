@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
@@ -43,7 +43,7 @@ _AT_ONCE_ELSEWHERE = 1 << 23
 
 @contextmanager
 def full_precision():
-    """float32 products as float32: no TF32, no bf16, whatever the process allows for gradients.
+    """float32 products as float32: no TF32, no bf16, no autocast, whatever the process allows for gradients.
 
     bf16 products were measured to shift the U of a CIFAR-10 posterior by tens.
     """
@@ -53,7 +53,10 @@ def full_precision():
     try:
         for kind in kinds:
             kind.fp32_precision = "ieee"
-        yield
+        with ExitStack() as stack:
+            for device in filter(torch.is_autocast_enabled, ("cpu", "cuda")):
+                stack.enter_context(torch.autocast(device, enabled=False))
+            yield
     finally:
         for kind, precision in zip(kinds, before, strict=True):
             kind.fp32_precision = precision
@@ -157,7 +160,7 @@ class NetworkPotential:
     U(θ₂) − U(θ₁) of a ResNet-20 on 50,000 images is good to about 1e-3 where weights differ by .001, and to 5e-3
     where by .01; it is one fixed function all the same. Without batch normalisation it does not depend on
     ``evaluation_batch`` but for that rounding; use one value at both ends of a trajectory.
-    Gradients use the process' settings (TF32 if allowed).
+    Gradients use the process' settings (TF32 if allowed, autocast where it is on).
 
     ``together`` lets all chains of a run go in one tensor, by ``torch.func.vmap`` of the module: several times as fast
     for many chains of a small perceptron (8 or more of at most 10,000 weights), and slower for others. Numbers agree
@@ -439,6 +442,7 @@ class NetworkPotential:
             raise ValueError(f"theta is {list(theta.shape)}: a network takes {takes}{self.dim}]")
         if len(theta) == 1:
             self._position.copy_(theta[0])
+            torch.clear_autocast_cache()  # of the weights that were there before
 
     @torch.no_grad()
     def state_dict(self, theta: Tensor) -> dict[str, Tensor]:

@@ -343,6 +343,9 @@ def make_kernel(
             if size is None:
                 mend = f"give the size of a minibatch, at most {potential.data_size}, or gradient=full"
                 raise SettingError("batch_size", "null", mend)
+            if size < getattr(potential, "least_batch", 1):
+                mend = "is one datum, of which batch normalisation makes no statistics: take more"
+                raise SettingError("batch_size", size, mend)
             views = getattr(potential, "views", 1)
             batches = Minibatches(minibatches, potential.data_size, size, points, views)
         elif getattr(potential, "noise", 0.0) and points > 0:

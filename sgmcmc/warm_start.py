@@ -43,6 +43,9 @@ def sgd(
     ):
         if not fits:
             raise SettingError(f"warm_start.{setting}", value, mend)
+    if epochs and getattr(potential, "least_batch", 1) > 1 and 1 in (batch_size, size % batch_size):
+        mend = f"leaves one datum of {size} alone, of which batch normalisation makes no statistics: take another size"
+        raise SettingError("warm_start.batch_size", batch_size, mend)
     chains = chains if chains is not None else range(len(theta))
     views = getattr(potential, "views", 1)
     theta, velocity = theta.clone(), torch.zeros_like(theta)

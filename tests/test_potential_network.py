@@ -13,10 +13,12 @@ from torch.func import functional_call
 from sgmcmc.data import Dataset, load
 from sgmcmc.data.augment import VIEWS, augment
 from sgmcmc.errors import SettingError
+from sgmcmc.kernel import make_kernel
 from sgmcmc.models import MLP, ResNet
 from sgmcmc.models.resnet import SameConv2d
 from sgmcmc.potentials.network import NetworkPotential, prior_std
 from sgmcmc.random import Random
+from sgmcmc.warm_start import sgd
 
 
 @pytest.fixture(scope="module")
@@ -623,7 +625,11 @@ def test_batch_normalisation_of_one_datum_that_is_left_over_is_refused():
         make(rows, module)
     with pytest.raises(SettingError, match="evaluation_batch=1: leaves one datum of 126 alone"):
         make(rows, module, evaluation_batch=1)
-    make(rows, module, evaluation_batch=63)
+    potential = make(rows, module, evaluation_batch=63)
+    with pytest.raises(SettingError, match="batch_size=1: is one datum, of which batch normalisation"):
+        make_kernel("ggmc", potential, 0.01, batch_size=1)
+    with pytest.raises(SettingError, match=r"warm_start\.batch_size=25: leaves one datum of 126 alone"):
+        sgd(potential, torch.zeros(1, potential.dim), random=Random(0), batch_size=25)
 
 
 def test_refusals(digits):

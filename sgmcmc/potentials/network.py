@@ -751,12 +751,16 @@ class NetworkPotential:
         few, name = self._first_two(), type(self.model).__name__
         outputs = self._tried(few)
         size = self.evaluation_batch
-        if self._batch_norms and 1 in (size, self.data_size % size, self.shown % size):
+        self.least_batch = 1  # data of which a gradient can be taken
+        if self._batch_norms:
             try:
                 self.model(few[:1])
             except ValueError as error:
-                mend = f"leaves one datum of {self.shown} alone, of which batch normalisation makes no statistics"
-                raise SettingError("evaluation_batch", size, f"{mend}: take another size, or number of data") from error
+                self.least_batch = 2
+                if 1 in (size, self.data_size % size, self.shown % size):
+                    mend = f"leaves one datum of {self.shown} alone, of which batch normalisation makes no statistics"
+                    mend += ": take another size, or number of data"
+                    raise SettingError("evaluation_batch", size, mend) from error
         if not isinstance(outputs, Tensor) or outputs.shape != (len(few), self.train.classes):
             shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             raise SettingError("model", name, f"must give logits {[len(few), self.train.classes]}, gave {shape}")

@@ -551,6 +551,19 @@ def test_any_module_will_do(digits):
     assert change == pytest.approx(gradient.norm().item(), rel=1e-6)
 
 
+@pytest.mark.parametrize("normalised", [False, True])
+def test_a_float64_network_sees_what_float64_rows_tell_apart(normalised):
+    rows = torch.tensor([[1.0], [1 + 1e-12]], dtype=torch.float64)
+    about = {"mean": 1.0, "std": 1.0} if normalised else {}
+    potential = make(Dataset(rows, torch.tensor([0, 1]), 2, **about), nn.Linear(1, 2))
+    shift = 0.0 if normalised else 1.0
+    theta = torch.tensor([[1.0, -1.0, -shift, shift]], dtype=torch.float64)
+    losses = potential.losses(theta, torch.arange(2)[None])[0]  # of logits x - 1 and 1 - x
+    assert losses[0] == math.log(2) and losses[1] > math.log(2)
+    first, second = potential.predict(theta, potential.train)[0]
+    assert second[0] > first[0]
+
+
 def test_rows_of_features_and_tied_weights():
     rows = Dataset(torch.randn(30, 5, dtype=torch.float64), torch.arange(30) % 2, 2)
     layer = nn.Linear(5, 5)

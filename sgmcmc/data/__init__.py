@@ -46,11 +46,12 @@ DIGITS_TRAIN_SIZE = 1500
 class Dataset:
     """Inputs and labels of N data, on one device.
 
-    ``inputs`` uint8 images ``[N, C, H, W]`` or features ``[N, p]`` (networks take either as float32); ``targets`` int64
-    ``[N]``, of what is trained on from 0 to ``classes`` − 1; ``mean`` and ``std``, of each channel (or feature, or one
-    for all), of the pixels scaled to [0, 1], kept as float64 ``[C]``, None where inputs go in as they are; ``scale``
-    the pixel value that stands for 1 (255 of uint8, 1 of other features, and to be given of other images: 1 where they
-    are scaled already). Raises SettingError for inputs and labels that are none.
+    ``inputs`` uint8 images ``[N, C, H, W]`` or features ``[N, p]`` (networks take either as float32, float64 features
+    as they are where they are of float64 themselves); ``targets`` int64 ``[N]``, of what is trained on from 0 to
+    ``classes`` − 1; ``mean`` and ``std``, of each channel (or feature, or one for all), of the pixels scaled to [0, 1],
+    kept as float64 ``[C]``, None where inputs go in as they are; ``scale`` the pixel value that stands for 1 (255 of
+    uint8, 1 of other features, and to be given of other images: 1 where they are scaled already). Raises SettingError
+    for inputs and labels that are none.
     """
 
     inputs: Tensor
@@ -132,12 +133,15 @@ class Dataset:
                 setattr(moved, name, value.to(device))
         return moved
 
-    def normalise(self, inputs: Tensor) -> Tensor:
-        """Raw inputs ``[..., C, H, W]`` or ``[..., p]`` as a model takes them: float32, (x/scale − mean)/std."""
-        if self.mean is not None and inputs.dtype == torch.float64:  # whose mean may be more than float32 tells from x
-            return ((inputs / self.scale - self.mean.view_as(self._gain)) / self.std.view_as(self._gain)).float()
+    def normalise(self, inputs: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Raw inputs ``[..., C, H, W]`` or ``[..., p]`` as a model of ``dtype`` takes them, (x/scale − mean)/std: in
+        float32 arithmetic, but for raw float64, whose numbers may be more than float32 tells apart."""
+        if inputs.dtype == torch.float64:
+            if self.mean is not None:
+                inputs = (inputs / self.scale - self.mean.view_as(self._gain)) / self.std.view_as(self._gain)
+            return inputs.to(dtype)
         inputs = inputs.to(torch.float32)
-        return inputs if self.mean is None else inputs * self._gain + self._shift
+        return (inputs if self.mean is None else inputs * self._gain + self._shift).to(dtype)
 
     def take(self, index: Tensor) -> Tensor:
         """The normalised inputs at ``index`` (int64, any shape), float32 ``[*index.shape, C, H, W]`` or ``[…, p]``."""

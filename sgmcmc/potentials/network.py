@@ -413,7 +413,7 @@ class NetworkPotential:
         """Whether the module takes images and kernels that lie channels last, which is faster: one with
         ``x.view(len(x), -1)`` after a convolution does not."""
         try:
-            self._logits(self.train.normalise(self.train.inputs[:2]))
+            self._logits(self._first_two())
         except RuntimeError:
             return False
         return True
@@ -543,7 +543,9 @@ class NetworkPotential:
         if self.augmentation != "none":
             view = flat % self.views
             inputs = augment(inputs, view if self._frozen is None else self._frozen[image, view].long())
-        logits = self._forward(theta, self.train.normalise(inputs).unflatten(0, index.shape), index.ndim > 1)
+        logits = self._forward(
+            theta, self.train.normalise(inputs, self.dtype).unflatten(0, index.shape), index.ndim > 1
+        )
         return logits, self.train.targets.index_select(0, image).view(index.shape).expand(logits.shape[:2])
 
     def _forward(self, theta: Tensor, inputs: Tensor, own: bool = False) -> Tensor:
@@ -698,7 +700,7 @@ class NetworkPotential:
                 parts = []
                 for part in raw.split(self._at_once(len(theta))):
                     part = part.to(self.device)
-                    part = self.train.normalise(part) if isinstance(inputs, Dataset) else part
+                    part = self.train.normalise(part, self.dtype) if isinstance(inputs, Dataset) else part
                     parts.append(self._forward(theta, part).double().softmax(-1))
             finally:
                 for norm in self._batch_norms:
@@ -716,7 +718,7 @@ class NetworkPotential:
         for number, images in enumerate(self.train.inputs.split(self.evaluation_batch), 1):
             for norm in self._batch_norms:
                 norm.momentum = 1 / number  # the plain mean over batches; None would wait for the device each time
-            self._logits(self.train.normalise(images))
+            self._logits(self.train.normalise(images, self.dtype))
         for norm, momentum in zip(self._batch_norms, momenta, strict=True):
             norm.track_running_stats, norm.momentum = False, momentum
         self._statistics_of = self._position.clone()
@@ -732,7 +734,7 @@ class NetworkPotential:
         return "; ".join(reasons) or None
 
     def _first_two(self) -> Tensor:
-        return self.train.normalise(self.train.inputs[:2]).to(self.dtype)
+        return self.train.normalise(self.train.inputs[:2], self.dtype)
 
     @torch.no_grad()
     def _tried(self, inputs: Tensor):

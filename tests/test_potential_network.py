@@ -476,6 +476,39 @@ def test_parameters_and_their_gradients_are_views_of_one_vector(digits):
     assert torch.equal(first, potential.gradient(theta, torch.arange(10)[None]))
 
 
+def _by_an_optimizer(module, data):
+    module.train()
+    optimizer = torch.optim.Adam(module.parameters())
+    optimizer.zero_grad()
+    F.cross_entropy(module(data.take(torch.arange(9)).double()), data.targets[:9]).backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("norm", [nn.Identity(), nn.BatchNorm1d(8)])
+@pytest.mark.parametrize(
+    "taken",
+    [
+        lambda module, data: make(data, module, prior=2.0),
+        _by_an_optimizer,
+        lambda module, data: module.train(),
+        lambda module, data: module.eval(),
+        lambda module, data: module.float(),
+    ],
+)
+def test_a_module_that_another_has_used_since_is_taken_over_again(digits, norm, taken):
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), norm, nn.Dropout(), nn.Linear(8, 10))
+    potential = make(digits, module)
+    theta, index = start(potential), torch.arange(20)[None]
+
+    def asked():
+        once = potential.potential_and_gradient(theta)
+        return *once, potential.gradient(theta, index), potential.predict(theta, digits)
+
+    before = asked()
+    taken(module, digits)
+    assert all(map(torch.equal, asked(), before))
+
+
 def test_blocks_and_state_dict(digits):
     model = tiny()
     given = {name: p.detach().clone() for name, p in model.named_parameters()}

@@ -402,11 +402,25 @@ class NetworkPotential:
         self._kernels_last, self._channels_last = kernels_last, kernels_last and images
         self._position = torch.empty(self.dim, device=self.device, dtype=self.dtype)
         self._slope = torch.zeros_like(self._position)
-        for parameter, value, slope in zip(
-            self._parameters, self._shaped(self._position), self._shaped(self._slope), strict=True
-        ):
+        for parameter, value in zip(self._parameters, self._shaped(self._position), strict=True):
             value.copy_(parameter.detach())
+        self._attach()
+
+    def _attach(self) -> None:
+        """Make the module ours: its parameters views of θ, their gradients of its slope, dropout switched off."""
+        self.model.to(self.device, self.dtype).eval()
+        parts = self._parameters, self._shaped(self._position), self._shaped(self._slope)
+        for parameter, value, slope in zip(*parts, strict=True):
             parameter.data, parameter.grad = value, slope
+        for norm in self._batch_norms:
+            norm.train()
+        self._statistics_of = None
+
+    def _is_attached(self) -> bool:
+        """Not where the module was trained, moved, or given to another target since."""
+        first, modes = self._parameters[0], (norm.training for norm in self._batch_norms)
+        ours = first.data_ptr() == self._position.data_ptr() and not self.model.training and all(modes)
+        return ours and first.grad is not None and first.grad.data_ptr() == self._slope.data_ptr()
 
     @torch.no_grad()
     def _takes_channels_last(self) -> bool:
@@ -440,6 +454,8 @@ class NetworkPotential:
         if theta.ndim != 2 or theta.shape[1] != self.dim or len(theta) != 1 and not self.together:
             takes = "[chains, " if self.together else "one chain at a time, [1, "
             raise ValueError(f"theta is {list(theta.shape)}: a network takes {takes}{self.dim}]")
+        if not self._is_attached():
+            self._attach()
         if len(theta) == 1:
             self._position.copy_(theta[0])
             torch.clear_autocast_cache()  # of the weights that were there before

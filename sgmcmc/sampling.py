@@ -100,41 +100,15 @@ def sample(
     disk that is full.
     """
     _check_names(policies)
-    if isinstance(potential, type):
-        name = potential.__name__
-        raise SettingError("potential", name, f"is a class: give an instance of it, such as {name}()")
-    if isinstance(potential, nn.Module) and not hasattr(potential, "potential"):
-        mend = "sgmcmc.NetworkPotential(module, sgmcmc.Dataset(inputs, labels, classes)) makes a target of a module"
-        raise SettingError("potential", type(potential).__name__, mend)
-    if callable(potential) and not hasattr(potential, "potential"):
-        if dim is None:
-            raise SettingError("dim", dim, "a function as the target needs its number of coordinates")
-        potential = FunctionPotential(potential, whole("dim", dim, 1))
-    elif dim is not None and dim != getattr(potential, "dim", dim):
-        raise SettingError("dim", dim, f"the target has its own, {potential.dim}: leave it out")
-    needed = [name for name in NEEDED if name != "initial" or initial is None]
-    missing = [name for name in needed if getattr(potential, name, None) is None]
-    if missing:
-        mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
-        raise SettingError("potential", type(potential).__name__, mend)
+    potential = _target(potential, dim, ("initial",) if initial is not None else ())
     cycles, thin, burn_in = whole("cycles", cycles, 1), whole("thin", thin, 1), whole("burn_in", burn_in, 0)
     seed = whole("seed", seed, 0)
-    if burn_in >= cycles:
-        raise SettingError("burn_in", burn_in, f"leaves no draws of cycles={cycles}: make it less")
-    if thin > cycles - burn_in:
-        raise SettingError("thin", thin, f"leaves no draws of {cycles - burn_in} cycles: make it less")
-    if tune is not None and not 0 < number("tune", tune) < 1:
-        raise SettingError("tune", tune, "is the acceptance to tune to, between 0 and 1")
-    if tune is not None and not burn_in:
-        raise SettingError("tune", tune, "tunes during the burn-in: give burn_in, in cycles")
-    if trajectory and not burn_in:
-        raise SettingError("trajectory", trajectory, "chooses during the burn-in: give burn_in, in cycles")
+    _check_length(cycles, burn_in, thin, tune, trajectory)
     ways = {"friction": friction, "momentum_decay": momentum_decay, "beta": beta, "b": b}
     ways = {name: numbers(name, value) for name, value in ways.items() if value is not None}
     if step_size is None:
         raise SettingError("step_size", None, "has to be given, such as step_size=0.1")
     step_size = numbers("step_size", step_size)
-    lists = {name: value for name, value in {"step_size": step_size, **ways}.items() if isinstance(value, list)}
     dtype, device = float_type(dtype), find_device(device)
     if dtype == torch.float64 and is_network(potential) and getattr(potential, "dtype", None) == torch.float32:
         raise SettingError("dtype", "float64", "the network is of float32: give it dtype=torch.float64, too")
@@ -144,33 +118,18 @@ def sample(
         initial = _initial(initial, chains, potential.dim, dtype)
         chains = len(initial)
     if chains is None:
-        chains = max([1, *map(len, lists.values())])
+        chains = max([1, *(len(value) for value in (step_size, *ways.values()) if isinstance(value, list))])
     check_memory(chains, potential.dim, device)
-    for name, value in lists.items():
-        if not value or chains % len(value):
-            shown = value if len(value) < 10 else f"[{len(value)} numbers]"
-            rows = ", as many as initial has rows" if initial is not None else ""
-            raise SettingError(name, shown, f"must be a number or {chains}, one a chain{rows}, or one for equal groups")
-        value[:] = [one for one in value for _ in range(chains // len(value))]
-    if word == "" or not isinstance(word, str | None):
-        raise SettingError("word", word, "must be a string of letters, such as BABOBAB")
-    if sampler == "custom":
-        if not word:
-            raise SettingError("sampler", "custom", "needs a word, such as word='BABOBAB'")
-        sampler = custom(word)
-    if not isinstance(sampler, str | Sampler):
-        raise SettingError("sampler", sampler, "must be a name of sgmcmc.SAMPLERS, or a row as they are there")
+    rows = ", as many as initial has rows" if initial is not None else ""
+    step_size = _one_a_chain("step_size", step_size, chains, rows)
+    ways = {name: _one_a_chain(name, value, chains, rows) for name, value in ways.items()}
+    sampler = _sampler(sampler, word)
     row = lookup(sampler) if isinstance(sampler, str) else sampler
     if isinstance(schedule, str):
         schedule = Schedule(schedule)
     if not isinstance(schedule, Schedule | None):
         raise SettingError("schedule", schedule, "must be a name or an sgmcmc.Schedule")
-    policies = {name: value for name, value in policies.items() if value is not None}
-    for name, value in policies.items():
-        if name in ("batch_size", "decision_batch"):
-            policies[name] = whole(name, value, 1)
-        elif name in ("temperature", "alpha", "delta", "epsilon", "sigma"):
-            policies[name] = number(name, value)
+    policies = {name: _policy(name, value) for name, value in policies.items() if value is not None}
     with _own_names():
         kernel = make_kernel(
             sampler,
@@ -183,13 +142,7 @@ def sample(
             dtype=dtype,
             **policies,
         )
-    for name in _without_effect(kernel, {**ways, **policies}):
-        warnings.warn(f"{name} has no effect on this chain", stacklevel=2)
-    if kernel.acceptance == "monitor" and not policies.get("acceptance"):
-        mend = "acceptance='metropolis' corrects it"
-        if why := kernel.impossible or kernel.inexact:
-            mend = f"it cannot be: {why}"
-        warnings.warn(f"the chain is not corrected; {mend}", stacklevel=2)
+    _warn_before(kernel, {**ways, **policies})
     random = Random(seed, device)
     if compile != "auto" and not isinstance(compile, bool):
         raise SettingError("compile", compile, "must be True, False or 'auto'")
@@ -222,53 +175,149 @@ def sample(
     store = None
     if folder is not None:
         folder, settings = kept.path(folder), kept.settings(kernel, plan, potential, chains, seed, dtype, initial)
-        identity = kept.identity(settings)
-        store = RunFolder(folder, identity, json.dumps(settings, indent=2) + "\n", device=device)
+        store = RunFolder(folder, kept.identity(settings), json.dumps(settings, indent=2) + "\n", device=device)
     with _own_names(), store or nullcontext(), _bar(progress, cycles) as bar:
-        unknown = store and not kept.known(folder, identity["hash"], kernel, potential, dtype, device)
+        result = _run(kernel, potential, plan, random, chains, begin, dtype, store, bar)
+    _warn_after(result, doubts, chains, cycles, folder)
+    return result
 
-        def report(chain: Chain, row: dict | None) -> None:
-            nonlocal unknown
-            if unknown:
-                store.status(target=kept.target(kernel, potential, dtype, device))
-                unknown = False
-            bar(chain, row)
 
-        try:
-            result = run(kernel, potential, plan, random, chains, begin, store=store, report=report)
-        except (SettingError, StoreError):
-            raise
-        except Exception as error:  # of the target's
-            if store and folder.is_dir():
-                with suppress(StoreError):
-                    store.status(state=FAILED, why=f"{type(error).__name__}: {error}")
-            raise
-        if store:
-            store.status(state=result.status, **result.facts(cycles))
-            if plan.kept(result.cycles):
-                result.draws = load_samples(folder)
+def _target(potential, dim: int | None, unneeded: tuple[str, ...]) -> Potential:
+    """The target that ``sample`` was given, a function made one; SettingError where it is none, or lacks something
+    that a target has (``NEEDED``, but for what is ``unneeded``)."""
+    if isinstance(potential, type):
+        name = potential.__name__
+        raise SettingError("potential", name, f"is a class: give an instance of it, such as {name}()")
+    if isinstance(potential, nn.Module) and not hasattr(potential, "potential"):
+        mend = "sgmcmc.NetworkPotential(module, sgmcmc.Dataset(inputs, labels, classes)) makes a target of a module"
+        raise SettingError("potential", type(potential).__name__, mend)
+    if callable(potential) and not hasattr(potential, "potential"):
+        if dim is None:
+            raise SettingError("dim", dim, "a function as the target needs its number of coordinates")
+        potential = FunctionPotential(potential, whole("dim", dim, 1))
+    elif dim is not None and dim != getattr(potential, "dim", dim):
+        raise SettingError("dim", dim, f"the target has its own, {potential.dim}: leave it out")
+    needed = [name for name in NEEDED if name not in unneeded]
+    missing = [name for name in needed if getattr(potential, name, None) is None]
+    if missing:
+        mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
+        raise SettingError("potential", type(potential).__name__, mend)
+    return potential
+
+
+def _check_length(cycles: int, burn_in: int, thin: int, tune, trajectory) -> None:
+    """Refuse lengths that leave no draw, and tuning without a burn-in."""
+    if burn_in >= cycles:
+        raise SettingError("burn_in", burn_in, f"leaves no draws of cycles={cycles}: make it less")
+    if thin > cycles - burn_in:
+        raise SettingError("thin", thin, f"leaves no draws of {cycles - burn_in} cycles: make it less")
+    if tune is not None and not 0 < number("tune", tune) < 1:
+        raise SettingError("tune", tune, "is the acceptance to tune to, between 0 and 1")
+    if tune is not None and not burn_in:
+        raise SettingError("tune", tune, "tunes during the burn-in: give burn_in, in cycles")
+    if trajectory and not burn_in:
+        raise SettingError("trajectory", trajectory, "chooses during the burn-in: give burn_in, in cycles")
+
+
+def _one_a_chain(name: str, value: float | list[float], chains: int, rows: str) -> float | list[float]:
+    """A number as it is; of a list each value as often as its group of chains is large, so that there is one a chain.
+    SettingError, which may tell of the ``rows`` of ``initial``, where the groups would not be equal."""
+    if not isinstance(value, list):
+        return value
+    if not value or chains % len(value):
+        shown = value if len(value) < 10 else f"[{len(value)} numbers]"
+        raise SettingError(name, shown, f"must be a number or {chains}, one a chain{rows}, or one for equal groups")
+    return [one for one in value for _ in range(chains // len(value))]
+
+
+def _sampler(sampler, word) -> str | Sampler:
+    """A sampler's name, or its row; "custom" is the row of the ``word``. SettingError for anything else."""
+    if word == "" or not isinstance(word, str | None):
+        raise SettingError("word", word, "must be a string of letters, such as BABOBAB")
+    if sampler == "custom":
+        if not word:
+            raise SettingError("sampler", "custom", "needs a word, such as word='BABOBAB'")
+        return custom(word)
+    if not isinstance(sampler, str | Sampler):
+        raise SettingError("sampler", sampler, "must be a name of sgmcmc.SAMPLERS, or a row as they are there")
+    return sampler
+
+
+def _policy(name: str, value):
+    """A keyword argument of ``make_kernel``, its number cast; SettingError where it is none."""
+    if name in ("batch_size", "decision_batch"):
+        return whole(name, value, 1)
+    if name in ("temperature", "alpha", "delta", "epsilon", "sigma"):
+        return number(name, value)
+    return value
+
+
+def _run(kernel, potential, plan: Plan, random, chains: int, begin, dtype, store: RunFolder | None, bar) -> Result:
+    """Run the chain. Its folder, where it has one, is told what the target is, so that another one is refused when the
+    run goes on; how the run ended; and an error of the target's."""
+    target = kernel, potential, dtype, random.device
+    unknown = store and not kept.known(store.path, store.identity["hash"], *target)
+
+    def report(chain: Chain, row: dict | None) -> None:
+        nonlocal unknown
+        if unknown:
+            store.status(target=kept.target(*target))
+            unknown = False
+        bar(chain, row)
+
+    try:
+        result = run(kernel, potential, plan, random, chains, begin, store=store, report=report)
+    except (SettingError, StoreError):
+        raise
+    except Exception as error:  # of the target's
+        if store and store.path.is_dir():
+            with suppress(StoreError):
+                store.status(state=FAILED, why=f"{type(error).__name__}: {error}")
+        raise
+    if store:
+        store.status(state=result.status, **result.facts(plan.cycles))
+        if plan.kept(result.cycles):
+            result.draws = load_samples(store.path)
+    return result
+
+
+OF_CALLER = 3  # stacklevel of warnings that a helper of ``sample`` gives: they are about the call of ``sample``
+
+
+def _warn_before(kernel: Kernel, given: dict) -> None:
+    """Warn of arguments ``given`` that have no effect, and of a chain that is not corrected, unless that was said."""
+    for name in _without_effect(kernel, given):
+        warnings.warn(f"{name} has no effect on this chain", stacklevel=OF_CALLER)
+    if kernel.acceptance == "monitor" and not given.get("acceptance"):
+        mend = "acceptance='metropolis' corrects it"
+        if why := kernel.impossible or kernel.inexact:
+            mend = f"it cannot be: {why}"
+        warnings.warn(f"the chain is not corrected; {mend}", stacklevel=OF_CALLER)
+
+
+def _warn_after(result: Result, doubts: list[str], chains: int, cycles: int, folder) -> None:
+    """Warn of what the result alone does not show: how the run ended, chains that diverged or do not move."""
     for why in doubts:
-        warnings.warn(why, stacklevel=2)
+        warnings.warn(why, stacklevel=OF_CALLER)
     if result.status == INTERRUPTED:
-        again = "; the same call goes on from there" if store else ""
-        warnings.warn(f"interrupted after cycle {result.cycles} of {cycles}{again}", stacklevel=2)
-        if store and result.signal not in (None, signal.SIGINT):
+        again = "; the same call goes on from there" if folder else ""
+        warnings.warn(f"interrupted after cycle {result.cycles} of {cycles}{again}", stacklevel=OF_CALLER)
+        if folder and result.signal not in (None, signal.SIGINT):
             signal.raise_signal(result.signal)
     if result.cycles > cycles:
-        warnings.warn(f"{folder} holds {result.cycles} cycles, more than cycles={cycles}", stacklevel=2)
+        warnings.warn(f"{folder} holds {result.cycles} cycles, more than cycles={cycles}", stacklevel=OF_CALLER)
     if result.status == DIVERGED:
         end = f"no chain is finite after cycle {result.cycles} of {cycles}"
-        warnings.warn(f"diverged: {end}; a smaller step_size may do", stacklevel=2)
+        warnings.warn(f"diverged: {end}; a smaller step_size may do", stacklevel=OF_CALLER)
     elif result.frozen:
         still = f"{of_chains(result.frozen, chains)} diverged and stand still where they were last finite"
         mend = "leave the draws of result.frozen out; a smaller step_size may do"
-        warnings.warn(f"{still}: {mend}", stacklevel=2)
+        warnings.warn(f"{still}: {mend}", stacklevel=OF_CALLER)
     if result.stuck:
         some = f"{result.accepted} of {result.proposed} trajectories are accepted"
-        warnings.warn(f"the chain is stuck: {some}; take a smaller step_size", stacklevel=2)
+        warnings.warn(f"the chain is stuck: {some}; take a smaller step_size", stacklevel=OF_CALLER)
     if result.unmoved:
-        warnings.warn(f"{of_chains(result.unmoved, chains)} never moved: {UNMOVED}", stacklevel=2)
-    return result
+        warnings.warn(f"{of_chains(result.unmoved, chains)} never moved: {UNMOVED}", stacklevel=OF_CALLER)
 
 
 UNMOVED = "a smaller step size or another start would do, a mean over chains is biased by them"

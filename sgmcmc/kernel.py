@@ -73,8 +73,9 @@ class Friction:
 class Kernel:
     """One trajectory's law: word, length, step size, friction, temperature, mass and policies.
 
-    ``step_size`` h and ``friction`` are floats or float64 tensors ``[chains, 1]``, ``mass`` is a float or float64
-    ``[dim]``. Build it with ``make_kernel``, which refuses what cannot be exact.
+    ``step_size`` h and ``friction`` are floats or float64 tensors ``[chains, 1]``, ``mass`` (the diagonal of M) is a
+    float or float64 ``[dim]``. The policies are those of ``sgmcmc.samplers``, ``alpha`` to ``sigma`` their numbers,
+    ``rescaled`` is OVRVO's b in A and B. Build it with ``make_kernel``, which refuses what cannot be exact.
     """
 
     word: Word
@@ -149,6 +150,7 @@ class Kernel:
 
     @property
     def random_direction(self) -> bool:
+        """Whether a coin decides for each trajectory of each chain if its letters are read forwards or backwards."""
         return self.schedule.direction == "random"
 
     @cached_property
@@ -158,6 +160,7 @@ class Kernel:
 
     @cached_property
     def inverse_mass(self):
+        """M⁻¹: a float, or float64 ``[dim]``."""
         return 1 / self.mass
 
     def rows(self, index: Tensor) -> Kernel:
@@ -172,11 +175,11 @@ class Kernel:
         return replace(self, step_size=pick(self.step_size), friction=friction)
 
     def program(self, trajectory: int, dtype: torch.dtype, device) -> list[list[tuple[Op, object, object]]]:
-        """Every op with its numbers, forwards and (for a random direction) backwards.
+        """The letters of a trajectory with their numbers: a list forwards and, for a random direction, one backwards.
 
-        (op, duration, None) of A and B, (op, c, noise scale) of O, (op, duration, (1 − γh, noise scale)) of E: computed
-        in float64 and cast once, but for the noise, which goes with c as ``dtype`` holds it; those of one step and
-        letter are shared.
+        An entry is (op, duration, None) of A and B, (op, c, noise scale) of O, (op, duration, (1 − γh, noise scale)) of
+        E. Numbers are computed in float64 and then cast to ``dtype``; only the noise scale is that of the c which
+        ``dtype`` holds (see ``flows.held``). Ops with the same letter, share and step size share one object.
         """
         factors = tuple(self.schedule.factors(self.steps, trajectory))
         key = (factors, dtype, torch.device(device))
@@ -295,13 +298,7 @@ def make_kernel(
     _one_of("sampler.minibatches", minibatches, LAWS)
     _one_of("schedule", schedule.name, SCHEDULES)
     _one_of("schedule.direction", schedule.direction, ("forward", "random"))
-    if row.friction == "infinite" and friction is None:
-        friction = Friction("gamma", math.inf)
-    if row.friction == "infinite" and not bool(torch.isinf(torch.as_tensor(friction.value)).all()):
-        raise friction.refusal(
-            f"is infinite in {'this sampler' if sampler is row else sampler}; with less it is sampler=ggmc"
-        )
-    friction = friction or Friction("gamma", 1.0)
+    friction = _friction(row, "this sampler" if sampler is row else sampler, friction)
     step_size = _per_chain("step_size", step_size, positive=True)
     friction = replace(friction, value=_per_chain("friction", friction.value))
     if row.steps is not None and steps != row.steps:
@@ -335,24 +332,9 @@ def make_kernel(
         raise SettingError(
             "sampler.ends", ends, f"the word {word.letters} takes no gradient at the ends of a trajectory"
         )
-    batches = None
-    if gradient == "minibatch":
-        points = kernel.points - kernel.exact_ends
-        if potential.data_size and points:
-            size = batch_size
-            if size is None:
-                mend = f"give the size of a minibatch, at most {potential.data_size}, or gradient=full"
-                raise SettingError("batch_size", "null", mend)
-            if size < getattr(potential, "least_batch", 1):
-                mend = "is one datum, of which batch normalisation makes no statistics: take more"
-                raise SettingError("batch_size", size, mend)
-            views = getattr(potential, "views", 1)
-            batches = Minibatches(minibatches, potential.data_size, size, points, views)
-        elif getattr(potential, "noise", 0.0) and points > 0:
-            batches = GradientNoise(potential.noise, potential.dim, points, dtype)
     kernel = replace(
         kernel,
-        batches=batches,
+        batches=_batches(kernel, potential, minibatches, batch_size, dtype),
         impossible=why_impossible(word, schedule, temperature),
         inexact=getattr(potential, "inexact", None),
     )
@@ -366,6 +348,39 @@ def make_kernel(
     if kernel.subsampled:
         subsampled.check(kernel, potential)
     return kernel
+
+
+def _friction(row: Sampler, name: str, given: Friction | None) -> Friction:
+    """The friction of the sampler of this ``name``: what was given, or else infinite where the row says so, or γ = 1.
+
+    Raises SettingError for a finite one where the row's is infinite.
+    """
+    if row.friction != "infinite":
+        return given or Friction("gamma", 1.0)
+    given = given or Friction("gamma", math.inf)
+    if not bool(torch.isinf(torch.as_tensor(given.value)).all()):
+        raise given.refusal(f"is infinite in {name}; with less it is sampler=ggmc")
+    return given
+
+
+def _batches(
+    kernel: Kernel, potential, law: str, batch_size: int | None, dtype: torch.dtype
+) -> Minibatches | GradientNoise | None:
+    """What makes a trajectory's gradients stochastic: minibatches where the target has data, artificial noise where it
+    has none; None where every gradient is exact."""
+    points = kernel.points - kernel.exact_ends
+    if kernel.gradient != "minibatch" or points <= 0:
+        return None
+    if potential.data_size:
+        if batch_size is None:
+            mend = f"give the size of a minibatch, at most {potential.data_size}, or gradient=full"
+            raise SettingError("batch_size", "null", mend)
+        if batch_size < getattr(potential, "least_batch", 1):
+            mend = "is one datum, of which batch normalisation makes no statistics: take more"
+            raise SettingError("batch_size", batch_size, mend)
+        return Minibatches(law, potential.data_size, batch_size, points, getattr(potential, "views", 1))
+    noise = getattr(potential, "noise", 0.0)
+    return GradientNoise(noise, potential.dim, points, dtype) if noise else None
 
 
 def _check_refresh(kernel: Kernel, dtype: torch.dtype) -> None:

@@ -9,25 +9,45 @@
   prior's); of a target without data it is a tensor ``[chains, dim]`` that is added (artificial noise).
 - ``initial(chains, random)`` is where chains start.
 
-A target may have more, and is asked for it where it is needed (defaults in brackets): ``noise`` [0], the
-standard deviation of the artificial gradient noise; ``inexact`` [None], why U is not a fixed function of θ;
-``views`` [1], from which minibatches choose one of a datum; ``shown`` [``data_size`` times ``views``], how many of
-them U sums over; ``together`` [True], whether many chains go in one tensor; ``chains_at_once``
-[all], how many do at most; ``is_network`` [not ``together``], whether minibatches and a row of metrics every cycle are
-its defaults; ``moves`` [None], a boolean ``[dim]``,
-False for coordinates that only ``gibbs`` changes; ``exact(chains, random, temperature)``;
-``potential_and_gradient(theta)``, its own as ``in_one_pass`` says;
-``gibbs(theta, temperature, random, trajectory, chains)``;
-``predict(theta, inputs)``, the classes' probabilities ``[chains, n, classes]`` of a tensor of inputs or, of images,
-a ``Dataset``; ``column_scale`` [1], what it divides the columns of these inputs by itself; ``estimate(theta, batch)``,
-U from a minibatch; ``losses(theta, batch)``, the terms of the sum over data, ``[chains, B]`` float64, and
-``prior(theta)``, the rest of U, ``[chains]`` float64: where both are there, decisions can be made on a part of the
-data; ``capturable`` [False], whether the gradient of a minibatch is the same work on the device at every call, and may
-be replayed as a CUDA graph. Of parameter tensors ``blocks``, their names and
-slices of θ, and ``std``, the prior's standard deviations ``[dim]``; ``fit``, columns of metrics that the last
-``potential`` left, numbers or tensors ``[chains]``; ``counter``, which the chain raises where random augmentation is
-drawn anew; ``compile_layers`` and ``normalised``, of layers that are worth compiling: these are what
-``NetworkPotential`` has besides. The chains of a run that is continued go as they were begun.
+A target may have more, and is asked for it where it is needed; where it has none, the value in brackets is taken.
+
+What U is a sum of, and how it is estimated:
+
+- ``noise`` [0]: standard deviation of the artificial gradient noise of a target without data.
+- ``inexact`` [None]: why U is not a fixed function of θ, if it is not; no acceptance is exact then.
+- ``views`` [1]: how many views a datum has. Minibatches choose one of each: index j is view j mod K of datum j div K.
+- ``shown`` [``data_size`` times ``views``]: how many of these views U sums over.
+- ``potential_and_gradient(theta)`` [one after the other]: U and ∇U in one pass; its own, as ``in_one_pass`` says.
+- ``least_batch`` [1]: data of which a gradient can be taken (batch normalisation needs two).
+- ``estimate(theta, batch)`` [the exact U]: U from a minibatch, ``[chains]`` float64, along a traced trajectory.
+- ``losses(theta, batch)``, ``[chains, B]`` float64, the terms of the sum over data, and ``prior(theta)``,
+  ``[chains]`` float64, the rest of U. Only where both are there can decisions be made on a part of the data.
+
+Where chains start and how they move:
+
+- ``exact(chains, random, temperature)``: independent draws of exp(−U/T), ``[chains, dim]`` float64, for init=exact.
+- ``moves`` [all]: bool ``[dim]``, False for coordinates without momentum, which only ``gibbs`` changes.
+- ``gibbs(theta, temperature, random, trajectory, chains)``: θ after another Markov update, made after each trajectory.
+- ``together`` [True]: whether many chains go in one tensor, at most ``chains_at_once`` [all] of them.
+- ``is_network`` [not ``together``]: whether the defaults are a network's: minibatches, a row of metrics each cycle.
+
+What is predicted:
+
+- ``predict(theta, inputs)``: probabilities of the classes ``[chains, n, classes]`` of a tensor of inputs or, of images,
+  a ``Dataset``.
+- ``train`` and ``test``: the data sets that a target brings with it, predicted where the settings name no data.
+- ``column_scale`` [1]: what it divides the columns of its inputs by, ``[features]``.
+
+``NetworkPotential`` has these besides, and another target may:
+
+- ``blocks``: names of parameter tensors and their slices of θ; ``std``: the prior's standard deviations ``[dim]``,
+  infinite of a flat prior.
+- ``fit``: columns of metrics that the last evaluation of U left, numbers or tensors ``[chains]``.
+- ``counter``: a number that the chain raises before each trajectory, for another draw of random augmentation.
+- ``capturable`` [False]: whether a minibatch's gradient is the same work on the device at every call, so that it may be
+  replayed as a CUDA graph.
+- ``compile_layers`` and ``normalised``: of layers that are worth compiling.
+- ``join_chains()``: makes ``together`` True, for a run that was begun so.
 """
 
 from __future__ import annotations
@@ -57,19 +77,21 @@ NEEDED = ("potential", "gradient", "initial", "dim", "data_size")
 
 
 def together(target: Potential) -> bool:
-    """Whether many chains go in one tensor; those of networks are run one after another, but where they are many and
-    the weights few."""
+    """Whether many chains go in one tensor. Those of a network do so only where it was told to (``join_chains``)."""
     return getattr(target, "together", True)
 
 
 def is_network(target: Potential) -> bool:
-    """Whether it has a network's defaults: looking at all data is much work."""
+    """Whether it has a network's defaults, because a look at all data is much work."""
     return getattr(target, "is_network", not together(target))
 
 
 def groups(target: Potential, chains: int, apart: bool = False) -> list[range]:
-    """The numbers of the chains that are evaluated at once, in groups of about the same size; a network's each by
-    itself where its chains go ``apart``, as in random directions."""
+    """The numbers of the chains that go in one tensor, in groups of about the same size.
+
+    Chains that do not go ``together`` are groups of one. So are those of a network that have to go ``apart``, because
+    their trajectories run in random directions.
+    """
     alone = not together(target) or apart and is_network(target)
     most = 1 if alone else getattr(target, "chains_at_once", chains)
     number = -(-chains // most)

@@ -297,10 +297,7 @@ def to_meta(target: NetworkPotential) -> NetworkPotential:
             setattr(target, name, getattr(target, name).to("meta"))
     target.model.to("meta")
     target._parameters = [one for one in target.model.parameters() if one.requires_grad]
-    parts = zip(target._shaped(target._position), target._shaped(target._slope), strict=True)
-    for parameter, (value, slope) in zip(target._parameters, parts, strict=True):
-        parameter.grad = None
-        parameter.data, parameter.grad = value, slope
+    target._take()
     return target
 
 

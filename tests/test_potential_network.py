@@ -72,6 +72,41 @@ def test_a_module_that_is_no_function_of_a_datum_is_refused(digits, mistake):
         make(digits, Unfit(mistake))
 
 
+@pytest.mark.parametrize(
+    "meanwhile, together",
+    [(one, way) for one in ("another target", "training", "vector") for way in (False, True)] + [("statistics", False)],
+)
+def test_a_module_that_others_use_meanwhile_is_this_target_s_at_each_theta(digits, meanwhile, together):
+    """U was that of weights which no θ changed, so that the prior was sampled, or random."""
+    norm = [torch.nn.BatchNorm1d(8)] if meanwhile == "statistics" else []
+    layers = torch.nn.Linear(64, 8), *norm, torch.nn.Dropout(0.3), torch.nn.Linear(8, 10)
+    module, rows = torch.nn.Sequential(torch.nn.Flatten(), *layers), torch.arange(60)[None]
+    potential = make(digits, module, together=together)
+    theta = [scale * start(potential) for scale in (1.0, 0.5)]
+    wanted = [
+        (potential.potential(one), potential.gradient(one, rows), potential.predict(one, digits)) for one in theta
+    ]
+    if meanwhile == "another target":
+        other = make(digits, module, prior=4.0)
+    elif meanwhile == "vector":
+        torch.nn.utils.vector_to_parameters(torch.zeros(potential.dim, dtype=torch.float64), module.parameters())
+    elif meanwhile == "statistics":
+        module.eval()
+    else:
+        module.train()
+        step = torch.optim.SGD(module.parameters(), 0.1)
+        torch.nn.functional.cross_entropy(module(digits.normalise(digits.inputs).double()), digits.targets).backward()
+        step.step()
+        step.zero_grad()
+    for one, (value, slope, chances) in zip(theta, wanted, strict=True):
+        assert torch.equal(potential.potential(one), value)
+        assert torch.equal(potential.gradient(one, rows), slope)
+        assert torch.equal(potential.predict(one, digits), chances)
+        torch.testing.assert_close(potential.potential_and_gradient(one)[1], slope)
+        if meanwhile == "another target":
+            assert torch.allclose(other.potential(one) - other.prior(one), value - potential.prior(one))
+
+
 def test_a_module_s_own_values_need_not_be_finite_where_no_chain_starts(digits):
     module = Unfit(None)
     torch.nn.init.constant_(module.layer.weight, math.nan)

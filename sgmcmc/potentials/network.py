@@ -136,8 +136,9 @@ class NetworkPotential:
     """U of a classifier's weights; one chain at a time, θ is ``[1, dim]``, or ``together`` ``[chains, dim]``.
 
     ``model`` is any module from inputs ``[B, …]`` to logits ``[B, classes]``; it is taken over: moved to ``device``
-    and ``dtype``, its parameters made views of one vector, dropout switched off. Parameters that do not require a
-    gradient keep their values and are not part of θ. ``prior`` and ``flat_norms``: see ``prior_std``.
+    and ``dtype``, its parameters made views of one vector, dropout switched off; at each θ again, where another target
+    or a training loop had it meanwhile. Parameters that do not require a gradient keep their values and are not part
+    of θ. ``prior`` and ``flat_norms``: see ``prior_std``.
 
     ``train`` is moved to ``device``; ``test``, in no U, is what runs predict where their settings name no data, and is
     normalised as ``train`` is.
@@ -230,7 +231,6 @@ class NetworkPotential:
             raise SettingError("model", type(model).__name__, mend)
         for norm in self._batch_norms:
             norm.train().track_running_stats = False
-        self._statistics_of = None  # the θ whose statistics the batch norms hold
         self._split_is_free = evaluation_batch is None and not self._batch_norms
         self._sizes: set[int] = set()  # of batches that compiled layers are made for
         if evaluation_batch is None:
@@ -404,23 +404,27 @@ class NetworkPotential:
         self._slope = torch.zeros_like(self._position)
         for parameter, value in zip(self._parameters, self._shaped(self._position), strict=True):
             value.copy_(parameter.detach())
-        self._attach()
+        self._take()
 
-    def _attach(self) -> None:
-        """Make the module ours: its parameters views of θ, their gradients of its slope, dropout switched off."""
+    def _take(self) -> None:
+        """Give the module these parameters and gradients, and the modes in which U is one fixed function."""
         self.model.to(self.device, self.dtype).eval()
-        parts = self._parameters, self._shaped(self._position), self._shaped(self._slope)
-        for parameter, value, slope in zip(*parts, strict=True):
+        self._values, self._slopes = self._shaped(self._position), self._shaped(self._slope)
+        for parameter, value, slope in zip(self._parameters, self._values, self._slopes, strict=True):
+            parameter.grad = None
             parameter.data, parameter.grad = value, slope
         for norm in self._batch_norms:
-            norm.train()
-        self._statistics_of = None
+            norm.train().track_running_stats = False
+        self._statistics_of = None  # the θ whose statistics the batch norms hold
 
-    def _is_attached(self) -> bool:
-        """Not where the module was trained, moved, or given to another target since."""
-        first, modes = self._parameters[0], (norm.training for norm in self._batch_norms)
-        ours = first.data_ptr() == self._position.data_ptr() and not self.model.training and all(modes)
-        return ours and first.grad is not None and first.grad.data_ptr() == self._slope.data_ptr()
+    def _is_lost(self) -> bool:
+        """Whether another target of the same module, or a training loop of somebody's, has taken it meanwhile: U would
+        be that of weights that no θ changes, or random."""
+        modes = self.model.training or not all(norm.training for norm in self._batch_norms)
+        return modes or any(
+            parameter.grad is not slope or parameter.data_ptr() != value.data_ptr()
+            for parameter, value, slope in zip(self._parameters, self._values, self._slopes, strict=True)
+        )
 
     @torch.no_grad()
     def _takes_channels_last(self) -> bool:
@@ -454,8 +458,8 @@ class NetworkPotential:
         if theta.ndim != 2 or theta.shape[1] != self.dim or len(theta) != 1 and not self.together:
             takes = "[chains, " if self.together else "one chain at a time, [1, "
             raise ValueError(f"theta is {list(theta.shape)}: a network takes {takes}{self.dim}]")
-        if not self._is_attached():
-            self._attach()
+        if self._is_lost():
+            self._take()
         if len(theta) == 1:
             self._position.copy_(theta[0])
             torch.clear_autocast_cache()  # of the weights that were there before

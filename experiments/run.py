@@ -141,7 +141,7 @@ def run(config: dict, until: float = math.inf) -> int:
         facts = result.facts(pieces.plan.cycles) | {"graph": result.captured}  # a capture may fail late
         # What an earlier end said is no longer so.
         numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
-        store.status(state=result.status, **facts, **_plain(numbers), summary=lines)
+        store.status(state=result.status, **facts, **kept.plain(numbers, nan=None), summary=lines)
     return STATUS[result.status]
 
 
@@ -160,17 +160,6 @@ def _begun_without(config: dict) -> str | None:
         return None
     said = ", ".join(f"{name}={value}" for name, value in given.items())
     return f"{said}: makes a run of its own, which begins anew; without it the one in {other} goes on"
-
-
-def _plain(value):
-    """What JSON can hold: infinite numbers as words, and nothing for what is none."""
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value
 
 
 def _start(config: dict) -> str | None:

@@ -47,7 +47,7 @@ def settings(kernel: Kernel, plan: Plan, potential: Potential, chains: int, seed
     told |= {"burn_in": plan.burn_in, "thin": plan.thin}
     told["tune"] = {"target": plan.tune, "trajectory": bool(plan.trajectory)}
     told |= {"chains": chains, "seed": seed, "dtype": str(dtype).removeprefix("torch."), "init": initial}
-    return _plain(told)
+    return plain(told)
 
 
 def identity(settings: dict) -> dict:
@@ -56,19 +56,22 @@ def identity(settings: dict) -> dict:
     return {"hash": digest, "law": LAW, "settings": settings}
 
 
-def _plain(value):
-    """As JSON has it: NumPy's scalars as Python's, a long tensor as its SHA-256, infinite numbers as words."""
+def plain(value, nan: str | None = "nan"):
+    """``value`` as JSON has it: NumPy's scalars as Python's, tensors as lists or, of more than 1,000 numbers, as their
+    SHA-256, infinite numbers as the words inf and -inf, NaN as ``nan``, and anything else as its text."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: plain(one, nan) for key, one in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [plain(one, nan) for one in value]
     if isinstance(value, Tensor):
         value = value.detach().cpu().contiguous()
         long = value.numel() > 1000
-        return hashlib.sha256(value.numpy().tobytes()).hexdigest() if long else _plain(value.flatten().tolist())
+        return hashlib.sha256(value.numpy().tobytes()).hexdigest() if long else plain(value.flatten().tolist(), nan)
     value = value.item() if isinstance(value, numpy.generic) else value
-    plain = isinstance(value, int | str | None) or isinstance(value, float) and math.isfinite(value)
-    return value if plain else str(value)
+    if isinstance(value, float) and math.isnan(value):
+        return nan
+    known = isinstance(value, int | str | None) or isinstance(value, float) and math.isfinite(value)
+    return value if known else str(value)
 
 
 def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: torch.device) -> list[float | str]:
@@ -87,7 +90,7 @@ def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: tor
             told += [float((slope * theta).sum()), float(slope.norm())]
     except Exception:
         return []
-    return _plain(told)
+    return plain(told)
 
 
 def known(

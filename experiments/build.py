@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.resolved import PAPER_FRICTION, STARTS, check_length, is_own, planned_cycles, sampler_row
+from experiments.resolved import PAPER_FRICTION, STARTS, check_length, is_own, log_every, planned_cycles, sampler_row
 from sgmcmc.arguments import check_memory, find_device
 from sgmcmc.captured import why_not_captured
 from sgmcmc.compiled import compiles
@@ -49,7 +49,6 @@ TARGETS = {
     "location_mixture": location.LocationMixture,
 }
 MANY_CHAINS, FEW_WEIGHTS = 8, 10_000  # of perceptrons whose chains go together
-LOG_EVERY = 10  # cycles a row of targets whose chains run together; networks have a row a cycle
 
 
 @dataclass
@@ -387,7 +386,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         burn_in=config["burn_in"],
         thin=config["thin"],
         keep=config["keep"],
-        log_every=config["log_every"] or (1 if is_network(potential) else LOG_EVERY),
+        log_every=log_every(config, is_network(potential)),
         save_every=config["save_every"] or (None if together(potential) else 1),
         save_minutes=Plan.save_minutes if config["save_minutes"] is None else config["save_minutes"],
         tune=config["tune"]["target"],

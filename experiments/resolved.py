@@ -56,6 +56,15 @@ def planned_cycles(config: dict) -> int | None:
     return config["cycles"]
 
 
+def log_every(config: dict, network: bool | None = None) -> int:
+    """How many cycles a row of metrics covers: as configured, else 1 of a network and 10 of other targets, whose cycles
+    are short. Whether the target is a ``network`` the model's name tells, but for a class of one's own."""
+    if config["log_every"] is not None:
+        return config["log_every"]
+    network = config["model"]["name"] in NETWORKS if network is None else network
+    return 1 if network else 10
+
+
 def check_length(config: dict, cycles: int) -> None:
     """Refuse what does not fit a run of so many cycles: no draw, none that is kept, a traced cycle that is not there,
     stairs that leave the range of numbers. ``cycles`` are the whole run's, not those of a segment of it."""

@@ -158,7 +158,7 @@ def test_a_run_that_diverged_has_its_settings_and_the_cycle(tmp_path):
 
 def test_a_network_that_diverged_before_its_first_draw_has_its_last_finite_error(tmp_path):
     model = {"b": 0.01, "name": "sghmc"}
-    run = ended(tmp_path, "diverged", step_size=0.1, lr=0.001, seed=0, data={"name": "mnist", "train_size": None})
+    run = ended(tmp_path, "diverged", lr=0.001, seed=0, log_every=1, data={"name": "mnist", "train_size": None})
     run.config["sampler"] |= model
     run.config["warm_start"] = {"init": None}
     lines = "cycle,test_accuracy,accept_prob,kinetic_temperature", "1,0.9,0,1", "2,0.25,0,1", "3,nan,0,nan"

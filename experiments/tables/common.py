@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from experiments.outcome import spans
+from experiments.resolved import log_every
 from sgmcmc import load_metrics, load_samples
 from sgmcmc.acceptance import SUBSAMPLED
 from sgmcmc.formats import read_status
@@ -124,7 +125,7 @@ def once(run: Run) -> tuple[np.ndarray, np.ndarray]:
     A chain that is run in segments has a row where each of them ends, whose cycles the next regular row has, too.
     """
     cycles = run.metrics["cycle"]
-    starts, whole = spans(run.metrics, run.config.get("log_every") or 1)  # 1: a network's
+    starts, whole = spans(run.metrics, log_every(run.config))
     return whole, cycles - starts
 
 

@@ -63,7 +63,7 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
             record["accept_prob"] = float(result.accept_prob[finite].mean())
         records.append({key: value for key, value in record.items() if value == value})
     if metrics is not None and find_spec("arviz_stats") is not None:
-        for place, *looked in _looked(config, pieces, path, groups, result, metrics):
+        for place, *looked in _looked(pieces, path, groups, result, metrics):
             records[place] |= _mixing(pieces, result, *looked)
     return records
 
@@ -145,7 +145,7 @@ def _work(pieces: Pieces, result: Result) -> tuple[float, str]:
     return (result.gradients, "a gradient") if result.gradients else (result.energies, "an evaluation of U")
 
 
-def _looked(config, pieces, path, groups, result, metrics) -> Iterator[tuple]:
+def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
     """Of each group of chains its place in ``groups``, their number, and ``[draws, chains, functions]`` to look at: the
     16 coordinates, and the squares of 16 about their means (a trajectory that makes means antithetic may leave
     variances slow), that look slowest. Then what it is; how many chains are finite; which part of the cycles after the

@@ -18,7 +18,7 @@ replay as one graph (``captured.Captured``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from itertools import takewhile
 
@@ -103,9 +103,9 @@ class UnderWay:
     every new one, after which it calls ``reached()``. An exception may leave the trajectory at any moment.
     """
 
-    def __init__(self, places: list[Place] | None = None, reached: Callable[[], None] = lambda: None):
-        self.places = {place.way: place for place in places or ()}
-        self.reached = reached
+    def __init__(self, places: Iterable[Place] = ()):
+        self.places = {place.way: place for place in places}
+        self.reached: Callable[[], None] = lambda: None
 
 
 def start(kernel: Kernel, potential: Potential, theta: Tensor, random: Random, chains: range | Tensor) -> State:

@@ -125,18 +125,22 @@ def _theorem(run: Run) -> Iterator[dict]:
         }
 
 
-def _one_step(run: Run, number: int = 0, reached: int = 300) -> Iterator[dict]:
-    """One step in the phase plane, at the largest step size: start, its mirror image, the end's mirror image, and
-    states that random noises reach from there."""
+REACHED = 300  # states that random noises reach, in the picture of one step
+
+
+def _one_step(run: Run) -> Iterator[dict]:
+    """One step in the phase plane, of the first chain with the largest step size: its start and its end with their
+    mirror images, the state nearest to the start's mirror image that any noise reaches from the end's, and states that
+    random noises reach from there."""
     way = _step_and_back(run)
     *_, (size, chains) = run.groups()
-    chain = chains.start + number
+    chain = chains.start
     pieces = build(run.config)
     kernel = replace(pieces.kernel, step_size=size)
-    states = way["end"].rows(torch.full((reached,), chain))
+    states = way["end"].rows(torch.full((REACHED,), chain))
     random = Scripted(run.config["seed"] + 1)
-    random.noise = torch.randn((3, reached, 1), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    back, _ = run_trajectory(kernel, pieces.potential, _negated(states), random, 0, range(reached))
+    random.noise = torch.randn((3, REACHED, 1), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    back, _ = run_trajectory(kernel, pieces.potential, _negated(states), random, 0, range(REACHED))
     here = {
         "start": (way["theta"][chain], way["momentum"][chain]),
         "aim": (way["theta"][chain], -way["momentum"][chain]),

@@ -17,6 +17,7 @@ from sgmcmc.trajectory import run_trajectory, start
 
 QUOTED_REJECTION = (0.68, 0.22, 0.37, 0.044, 0.13, 0.71, 0.22, 0.39, 0.035, 0.11)  # in his order
 IID = 500  # green points of a picture
+TRAJECTORIES = 6  # whose positions are shown along the way
 
 
 def _rejection(run: Run) -> Iterator[dict]:
@@ -92,7 +93,7 @@ def _iid(runs: list[Run]) -> list[dict]:
     return [{"x1": round(float(x1), 3), "x2": round(float(x2), 3)} for x1, x2 in points]
 
 
-def _trajectories(runs: list[Run], number: int = 6) -> list[dict]:
+def _trajectories(runs: list[Run]) -> list[dict]:
     """The positions along the first six trajectories of HMC's picture in 2 dimensions, and what was decided."""
     rows = []
     for run in runs:
@@ -101,7 +102,7 @@ def _trajectories(runs: list[Run], number: int = 6) -> list[dict]:
         pieces = build(run.config)
         chains = torch.arange(1)
         state = start(pieces.kernel, pieces.potential, pieces.initial(), pieces.random, chains)
-        for index in range(number):
+        for index in range(TRAJECTORIES):
             path = [state.theta]
             state, record = run_trajectory(
                 pieces.kernel,

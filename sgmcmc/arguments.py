@@ -63,7 +63,9 @@ def float_type(value) -> torch.dtype:
     return dtype
 
 
-HELD = 48  # bytes of a chain's coordinate: θ, m, where both began, a checkpoint's copies, the moments of the draws
+# Bytes that a run holds of each coordinate of a chain, at the least: θ and m now and at the trajectory's start, the
+# copies for a checkpoint, and the moments of the draws.
+HELD = 48
 
 
 def check_memory(chains: int, dim: int, device: torch.device) -> None:

@@ -130,11 +130,17 @@ def wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
 
 
 def _wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
-    """Of each step: how far the gradient is off, and how well U's slope is known there.
+    """``wrong_gradient`` of θ ``[chains, dim]``, by differences of U over smaller and smaller steps along a direction.
 
-    That is float32's rounding of U, and what the step changes of the slope that one three times as large gave: nine
-    times what is still to come, of a smooth U; of one with kinks the slope wanders, hence the ten. How far the gradient
-    is off is at most the least sum of both.
+    At each step and in each chain, all as parts of the larger of the two rises of U (that of U itself and that which
+    the gradient tells):
+
+    - the error of U's rise is taken to be float32's rounding of U and what the rise changed, in proportion, since the
+      step before, three times as large. Of a smooth U that change is some nine times the error that is left; of a U
+      with kinks rises wander, so that a gradient must be off by more than ten times this error to be called wrong;
+    - the gradient is off by at most this error and the difference of the two rises.
+
+    Of both the least over the steps counts (``known`` and ``bound``).
     """
     away = Random(0, theta.device).normal("diagnostic", 0, 1, len(theta), theta.shape[1], theta.dtype)[0]
     moves = getattr(potential, "moves", None)
@@ -148,7 +154,8 @@ def _wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
         rise, along = ends[0] - ends[1], (slope * (one - other).double()).sum(-1)
         largest = torch.maximum(rise.abs(), along.abs())
         if before is not None:
-            # What theta can hold may be another direction at another step, and a gradient may be 0.
+            # Rounding of theta may turn the direction a little from step to step: the rise before is scaled as the
+            # gradient's rises are, or, should those be 0, as the steps are.
             change = torch.fmin((rise - before[0] / before[1] * along).abs(), (rise - before[0] / 3).abs())
             rounding = 4 * torch.finfo(torch.float32).eps * (ends[0].abs() + ends[1].abs())
             error = (change + rounding) / largest

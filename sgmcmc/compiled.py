@@ -30,13 +30,13 @@ from sgmcmc.potentials import is_network, together
 from sgmcmc.random import Random, box_muller, injections, rounds_
 from sgmcmc.trajectory import Ops, cast, segment, segments
 
-WORDS = 1 << 17  # pairs of words drawn at once, and
-KEYS = 1 << 12  # trajectories whose keys are
+WORDS = 1 << 17  # pairs of random words that are drawn at once
+KEYS = 1 << 12  # trajectories whose Threefry keys are made at once; also how many lists of floats are remembered
 SHAPES = 1 << 16  # kinds of shapes and strides that the graph of the words may be compiled for in one process
 GRAPH = 4  # seconds that a small graph takes to compile
-# As INLINED, of the rounds of the random numbers.
+# What ``inductor.INLINED`` is for other graphs, for the rounds of the random numbers.
 INLINED_ROUNDS = {"realize_opcount_threshold": 8}
-# A segment is one pass over memory only where nothing in it is put down in between.
+# A segment is one pass over memory only if Inductor stores no intermediate result: these thresholds let it store none.
 INLINED_SEGMENT = {"realize_opcount_threshold": 100, "realize_reads_threshold": 100}
 
 

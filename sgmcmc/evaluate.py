@@ -49,12 +49,13 @@ def evaluate(
     """Predictive quality and mixing in function space of ``draws`` ``[draws, chains, dim]`` on ``data``, which is
     normalised as the training data are; floating-point inputs without a mean go in as they are.
 
-    Returns numbers by name: ``accuracy, nll, brier, ece, entropy`` of the joint ensemble, ``chain_…`` the mean over the
-    chains' own ensembles and its standard error, ``sample_…`` the mean over single samples, ``r_hat_max``,
-    ``r_hat_median``, ``ess_min``, ``ess_median`` over the functions followed. ``tell`` is called after each draw of a
-    chain.
+    Returns numbers by name: ``accuracy, nll, brier, ece, entropy`` of the joint ensemble (the entropy alone where the
+    data are not ``labelled``); of each of these ``chain_…``, the mean over the chains' own ensembles, with its standard
+    error ``chain_…_error``, and ``sample_…``, the mean over single samples; ``r_hat_max``, ``r_hat_median``,
+    ``ess_min`` and ``ess_median`` over the functions that are followed, the log-odds of the labels of the first 200
+    data or, without labels, their predictive entropies. ``tell`` is called after each draw of a chain.
     """
-    # Raw images are normalised by the target; those that are so already, as ``shifted`` gives them, are floats.
+    # Raw images are normalised by the target; those that are normalised already, as ``shifted`` gives them, are floats.
     raw = data.mean is not None or (data.inputs.ndim == 4 and not data.inputs.is_floating_point())
     inputs = data if raw else data.inputs
     chains = draws.shape[1]

@@ -14,7 +14,8 @@ from sgmcmc import disk
 from sgmcmc.errors import StoreError
 from sgmcmc.formats import SAMPLE_FILE, Damaged, read_draws, read_status, read_table
 
-MAY_DIFFER = {"seed", "chains", "init", "warm_start", "log_every", "save_every"}  # of runs whose chains are joined
+# In which settings runs may differ whose chains are joined: none changes the sampler or the target.
+MAY_DIFFER = {"seed", "chains", "init", "warm_start", "log_every", "save_every"}
 
 
 def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
@@ -53,8 +54,8 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
 
 
 def check_alike(folders: Sequence) -> None:
-    """Raise StoreError unless the runs differ in their seed, and in nothing else but their start and their chains'
-    number: only then are they chains of one sampler and one target, and independent."""
+    """Raise StoreError unless the runs differ in their seed, and besides in nothing but ``MAY_DIFFER``: only then are
+    they independent chains of one sampler and one target."""
     if len(folders) < 2:
         return
 

@@ -13,8 +13,9 @@ class Plan:
 
     ``burn_in`` of the ``cycles``, the first, give no draws; of the rest every ``thin``-th is kept (``keep``:
     "all", "none", or the number of last draws). A row of metrics covers ``log_every`` cycles. A block is
-    written every ``save_every`` cycles or, where that is None, when writing costs under 2 % of the time; within a
-    cycle that takes longer, a checkpoint every ``save_minutes`` (0: none).
+    written every ``save_every`` cycles or, where that is None, as often as writing costs under 2 % of the time, at most
+    once a second (and when 32 MiB of draws wait in memory); within a cycle that takes longer, a checkpoint is written
+    every ``save_minutes`` (0: none).
     ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h;
     then frozen); with ``trajectory`` it and the number of steps are chosen there (``sgmcmc.ladder``), at a given mass.
     ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.

@@ -86,8 +86,8 @@ def killed(folder: str | os.PathLike) -> bool:
 class RunFolder:
     """One run's folder, opened for writing by one process at a time.
 
-    Nothing is created before :meth:`open`, :meth:`status`, :meth:`log` or :meth:`commit`, so that a mistake
-    in the configuration leaves no trace. A chain begins with :meth:`load`.
+    Nothing is created before :meth:`open`, which :meth:`status`, :meth:`write`, :meth:`log` and :meth:`commit` call, so
+    that a mistake in the configuration leaves no trace. A chain begins with :meth:`load`.
 
     :param identity: plain dict (``hash``, ``law`` and the configuration behind them) that must agree with the
         one the folder was made with; None for a run without one.

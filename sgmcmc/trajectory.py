@@ -212,8 +212,10 @@ def segments(kernel: Kernel, index: int, theta: Tensor, way: int) -> list[Ops]:
 
 
 def step_end(ops: Ops) -> Ops:
-    """Of the letters behind a gradient, those up to the last kick with which the step before ends there; where a step
-    goes on behind the gradient, the first kick."""
+    """Of the letters behind a gradient, those that still belong to the step that led there, up to its last kick.
+
+    Where that step has not ended, because it drifts on behind the gradient, the first kick alone.
+    """
     step = ops[0][0].shares[0][0]
     own = list(takewhile(lambda one: all(at == step for at, _ in one[0].shares), ops))
     if any(op.letter == "A" for op, _, _ in own):

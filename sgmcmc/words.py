@@ -99,7 +99,7 @@ class Word:
 
     @property
     def gradients_a_step(self) -> int:
-        """Those that one more step of a trajectory takes: of BABOBAB two; at least 1."""
+        """How many gradients one more step adds to a trajectory: 1 of BAB, 2 of BABOBAB; at least 1 of any word."""
         return max(self.gradient_points(2) - self.gradient_points(1), 1)
 
     def _count(self, steps: int) -> int:

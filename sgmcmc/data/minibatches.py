@@ -26,12 +26,15 @@ from sgmcmc.errors import SettingError
 from sgmcmc.random import Random
 
 LAWS = ("independent", "shuffled")
-BLOCK = 1 << 20  # numbers drawn at once, and
-DEVICE_BLOCK = 1 << 23  # on a GPU, where a launch costs as much as a hundred thousand of them
+BLOCK = 1 << 20  # random numbers drawn at once on a CPU
+DEVICE_BLOCK = 1 << 23  # and on a GPU, where a launch costs as much as drawing a hundred thousand of them
 
 
 class Blocks:
-    """``draw(range of steps) -> [steps, …]`` called for blocks of ``steps`` steps, handed out one step at a time."""
+    """Random numbers of ``steps`` steps, drawn in blocks of many steps and handed out one step at a time.
+
+    ``draw(range of steps)`` makes a block ``[steps, …]``; ``size`` is how many numbers a step takes.
+    """
 
     def __init__(self, draw: Callable[[range], Tensor], steps: int, size: int, device: torch.device | None = None):
         self._draw, self._steps = draw, steps
@@ -47,7 +50,7 @@ class Blocks:
 
 
 class Minibatches:
-    """The minibatches of trajectories with ``points`` gradients from minibatches, indices ``[chains, batch]``.
+    """The minibatches of trajectories that take ``points`` gradients from minibatches: int64 ``[chains, batch_size]``.
 
     Raises SettingError where ``shuffled`` batches cannot be arranged so that they read the same backwards.
     """
@@ -145,6 +148,7 @@ class GradientNoise:
         self.std, self.dim, self.points, self.dtype = std, dim, points, dtype
 
     def independent(self, points: int) -> GradientNoise:
+        """Noise of the same law for ``points`` gradients: those of a trajectory are independent, too."""
         return GradientNoise(self.std, self.dim, points, self.dtype)
 
     with_points = independent

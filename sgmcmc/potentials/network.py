@@ -36,7 +36,9 @@ PRIORS = ("cin", "fan_in", "unit")
 AUGMENTATIONS = ("none", "averaged", "random")
 BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 NORMS = (FilterResponseNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
-_FROZEN_VIEWS = -1  # trajectories of the stream "augmentation" that no chain counts up to; below it: random views
+# Numbers of trajectories of the stream "augmentation" that no chain has: -1 draws the frozen views, those below it the
+# random views that U is evaluated on.
+_FROZEN_VIEWS = -1
 _AT_ONCE = {"cpu": 3 << 17}  # input values evaluated at once, 128 CIFAR images: twice as many are slower already
 _AT_ONCE_ELSEWHERE = 1 << 23
 
@@ -618,7 +620,10 @@ class NetworkPotential:
     # U and its gradient
 
     def prior(self, theta: Tensor) -> Tensor:
-        """−log p(θ), ``[chains]`` float64, squared in it: both ends' are near d/2, and only their difference counts."""
+        """−log p(θ), ``[chains]`` float64.
+
+        Squares are taken in float64: at both ends of a trajectory their sum is near d/2, and its difference counts.
+        """
         return 0.5 * (self._precision * theta.double().square()).sum(1) + self._normaliser
 
     def _likelihood(self, theta: Tensor, backward: bool) -> Tensor:

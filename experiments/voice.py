@@ -27,6 +27,7 @@ from sgmcmc.sampling import UNMOVED, of_chains
 
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
 FEW = 0.1  # of trajectories accepted, below which a summary advises
+FIRST_STAIR = " (of the schedule's first stair)"  # what a tuned step size is where stairs multiply it
 COLUMNS = (
     ("cycle", "cycle", "{:.0f}"),
     ("epoch", "epoch", "{:.4g}"),
@@ -255,7 +256,8 @@ class Voice:
             return lines, {}
         if self.pieces.plan.trajectory and result.cycles >= self.pieces.plan.burn_in:
             size = float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean())
-            lines.append(f"chosen in the burn-in: {kernel.steps} steps a cycle, step size {size:.4g}")
+            chosen = f"chosen in the burn-in: {kernel.steps} steps a cycle, step size {size:.4g}"
+            lines.append(chosen + FIRST_STAIR * kernel.schedule.varies_between())
         elif self.pieces.plan.tune is not None and result.cycles >= self.pieces.plan.burn_in:
             lines.append(self.tuned(kernel))
         try:
@@ -307,7 +309,7 @@ class Voice:
             said["sampler.b"] = torch.as_tensor(kernel.friction.value * sizes)
         ends = {name: dict.fromkeys((float(one.min()), float(one.max()))) for name, one in said.items()}
         told = ", ".join(f"{name} " + " to ".join(f"{end:.4g}" for end in ends[name]) for name in ends)
-        return f"tuned: {told}" + " (of the schedule's first stair)" * kernel.schedule.varies_between()
+        return f"tuned: {told}" + FIRST_STAIR * kernel.schedule.varies_between()
 
     def _group(self, group: dict) -> list[str]:
         """The lines of a group of chains with the same settings, of what ``outcome.of_groups`` says of it."""

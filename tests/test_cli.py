@@ -560,6 +560,16 @@ def test_what_is_tuned_under_stairs_is_the_first_stair_s(capsys):
     )
 
 
+def test_what_is_chosen_under_stairs_is_the_first_stair_s(capsys):
+    words = "model=quartic sampler=hmc step_size=0.5 steps_per_cycle=2 chains=4 cycles=90 burn_in=80 progress=false"
+    words += " tune.trajectory=auto schedule=stairs schedule.factor=0.25 schedule.every=45 output=run"
+    assert main(words.split()) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("chosen in the burn-in: ")]
+    said, _, stair = line.partition(" (")
+    assert stair == "of the schedule's first stair)"
+    assert float(said.split()[-1]) == pytest.approx(2 * sgmcmc.load_metrics("run")["step_size"][-1], rel=1e-3)
+
+
 @pytest.mark.parametrize("words, mend", [(TOY, "fewer"), ([*NETWORK, "output=run"], "fewer, or a smaller batch_size")])
 def test_too_little_memory_is_a_sentence(words, mend, monkeypatch, capsys):
     def full(*_):

@@ -62,7 +62,8 @@ def _later(values):
 
 
 def _potential(panel, rows: pd.DataFrame) -> None:
-    data = (rows.potential != rows.potential_per_datum).any()
+    known = rows[rows.potential.notna()]  # a row without a finite chain has none, and NaN is not NaN
+    data = (known.potential != known.potential_per_datum).any()
     values = rows.potential_per_datum if data else rows.potential
     panel.plot(rows.cycle, values, color=BLUE, linewidth=1)
     shown = _later(values)

@@ -518,6 +518,19 @@ def test_what_a_run_s_picture_shows_is_its_metrics():
     pyplot.close("all")
 
 
+@pytest.mark.parametrize("size, label", [(1, "U"), (7, "U / N")])
+def test_a_picture_s_potential_is_a_datum_s_where_there_are_data(size, label):
+    """Of a run that diverged, too, whose last row has none."""
+    from matplotlib import pyplot
+
+    rows = pd.DataFrame({"cycle": [1, 2, 3], "potential": [5.0, 4.0, math.nan]})
+    rows["potential_per_datum"] = rows.potential / size
+    _, panel = pyplot.subplots()
+    picture._potential(panel, rows)
+    assert panel.get_ylabel() == label and panel.get_title() == "potential" + " a datum" * (size > 1)
+    pyplot.close("all")
+
+
 def test_a_picture_shows_what_comes_after_the_first_rows(tmp_path, monkeypatch):
     """A start from far away, and a divergent trajectory, leave the axes."""
     from matplotlib import pyplot

@@ -221,7 +221,10 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
             raise SettingError(f"model.{key}", given[key], f"{target} does not take it; it takes {known}")
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         for key, one in taken.items():
-            if one.kind in named and one.default is one.empty and key not in given:
+            required = one.kind in named and one.default is one.empty
+            if required and key == "data" and data.train is None:
+                raise SettingError("data", "none", f"{target} takes data: give some, such as data=digits")
+            if required and key not in given:
                 raise SettingError(f"model.{key}", "null", f"{target} needs it: give model.{key}=")
         # What it draws is the same in every process, and of every seed: the chains of several have one target.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -232,7 +235,7 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     except Exception as error:
         if needs_memory(error):
             raise
-        found = "" if isinstance(error, TypeError | ValueError) else "; it is looked for in the current folder too"
+        found = "; it is looked for in the current folder too" if isinstance(error, ImportError) else ""
         why = f"{where} ({type(error).__name__}: {error}){found}"
         raise SettingError("model._target_", target, why) from error
     module = isinstance(own, torch.nn.Module) and not hasattr(own, "potential")

@@ -403,7 +403,9 @@ class FunctionPotential(Analytic):
         self._energies = torch.func.vmap(function)
         self._slope = torch.func.vmap(torch.func.grad(function))
         name = getattr(function, "__name__", repr(function))
-        need = f"must map a vector of {dim} (float32 or float64) to a scalar by torch operations"
+        need = (
+            f"must map a vector of {dim}, float32 or float64 (so constants are matrix.to(theta)), to a scalar by torch"
+        )
         for dtype in (torch.float64, torch.float32):
             try:
                 energies = self._energies(torch.zeros(2, dim, dtype=dtype))

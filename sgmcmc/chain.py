@@ -365,9 +365,10 @@ class Chain:
                 observe = observer(self.kernel, self.potential, state, group, *of_cycle)
             kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor(group))
             arguments = self.numbers, index, group, observe, done.under_way, self.segment, self.walk
+            before = state.alive
             state, record = run_trajectory(kernel, self.potential, state, *arguments)
             fit = self._fit_of(record.accepted, self.fits[number])
-            sums = done.sums + summed(record, state.alive)
+            sums = done.sums + summed(record, before, state.alive)
             state = self._gibbs(state, index, group)
             done = Unfinished(
                 [*done.states, state], [*done.fits, fit], [*done.probabilities, record.accept_prob], sums, done.trace
@@ -703,6 +704,7 @@ def run_cycle(
 ) -> tuple[State, Tensor, Tensor, Tensor, Moments]:
     """A trajectory with its bookkeeping: the new state, the probability of acceptance, ``SUMS``, the sum of such
     probabilities of each chain, and moments."""
+    before = state.alive
     state, record = run_trajectory(kernel, potential, state, random, index, chains)
-    sums, chances = sums + summed(record, state.alive), chances + record.accept_prob
+    sums, chances = sums + summed(record, before, state.alive), chances + record.accept_prob
     return state, record.accept_prob, sums, chances, moments.counting(state.theta, weight)

@@ -14,8 +14,9 @@ SUMS = ("delta_potential", "delta_kinetic", "log_accept", "potential", "accept_p
 SUMS += ("number", "finite", "not_finite", "data")
 
 
-def summed(record: Record, alive: Tensor) -> Tensor:
-    """``SUMS`` of one trajectory over the chains that are alive after it, float64."""
+def summed(record: Record, before: Tensor, alive: Tensor) -> Tensor:
+    """``SUMS`` of one trajectory over the chains that are alive after it, float64; those not finite that were alive
+    ``before``, so that a chain that diverges counts there once."""
     use = alive | record.accepted
     # What is accepted is finite, though its U may not have been evaluated.
     whole = record.accepted | torch.isfinite(record.delta_potential) & torch.isfinite(record.delta_kinetic)
@@ -24,7 +25,7 @@ def summed(record: Record, alive: Tensor) -> Tensor:
     numbers = [torch.where(finite, value, 0.0).nan_to_num(neginf=0.0) for value in changes]
     numbers += [torch.where(use, value, 0.0) for value in (record.potential, record.accept_prob, record.accepted)]
     data = torch.where(use, record.data, 0.0)
-    return torch.stack([one.to(torch.float64) for one in (*numbers, use, finite, ~whole, data)]).sum(-1)
+    return torch.stack([one.to(torch.float64) for one in (*numbers, use, finite, before & ~whole, data)]).sum(-1)
 
 
 @dataclass

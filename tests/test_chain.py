@@ -670,6 +670,7 @@ def test_under_monitor_only_the_diverged_chains_stand_still():
     assert bool(torch.isfinite(result.draws).all())
     last = result.rows[-1]
     assert last["alive"] == 2 and math.isfinite(last["potential"]) and math.isfinite(last["kinetic_temperature"])
+    assert sum(row["not_finite"] for row in result.rows) == 2  # each once: what they propose later counts nowhere
     alone = make_kernel("ggmc", Cliff(1), 0.01, steps=3, dtype=F64)
     calm = run(alone, Cliff(1), Plan(8), Random(1), 1, lambda: torch.zeros(1, 1, dtype=F64))
     assert torch.equal(calm.draws[:, 0], result.draws[:, 0])

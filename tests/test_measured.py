@@ -344,7 +344,7 @@ def test_a_row_s_sums_are_over_who_lives_and_changes_of_u_over_what_is_finite():
         proposal=torch.zeros(5, 2),
         data=tensor(10.0, 20.0, 40.0, 1000.0, 80.0),
     )
-    sums = summed(record, torch.tensor([True, True, True, False, True]))
+    sums = summed(record, torch.ones(5, dtype=torch.bool), torch.tensor([True, True, True, False, True]))
     assert sums.dtype == F64
     assert dict(zip(SUMS, sums.tolist(), strict=True)) == pytest.approx(
         {
@@ -362,11 +362,13 @@ def test_a_row_s_sums_are_over_who_lives_and_changes_of_u_over_what_is_finite():
     )
 
 
-def test_a_chain_that_has_diverged_is_in_no_sum_though_it_would_be_finite_again():
+@pytest.mark.parametrize("change", [-9.0, math.inf, math.nan])
+def test_a_chain_that_has_diverged_is_in_no_sum_be_it_finite_again_or_not(change):
     """What it proposes from where it stands still is not taken."""
-    numbers = tensor([2.0, 7.0], [0.5, -9.0], [0.25, 9.0], [-0.75, 0.0], [0.5, 1.0])
+    numbers = tensor([2.0, 7.0], [0.5, change], [0.25, 9.0], [-0.75, 0.0], [0.5, 1.0])
     record = Record(*numbers, accepted=torch.tensor([True, False]), proposal=torch.zeros(2, 1), data=tensor(10.0, 20.0))
-    sums = dict(zip(SUMS, summed(record, torch.tensor([True, False])).tolist(), strict=True))
+    alive = torch.tensor([True, False])
+    sums = dict(zip(SUMS, summed(record, alive, alive).tolist(), strict=True))
     assert sums == {
         "delta_potential": 0.5, "delta_kinetic": 0.25, "log_accept": -0.75, "potential": 2.0, "accept_prob": 0.5,
         "accepted": 1.0, "number": 1.0, "finite": 1.0, "not_finite": 0.0, "data": 10.0,

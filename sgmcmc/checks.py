@@ -150,7 +150,7 @@ def _wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
     for power in range(STEPS):
         step = 0.1 / 3**power
         one, other = theta + step * away, theta - step * away
-        ends = potential.potential(one), potential.potential(other)
+        ends = potential.potential(one).clone(), potential.potential(other)  # a target may have a buffer for U
         rise, along = ends[0] - ends[1], (slope * (one - other).double()).sum(-1)
         largest = torch.maximum(rise.abs(), along.abs())
         if before is not None:

@@ -327,10 +327,10 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
 
 
 def _exact(kernel: Kernel, potential: Potential, theta: Tensor) -> Tensor:
-    """U, or NaN where it is not needed."""
+    """U, or NaN where it is not needed; a copy, for a target may have a buffer for it."""
     if not kernel.evaluates:
         return torch.full((len(theta),), torch.nan, dtype=torch.float64, device=theta.device)
-    return potential.potential(theta)
+    return potential.potential(theta).clone()
 
 
 def _decide(kernel, potential, state, begun, end, energy, random, index, chains):

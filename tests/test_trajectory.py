@@ -23,6 +23,7 @@ from conftest import (
 )
 
 from sgmcmc import flows
+from sgmcmc.checks import wrong_gradient
 from sgmcmc.compiled import Segments
 from sgmcmc.data import Dataset
 from sgmcmc.kernel import Friction, make_kernel
@@ -910,6 +911,36 @@ def test_zero_temperature_is_descent_without_a_ratio():
         assert bool((record.log_accept == -math.inf).all()) and bool(record.accepted.all())
     assert float(state.theta.abs().max()) < 1e-3
     assert "temperature > 0" in refusal(lambda: kernel_of("ggmc", target, 0.2, temperature=0.0))
+
+
+@pytest.mark.parametrize("settings", [{}, {"schedule": RANDOM_COSINE}, {"gradient": "minibatch"}])
+def test_a_target_may_give_the_same_tensors_each_time(settings):
+    """Else U and gradient of a state that is kept would be those of the end that was rejected."""
+
+    class Buffered(Quartic):
+        def __init__(self):
+            super().__init__(2, noise=0.5)
+            self.buffers = {}
+
+        def again(self, kind, value):
+            return self.buffers.setdefault((kind, len(value)), value.clone()).copy_(value)
+
+        def potential(self, theta):
+            return self.again("U", super().potential(theta))
+
+        def gradient(self, theta, batch=None):
+            return self.again("gradient", super().gradient(theta, batch))
+
+    ends, target = [], Buffered()
+    assert wrong_gradient(target, torch.ones(3, 2, dtype=F64)) is None
+    for each in (target, Quartic(2, noise=0.5)):
+        kernel = kernel_of("hmc", each, 1.0, 2, **settings)
+        state = exact_state(kernel, each, Random(1), 40)
+        for index in range(4):
+            state, record = run_trajectory(kernel, each, state, Random(1), index, range(40))
+            assert 0 < int(record.accepted.sum()) < 40
+        ends.append([one for one in state.values() if one is not None])
+    assert all(map(torch.equal, *ends))
 
 
 def test_coordinates_that_do_not_move_have_no_momentum():

@@ -118,6 +118,7 @@ def in_one_pass(target: Potential) -> Callable[[Tensor], tuple[Tensor, Tensor]] 
 
 
 def potential_and_gradient(target: Potential, theta: Tensor) -> tuple[Tensor, Tensor]:
-    """U and its full gradient, in one pass where the target has one."""
+    """U and its full gradient, in one pass where the target has one; copies: a target may have buffers for them."""
     both = in_one_pass(target)
-    return both(theta) if both else (target.potential(theta), target.gradient(theta))
+    energy, slope = both(theta) if both else (target.potential(theta), target.gradient(theta))
+    return energy.clone(), slope.clone()

@@ -399,15 +399,16 @@ def _check_refresh(kernel: Kernel, dtype: torch.dtype) -> None:
                 f"the word {letters} would never refresh its momentum: use sampler.refresh=full",
             )
         each = held(decay.abs() ** (1 / max(letters.count("O"), 1)), dtype)
-        if kernel.temperature > 0 and bool((each == 1).any()):
-            exact = bool((decay.abs() < 1).all())
+        if kernel.temperature > 0 and bool((1 - each < _nearest(dtype)).any()):
+            what = "never refreshes the momentum" if bool((each == 1).any()) else "refreshes the momentum too little"
+            exact = bool((decay.abs() < 1).all()) and dtype != torch.float64
             raise kernel.friction.refusal(
-                "never refreshes the momentum at this step size: give more of either, or use sampler.refresh=full"
+                f"{what} at this step size: give more of either, or use sampler.refresh=full"
                 + ", or dtype=float64, which holds a momentum decay so near 1" * exact
             )
     if kernel.refresh == "partial" and not abs(kernel.alpha) < 1:
         raise SettingError("sampler.alpha", kernel.alpha, "must be above -1 and below 1")
-    if kernel.refresh == "partial" and abs(rounded := float(held(kernel.alpha, dtype))) == 1:
+    if kernel.refresh == "partial" and 1 - abs(rounded := float(held(kernel.alpha, dtype))) < _nearest(dtype):
         raise SettingError("sampler.alpha", kernel.alpha, f"is {rounded:g} in float32: use dtype=float64")
     if kernel.acceptance == "persistent_uniform" and not abs(kernel.delta) < 1:
         raise SettingError("sampler.delta", kernel.delta, "must be above -1 and below 1")
@@ -423,6 +424,12 @@ def _check_refresh(kernel: Kernel, dtype: torch.dtype) -> None:
         raise kernel.friction.refusal("is infinite friction, with which a rescaled word never moves; give less")
     if kernel.schedule.name == "stairs" and kernel.schedule.factor > 1:
         check_growth(kernel, "the schedule")
+
+
+def _nearest(dtype: torch.dtype) -> float:
+    """How near to 1 c may be: nearer, the rounding of c m to a few units of m's last place is no longer even, and the
+    refreshed momenta are at another temperature (.55 T at the nearest c below 1, 1.04 and .94 T at the next)."""
+    return 4 * torch.finfo(dtype).eps
 
 
 def check_growth(kernel: Kernel, what: str) -> None:

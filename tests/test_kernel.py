@@ -14,6 +14,7 @@ from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import GeneratedLogistic
+from sgmcmc.random import Random
 from sgmcmc.samplers import SAMPLERS, Sampler, lookup
 from sgmcmc.schedules import Schedule
 from sgmcmc.trajectory import segments
@@ -111,7 +112,7 @@ def test_stairs_change_the_step_between_trajectories():
     [
         {"sampler": "amagold", "friction": Friction("beta", 5e-6 / 0.3)},  # b = 5e-6: Table 2
         {"friction": Friction("gamma", 1e-6 / 0.3)},
-        {"friction": Friction("gamma", 3e-7 / 0.3), "steps": 3},
+        {"friction": Friction("gamma", 1.5e-6 / 0.3), "steps": 3},
         {"friction": Friction("gamma", torch.tensor([[1e-5], [1e-4]], dtype=F64))},
         {"friction": Friction("gamma", 1e-4), "schedule": Schedule("palindromic_cosine"), "steps": 4},
         {"sampler": "sghmc", "friction": Friction("gamma", 1e-6 / 0.3)},
@@ -156,6 +157,24 @@ def test_numbers_are_rounded_once():
             assert keep32 == float(torch.tensor(keep, dtype=F32)) and scale32.dtype == torch.float32
             expected = ((1 - keep32**2) * torch.tensor([1.0, 3.0], dtype=F64)).sqrt()
             torch.testing.assert_close(scale32.double(), expected, rtol=2**-24, atol=0)
+
+
+def test_the_nearest_c_to_1_that_is_taken_keeps_the_temperature():
+    """What rounding adds to m² in one O, against what the O refreshes: at c nearest to 1 nearly half of T is lost."""
+    random, temperatures = Random(1), []
+    for units in (1, 8):
+        c = 1 - units * 2.0**-24
+        scale, rounding = math.sqrt(1 - c**2), 0.0
+        for part in range(4):
+            m, noise = random.normal("noise", part, 2, 1, 1_000_000, F32)
+            after = flows.refresh(m, noise, c, scale).double()
+            exact = flows.refresh(m.double(), noise.double(), c, scale)
+            rounding += float((after**2 - exact**2).mean()) / 4
+        temperatures.append(1 + rounding / (1 - c**2))
+    assert temperatures[0] < 0.6 and temperatures[1] == pytest.approx(1, abs=0.01)
+    c = 1 - 8 * 2.0**-24
+    assert kernel("hmc", refresh="partial", alpha=c, dtype=F32)
+    assert "in float32" in refusal(lambda: kernel("hmc", refresh="partial", alpha=c + 2.0**-24, dtype=F32))
 
 
 # ---- per chain
@@ -252,6 +271,7 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
         ({"friction": Friction("gamma", 0.0)}, "never refreshes the momentum"),
         ({"sampler": "sghmc", "friction": Friction("gamma", 0.0)}, "never refreshes the momentum"),
         ({"friction": Friction("gamma", 1e-7), "dtype": F32}, "or dtype=float64, which holds"),  # √c is 1
+        ({"friction": Friction("gamma", 5e-7), "dtype": F32}, "refreshes the momentum too little at this step size"),
         ({"sampler": "sghmc", "friction": Friction("gamma", 9e-8), "dtype": F32}, "or dtype=float64"),
         ({"sampler": "ovrvo", "word": "EA"}, "sampler.word=EA: has an E"),
         ({"mass": "estimate"}, "mass=estimate: must be a number or"),
@@ -264,6 +284,7 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
         ({"sampler": "hmc", "refresh": "partial", "alpha": 1.0}, "sampler.alpha=1.0"),
         ({"sampler": "hmc", "refresh": "partial", "alpha": -1.0}, "sampler.alpha=-1.0"),
         ({"sampler": "hmc", "refresh": "partial", "alpha": 1 - 1e-8, "dtype": F32}, "is 1 in float32"),
+        ({"sampler": "hmc", "refresh": "partial", "alpha": 2e-7 - 1, "dtype": F32}, "is -1 in float32"),
         ({"sampler": "nonreversible_langevin", "delta": 1.0}, "sampler.delta=1.0"),
         ({"sampler": "nonreversible_langevin", "delta": math.nan}, "sampler.delta=nan"),
         ({"sampler": "random_walk", "gradient": "full"}, "has no kick"),
@@ -286,7 +307,7 @@ def test_what_is_allowed_at_the_edge():
     assert kernel("hmc", refresh="partial", alpha=0.0) and kernel("hmc", refresh="partial", alpha=-0.5)
     assert kernel(friction=Friction("gamma", 0.0), temperature=0.0)
     assert kernel("random_walk", refresh="partial")
-    assert kernel(friction=Friction("gamma", 1e-7), dtype=F64) and kernel(friction=Friction("gamma", 5e-7), dtype=F32)
+    assert kernel(friction=Friction("gamma", 1e-7), dtype=F64) and kernel(friction=Friction("gamma", 4e-6), dtype=F32)
     assert kernel("hmc", refresh="partial", alpha=1 - 1e-8, dtype=F64)
     assert kernel("sghmc", friction=Friction("gamma", 2 / 0.31))
     assert kernel("nonreversible_langevin", delta=-0.9) and kernel("nonreversible_langevin", delta=0.0)

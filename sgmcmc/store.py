@@ -234,10 +234,11 @@ class RunFolder:
                     f"{self.path}: {' and '.join(lost)}: continuing from block {self._now['block']}, the last that "
                     "is whole; what came after it is computed again"
                 )
-        elif slots:
+        elif slots or (self._status.get("cycles") and (self.path / "metrics.csv").exists()):  # which no kill leaves so
+            why = " and ".join(lost) or "its checkpoints are gone"
             aside = self._set_aside()
             self._tell(
-                f"{self.path}: {' and '.join(lost)}: no block is left that is whole, so the run starts from nothing; "
+                f"{self.path}: {why}: no block is left that is whole, so the run starts from nothing; "
                 f"what was there is in {aside.name}"
             )
         for name in _TABLES:

@@ -241,6 +241,16 @@ def test_a_run_in_a_folder_is_gone_on_with(tmp_path, recwarn):
         assert len(short(**kept, cycles=100).draws) == 80
 
 
+def test_the_draws_of_a_run_whose_checkpoints_are_gone_are_not_thrown_away(tmp_path):
+    draws = short(folder=tmp_path / "run").draws
+    for path in (tmp_path / "run").glob("checkpoint-*.pt"):
+        path.unlink()
+    with pytest.warns(UserWarning, match="its checkpoints are gone: .* starts from nothing; what was there is in dam"):
+        result = short(folder=tmp_path / "run", cycles=30)
+    assert torch.equal(sgmcmc.load_samples(tmp_path / "run" / "damaged-1"), draws)
+    assert torch.equal(result.draws[:20], draws)
+
+
 def test_a_folder_is_of_one_run(tmp_path):
     """Other settings, another start and another target are refused in a sentence; seeds are joined as chains."""
     kept = {"folder": tmp_path / "run", "initial": torch.ones(2, 2), "friction": math.inf, "cycles": 30}

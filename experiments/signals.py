@@ -1,5 +1,6 @@
 """Signals while no run is in progress. Light to import, so that they are seen to before anything that takes seconds."""
 
+import atexit
 import os
 import signal
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ def leave_on_signals(*more: int) -> None:
     def leave(number, _):
         if not _arrived:
             os.write(2, b"stopped\n")
+            atexit.register(signal.alarm, 0)  # the first to be called: a process that ends slowly is not told again
         _arrived.append(number)
         signal.alarm(AGAIN)  # what it raises can be lost: `signals_first`, or this, sees to it then
         raise SystemExit(75)

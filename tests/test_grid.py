@@ -158,6 +158,19 @@ def test_a_signal_that_is_lost_is_told_again(monkeypatch):
         pass
 
 
+def test_a_process_that_ends_slowly_is_not_told_again():
+    code = """
+import atexit, signal, time
+from experiments import signals
+atexit.register(time.sleep, 2)
+signals.AGAIN = 1
+signals.leave_on_signals()
+signal.raise_signal(signal.SIGTERM)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (75, "stopped\n")
+
+
 def swallowed(number):
     with contextlib.suppress(BaseException):
         signal.raise_signal(number)

@@ -644,6 +644,12 @@ def test_rows_of_features_and_tied_weights():
     )
 
 
+def test_raw_pixels_are_not_predicted_as_if_they_were_normalised(digits):
+    potential = make(digits)
+    with pytest.raises(SettingError, match="inputs=uint8: are raw: give them in an sgmcmc.Dataset, or as Dataset.take"):
+        potential.predict(start(potential), digits.inputs)
+
+
 def test_predict(digits):
     model = tiny()
     potential = make(digits, model, torch.float32, evaluation_batch=13)

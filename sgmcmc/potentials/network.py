@@ -714,6 +714,9 @@ class NetworkPotential:
         """
         if not isinstance(inputs, Dataset | Tensor):
             raise SettingError("inputs", type(inputs).__name__, "must be a torch.Tensor or an sgmcmc.Dataset")
+        if isinstance(inputs, Tensor) and self.train.mean is not None and not inputs.is_floating_point():
+            kind = str(inputs.dtype).removeprefix("torch.")
+            raise SettingError("inputs", kind, "are raw: give them in an sgmcmc.Dataset, or as Dataset.take gives them")
         self._load(theta)
         raw = inputs.like(self.train).inputs if isinstance(inputs, Dataset) else inputs
         with full_precision():

@@ -719,6 +719,28 @@ def test_batch_normalisation_of_one_datum_that_is_left_over_is_refused():
         sgd(potential, torch.zeros(1, potential.dim), random=Random(0), batch_size=25)
 
 
+class Cut(nn.Sequential):
+    """Features whose gradient does not arrive."""
+
+    def __init__(self, of_all):
+        super().__init__(nn.Linear(64, 5), nn.Linear(5, 10), nn.Linear(3, 3))
+        self.of_all = of_all
+
+    def forward(self, x):
+        features, logits, _ = self
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.of_all):
+            return logits(features(x.flatten(1)).detach())
+
+
+@pytest.mark.parametrize("of_all", [False, True])
+def test_a_module_that_stops_a_gradient_is_refused_unless_it_is_frozen(digits, of_all):
+    with pytest.raises(SettingError, match="model=Cut: gives no gradient of 0.weight, which its logits depend on"):
+        make(digits, Cut(of_all))
+    frozen = Cut(False)
+    frozen[0].requires_grad_(False)
+    assert make(digits, frozen).dim == 60 + 12  # with what is in no logit
+
+
 def test_refusals(digits):
     rows = Dataset(torch.zeros(4, 3, dtype=torch.float64), torch.zeros(4, dtype=torch.int64), 2)
     for call, words in [

@@ -273,6 +273,7 @@ class NetworkPotential:
         self._precision_cast = self._precision.to(self.dtype)
         self._normaliser = self.std[proper].log().sum().item() + 0.5 * math.log(2 * math.pi) * int(proper.sum())
         self._check_each()
+        self._check_gradients()
         self.together = False
         if together:
             self.join_chains()
@@ -819,3 +820,27 @@ class NetworkPotential:
             if not _close(one, beside):
                 mend = "gives a datum other logits alone than beside another one, or when it is asked again: they must"
                 raise SettingError("model", name, f"{mend} be a fixed function of the datum and of the weights")
+
+    def _check_gradients(self) -> None:
+        """What the logits depend on has a gradient: without, a chain that is not corrected would sample another law."""
+        few = self._first_two()
+        self._load(self.initial(1, Random(0)))
+        try:
+            with torch.enable_grad():
+                logits, slopes = self._logits(few), [None] * len(self._parameters)
+                if logits.requires_grad:
+                    slopes = torch.autograd.grad(logits.sum(), self._parameters, allow_unused=True)
+            logits = logits.detach().clone()  # of a module that keeps what it gave
+            for key, parameter, slope in zip(self._names, self._parameters, slopes, strict=True):
+                if slope is not None:
+                    continue
+                with torch.no_grad():
+                    parameter.mul_(1.5).add_(0.5)
+                    same = _close(self._logits(few), logits)
+                if not same:
+                    mend = f"gives no gradient of {key}, which its logits depend on (no_grad, detach): let it through,"
+                    raise SettingError(
+                        "model", type(self.model).__name__, f"{mend} or freeze it (requires_grad_(False))"
+                    )
+        finally:
+            self._position.copy_(self._resting)

@@ -36,7 +36,7 @@ from sgmcmc.random import Random
 from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, start, walk
 
 RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
-HELD = 1 << 25  # bytes of draws that may wait in memory for a block to be written
+WAITING = 1 << 25  # bytes of draws that may wait in memory for a block to be written
 
 
 @dataclass
@@ -463,7 +463,7 @@ class Chain:
         finite = sums["finite"]
         if not kernel.evaluates:  # U of the states at the row's end
             sums["potential"] = number * self._potential_now()
-        elif self.cycle_graph and self.fits[0]:  # of which a graph says nothing
+        elif self.cycle_graph and self.fits[0]:  # a graph evaluates U without the target's telling its fit
             self._potential_now()
         if not (kernel.evaluates or kernel.subsampled):
             sums["delta_potential"] = math.nan
@@ -515,14 +515,14 @@ class Chain:
             yield diagnostic_gradient(self.kernel, self.potential, state, self.random, self.cycle, group)
 
     def _fit(self) -> dict:
-        """What the target said of its fit when U of the current states was evaluated, mean over the chains that are
-        alive, or over all where none is."""
+        """The target's ``fit`` at the current states, as columns: means over the chains that are alive, or over all
+        where none is."""
         alive = self.alive.cpu()
         counted = (alive if alive.any() else ~alive).split([len(state.alive) for state in self.states])
         columns = {}
         for key in self.fits[0]:
             values = [torch.as_tensor(fit[key], dtype=torch.float64).reshape(-1) for fit in self.fits]
-            parts = [  # a number is of all chains of its tensor
+            parts = [  # one value of several chains is what the target gave for all of its tensor
                 value[some] if len(value) == len(some) else value[: int(some.any())]
                 for value, some in zip(values, counted, strict=True)
             ]
@@ -530,7 +530,8 @@ class Chain:
         return columns
 
     def _fit_of(self, accepted: Tensor, before: dict) -> dict:
-        """What the target says of its fit, of the chains that accepted the end where U was evaluated last."""
+        """The target's ``fit`` after a decision: of chains that ``accepted`` the end's, where U was evaluated last.
+        The others keep theirs, as do all where the target gives one number for several and one has rejected."""
         said, kept = dict(getattr(self.potential, "fit", {})), accepted.cpu()
         for key, value in said.items():
             if isinstance(value, Tensor) and value.shape == kept.shape:
@@ -569,10 +570,10 @@ def run(
 ) -> Result:
     """Run ``plan.cycles`` cycles of every chain, from the store's last checkpoint where it has one.
 
-    ``store`` is a ``RunFolder`` or None: then rows and draws are kept in memory. ``report`` is called after
-    each cycle with the chain and the row of metrics that the cycle completed, or None. ``tell`` is given a sentence
-    where a run that was to be compiled is not. Interrupted by a signal, the run writes what is complete, and where the
-    cycle in progress stands, and returns with status "interrupted"; so it does, before the first and between cycles,
+    ``store`` is a ``RunFolder`` or None: then rows and draws are kept in memory. ``report`` is called after each cycle
+    with the chain and the row of metrics that the cycle completed, or None. ``tell`` is given a sentence where a run
+    that was to be compiled or captured is not. Interrupted by a signal, the run writes what is complete and where the
+    cycle in progress stands, and returns with status "interrupted". So it does, before the first cycle and between two,
     where another one would end after ``until``, by ``time.monotonic()``.
     """
     chain = Chain(kernel, potential, plan, random, chains, initial, predictions)
@@ -645,7 +646,7 @@ def run(
                 if plan.save_every:
                     due = chain.cycle % plan.save_every == 0
                 else:
-                    due = time.perf_counter() - written > max(50 * cost, 1.0) or held > HELD
+                    due = time.perf_counter() - written > max(50 * cost, 1.0) or held > WAITING
                 if store and due and status == RUNNING:
                     cost, held = commit(), 0
                     written = time.perf_counter()

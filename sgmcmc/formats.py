@@ -38,14 +38,18 @@ class Damaged(Exception):
 
 
 def csv_text(rows: Sequence[dict], columns: list[str] | None, path: Path) -> tuple[bytes, list[str]]:
-    """Rows as csv text, with a heading if they are the first, and the columns."""
+    """Rows as csv text, and the columns: those that the table has, or those of the first row, with a heading.
+
+    Floats are written so that they read back bit for bit. What a row has besides the columns is left out; StoreError,
+    which names the table's ``path``, where one of the columns is missing.
+    """
     text = io.StringIO()
     write = csv.writer(text, lineterminator="\n").writerow
     if columns is None:
         columns = list(rows[0])
         write(columns)
     for row in rows:
-        if missing := set(columns) - row.keys():  # what a newer version measures, too, is left out of an older run
+        if missing := set(columns) - row.keys():
             other = ", ".join(sorted(missing))
             raise StoreError(f"{path} has other columns than this run writes ({other}): give it another output")
         write([_cell(row[column]) for column in columns])
@@ -63,6 +67,11 @@ def _cell(value) -> str:
 
 
 def read_table(path: Path) -> dict[str, numpy.ndarray]:
+    """A table as one array a column: int64, float64 (an empty cell is NaN) or strings.
+
+    A last line without its end, which is still being written, is left out. StoreError where there is no such file, or
+    it is damaged.
+    """
     with disk.told(path):
         blob = path.read_bytes()
     try:
@@ -93,6 +102,8 @@ def pack(content: dict) -> bytes:
 
 
 def read_checkpoint(path: Path) -> dict:
+    """The content that ``pack`` was given, tensors on the CPU. Damaged where the file is missing or not as it was
+    written; StoreError where another version of the format wrote it."""
     try:
         head, _, payload = path.read_bytes().partition(b"\n")
     except FileNotFoundError:
@@ -111,7 +122,8 @@ def read_checkpoint(path: Path) -> dict:
 
 
 def plain(value):
-    """A copy with tensors on the CPU, cut loose from what they are views of; only what ``weights_only`` reads."""
+    """A copy that a checkpoint can hold: tensors on the CPU and no longer views of larger ones, numbers, strings, None,
+    and lists, tuples and dicts of them. TypeError for anything else, which ``weights_only`` would refuse to read."""
     if isinstance(value, Tensor):
         return value.detach().to("cpu", copy=True).contiguous()
     if isinstance(value, numpy.generic):
@@ -126,19 +138,26 @@ def plain(value):
 
 
 def draws_per_file(draws: Tensor) -> int:
+    """How many draws like these ``[draws, chains, dim]`` a full sample file holds: ``SAMPLE_BYTES``, at least one."""
     return max(1, SAMPLE_BYTES // (draws[0].numel() * draws.element_size()))
 
 
 def write_draws(path: Path, draws: Tensor, first: int, since: int) -> str:
-    """Draws number ``first`` and on (from 0); those before number ``since`` are not kept when this file is the
-    last. Returns their digest. One entry of metadata only: safetensors writes several in any order."""
+    """Write draws ``[draws, chains, dim]`` to a sample file; returns their digest.
+
+    ``first`` is the number of the first of them in the run, from 0. While this file is the run's last one, the draws
+    before number ``since`` do not count as kept (of ``keep=N``), though a file may still hold them.
+    """
     digest = _digest(draws, first, since)
+    # One entry of metadata: several would be written in any order, and the file's bytes would differ from time to time.
     about = json.dumps({"first": first, "since": since, "sha256": digest})
     disk.write(path, safetensors.torch.save({"draws": draws}, {"sgmcmc": about}))
     return digest
 
 
 def read_draws(path: Path) -> tuple[Tensor, dict]:
+    """The draws ``[draws, chains, dim]`` of a sample file, and its ``first``, ``since`` and ``sha256`` (see
+    ``write_draws``). Damaged where the file is missing or not as it was written."""
     try:
         blob = path.read_bytes()
         draws = safetensors.torch.load(blob)["draws"]
@@ -174,8 +193,10 @@ def read_status(folder: str | os.PathLike) -> dict:
 
 
 def signature(status: dict) -> str:
+    """SHA-256 of a status, which ``status.json`` holds as ``sha256``."""
     return hashlib.sha256(canonical(status).encode()).hexdigest()
 
 
 def canonical(identity) -> str:
+    """JSON that is the same text for equal content, in whatever order its keys are."""
     return json.dumps(identity, sort_keys=True)

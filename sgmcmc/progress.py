@@ -15,8 +15,11 @@ SUMS += ("number", "finite", "not_finite", "data")
 
 
 def summed(record: Record, before: Tensor, alive: Tensor) -> Tensor:
-    """``SUMS`` of one trajectory over the chains that are alive after it, float64; those not finite that were alive
-    ``before``, so that a chain that diverges counts there once."""
+    """``SUMS`` of one trajectory over the chains that are alive after it, float64 ``[len(SUMS)]``.
+
+    ``number`` counts these chains, ``finite`` those whose energies are finite, and ``not_finite``, of the chains that
+    were alive ``before``, the ends that are not and so could not be taken: a chain that diverges counts there once.
+    """
     use = alive | record.accepted
     # What is accepted is finite, though its U may not have been evaluated.
     whole = record.accepted | torch.isfinite(record.delta_potential) & torch.isfinite(record.delta_kinetic)
@@ -38,6 +41,7 @@ class Moments:
 
     @classmethod
     def none(cls, theta: Tensor) -> Moments:
+        """Those of no draw, of chains at ``theta`` ``[chains, dim]``."""
         zeros = torch.zeros_like(theta, dtype=torch.float64)
         return cls(zeros.new_zeros(()), zeros, zeros.clone())
 
@@ -60,7 +64,8 @@ def traced(rows: list[dict]) -> list[dict]:
 
 @dataclass
 class Unfinished:
-    """A cycle in progress: what came out for the groups of chains that are through, and where the next one stands."""
+    """A cycle in progress: states, fits and probabilities of acceptance of the groups of chains that are through, the
+    sums of their row (``SUMS``), and where the next group's trajectory stands."""
 
     states: list[State]
     fits: list[dict]

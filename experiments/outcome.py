@@ -25,28 +25,39 @@ from sgmcmc import diagnostics
 from sgmcmc.chain import Result
 from sgmcmc.potentials import shown
 
-READ_AT_MOST = 1 << 26  # numbers of draws that are read; beyond, the potential alone is looked at
-LOOK_AT = 1 << 20  # draws of a function of theta that are looked at: of more, at as many chains, evenly spread, or at
-LOOKED = 64  # chains, where those are more
-GROUPS = 24  # of chains with settings of their own whose draws are looked at
-LEAST = 8  # draws, and moves of a chain: of fewer there is no effective sample size
-# What a row of metrics has of its own place and of one cycle's parts, which the mean over a run does not tell.
+READ_AT_MOST = 1 << 26  # numbers in all draws together; where a run has more, its potential alone is looked at
+# Of a group of many chains only some, evenly spread, are looked at: so many that LOOK_AT draws are theirs, but at least
+# LOOKED chains.
+LOOK_AT = 1 << 20
+LOOKED = 64
+GROUPS = 24  # groups of chains with settings of their own; where there are more, the draws of none are looked at
+LEAST = 8  # draws, and moves of a chain on average: with fewer there is no effective sample size
+# Columns of metrics that tell a row's place in the run or a part of a cycle, whose mean over a run tells nothing; and
+# two whose mean is told elsewhere.
 PLACES = ("cycle", "epoch", "step", "seconds", "steps_per_second", "alive", "not_finite", "accepted", "step_size")
 PLACES += ("delta_potential", "delta_kinetic", "accept_prob", "log_accept", "kinetic_inside", "steps_per_cycle")
 
 
 def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics: dict | None) -> list[dict]:
-    """A dictionary for each group of chains that have the same settings: one, but where lists give several.
+    """A dictionary for each group of chains that have the same settings. There is one group, unless settings are lists.
 
-    ``settings`` are what lists give it; ``chains`` how many there are, ``finite`` those that have not diverged, of
-    which ``accept_prob`` is the mean, after the burn-in, and ``tuned_step_size`` and ``tuned_steps`` (of a
-    trajectory) where those were tuned. ``metrics`` are the run's rows where draws are looked at, too, else None: then
-    ``ess`` with its standard error ``ess_error``, of ``ess_of``, of all finite chains in the cycles that are looked at;
-    ``ess_per_second`` and ``ess_per_work``, in units of ``work``, of what as large a part of the whole run cost (with
-    data in passes over them, be it for a gradient or for U); the largest ``r_hat``, which is above ``r_hat_limit``
-    where chains have not mixed (see ``mixed_below``), over ``r_hat_over`` chains; and ``still``, how many coordinates
-    never move in any chain: they are in none of this. What cannot be told is not there: of few draws, of chains that
-    hardly ever move or, where ArviZ is not installed, of any.
+    - ``settings``: the values that the lists give to this group;
+    - ``chains``: how many chains it has, and ``finite``, how many of them have not diverged;
+    - ``accept_prob``: the mean over the finite chains after the burn-in;
+    - ``tuned_step_size`` and ``tuned_steps`` (of a trajectory), where those were tuned.
+
+    Draws are looked at if the run's rows of ``metrics`` are given (else None):
+
+    - ``ess``, ``ess_error``, ``ess_of``: effective sample size of all finite chains in the cycles that are looked at,
+      its standard error, and the function of theta that it is of, the slowest of those looked at;
+    - ``ess_per_second`` and ``ess_per_work``: that by what such a part of the whole run cost, in units of ``work``
+      (with data, passes over them, be it for a gradient or for U);
+    - ``r_hat``, ``r_hat_over``, ``r_hat_limit``: the largest R-hat, over how many chains it is taken, and the value
+      above which they have not mixed (see ``mixed_below``);
+    - ``still``: how many coordinates never move in any chain; they are in none of these numbers.
+
+    A number that cannot be told is not there: of few draws, of chains that hardly ever move or, where ArviZ is not
+    installed, of any.
     """
     groups, frozen, records = grouped(config, pieces.chains), set(result.frozen), []
     plan, kernel, burnt = pieces.plan, result.kernel, result.cycles >= pieces.plan.burn_in
@@ -109,7 +120,8 @@ def second_half(metrics: dict, every: int) -> tuple[float, float] | None:
 def _mixing(
     pieces: Pieces, result: Result, number: int, draws: Tensor, of: str, finite: int, share: float, still: int
 ) -> dict:
-    """What ``[draws, chains, functions]`` tell of a group of ``number`` chains; the rest as ``_looked`` yields it."""
+    """``ess`` to ``still`` of ``of_groups``, of a group of ``number`` chains; the other arguments are as ``_looked``
+    yields them: ``draws`` ``[draws, chains, functions]`` of some of its ``finite`` chains, and what they are ``of``."""
     told = {"still": still} if still else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -146,13 +158,16 @@ def _work(pieces: Pieces, result: Result) -> tuple[float, str]:
 
 
 def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
-    """Of each group of chains its place in ``groups``, their number, and ``[draws, chains, functions]`` to look at: the
-    16 coordinates, and the squares of 16 about their means (a trajectory that makes means antithetic may leave
-    variances slow), that look slowest. Then what it is; how many chains are finite; which part of the cycles after the
-    burn-in is looked at; and how many coordinates never move.
+    """What of each group of chains is looked at, in the order of the arguments of ``_mixing`` behind the group's place
+    in ``groups``: its number of chains; functions of theta along finite chains, ``[draws, chains, functions]``, and
+    what they are, in words; how many of its chains are finite; which part of the cycles after the burn-in the draws
+    are of; how many coordinates never move.
 
-    Of draws too many to read the potential's rows, which are means over all chains, and over ``log_every`` cycles,
-    so that there may be more than they tell. Of more than ``GROUPS`` groups nothing."""
+    The functions are the 16 coordinates and the squares of 16 coordinates about their means that look slowest (a
+    trajectory that makes means antithetic may leave variances slow). Where the draws are too many or too few, or not
+    kept, it is the potential in the rows of metrics, of a run without groups: rows are means over all chains and over
+    ``log_every`` cycles, so there may be more effective draws than they tell. Of more than ``GROUPS`` groups nothing.
+    """
     plan, chains, dim = pieces.plan, pieces.chains, pieces.potential.dim
     frozen, kept = set(result.frozen), plan.kept(result.cycles)
     if len(groups) > GROUPS:

@@ -114,35 +114,52 @@ def run(config: dict, until: float = math.inf) -> int:
         except (SettingError, DataError, StoreError):
             raise
         except Exception as error:
-            if not needs_memory(error):
-                if path.is_dir():  # an error of the target's, or of ours: it is shown, and another start goes on
-                    why = f"{type(error).__name__}: {error}"
-                    with suppress(StoreError):
-                        for line in [*(voice.opening if voice.first is None else ()), f"failed: {why}"]:
-                            store.log(line)
-                        store.status(state=engine.FAILED, why=why)
-                raise
-            ways = ["fewer"] * (pieces.chains > 1) + ["a smaller batch_size"] * bool(pieces.potential.data_size)
-            where = "this machine" if pieces.random.device.type == "cpu" else voice.device
-            mend = f"needs more memory than {where} has; take {', or '.join(ways) or 'fewer coordinates'}"
-            raise SettingError("chains", config["chains"], mend) from error
+            if needs_memory(error):
+                raise _out_of_memory(voice) from error
+            if path.is_dir():  # an error of the target's, or of ours: it is shown, and another start goes on
+                with suppress(StoreError):
+                    _record_failure(store, voice, error)
+            raise
         voice.end()
-        lines, numbers = voice.summary(result)
-        for line in lines:
-            voice.tell(line)
-            store.log(line)
-        _keep_moments(store, result.moments)
-        if (path / "metrics.csv").exists():
-            with told(path / picture.NAME):
-                title = f"{config['name']}: {lines[0]}"
-                drawn = picture.draw(path, title, voice.acceptance, pieces.plan.log_every)
-            voice.tell(f"{path}: metrics.csv, samples, {drawn.name}")
-        # Last, so that a run which says that it is done has all that a run leaves.
-        facts = result.facts(pieces.plan.cycles) | {"graph": result.captured}  # a capture may fail late
-        # What an earlier end said is no longer so.
-        numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
-        store.status(state=result.status, **facts, **kept.plain(numbers, nan=None), summary=lines)
+        _leave_results(store, voice, result)
     return STATUS[result.status]
+
+
+def _out_of_memory(voice: Voice) -> SettingError:
+    """The mistake that a lack of memory in mid-run is taken for."""
+    pieces = voice.pieces
+    ways = ["fewer"] * (pieces.chains > 1) + ["a smaller batch_size"] * bool(pieces.potential.data_size)
+    where = "this machine" if pieces.random.device.type == "cpu" else voice.device
+    mend = f"needs more memory than {where} has; take {', or '.join(ways) or 'fewer coordinates'}"
+    return SettingError("chains", voice.config["chains"], mend)
+
+
+def _record_failure(store: sgmcmc.RunFolder, voice: Voice, error: Exception) -> None:
+    """Write to the log and the status that the run has failed, after the run's plan if no cycle has written that."""
+    why = f"{type(error).__name__}: {error}"
+    for line in [*(voice.opening if voice.first is None else ()), f"failed: {why}"]:
+        store.log(line)
+    store.status(state=engine.FAILED, why=why)
+
+
+def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result) -> None:
+    """Say and write what came out: summary, moments, picture and, last, the status, so that a run which says there that
+    it is done has all that a run leaves."""
+    plan, path = voice.pieces.plan, store.path
+    lines, numbers = voice.summary(result)
+    for line in lines:
+        voice.tell(line)
+        store.log(line)
+    _keep_moments(store, result.moments)
+    if (path / "metrics.csv").exists():
+        with told(path / picture.NAME):
+            title = f"{voice.config['name']}: {lines[0]}"
+            drawn = picture.draw(path, title, voice.acceptance, plan.log_every)
+        voice.tell(f"{path}: metrics.csv, samples, {drawn.name}")
+    facts = result.facts(plan.cycles) | {"graph": result.captured}  # a capture may fail late
+    # What an earlier end of the run said is no longer so.
+    numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
+    store.status(state=result.status, **facts, **kept.plain(numbers, nan=None), summary=lines)
 
 
 def _side_by_side(number: int, asked: bool | str | None) -> str:

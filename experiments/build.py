@@ -19,7 +19,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.resolved import PAPER_FRICTION, STARTS, check_length, is_own, log_every, planned_cycles, sampler_row
+from experiments.resolved import (
+    OWN_DATA,
+    PAPER_FRICTION,
+    STARTS,
+    check_length,
+    is_own,
+    log_every,
+    planned_cycles,
+    sampler_row,
+)
 from sgmcmc.arguments import check_memory, find_device
 from sgmcmc.captured import why_not_captured
 from sgmcmc.compiled import compiles
@@ -112,6 +121,8 @@ def settings_of(folder: str | Path, root: str | None = None) -> dict:
     if "data" not in config:
         raise SettingError("folder", folder, "is of sgmcmc.sample: no setting says what its target is")
     config["data"]["root"] = root or os.environ.get("SGMCMC_DATA") or config["data"]["root"]
+    if config["model"].get("name") in OWN_DATA:
+        config["data"]["name"] = "none"  # a grid's points may name the set of its others
     return config
 
 
@@ -138,7 +149,7 @@ def foreign(setting: str, name: str, data: Dataset, train: Dataset) -> Dataset:
 def load_data(config: dict) -> Data:
     """The training and the test set, on the CPU; both None for targets without data."""
     settings = config["data"]
-    if settings["name"] == "none":
+    if settings["name"] == "none" or config["model"].get("name") in OWN_DATA:
         return Data(None, None)
     return load(settings["name"], settings["root"], settings["train_size"])
 

@@ -35,6 +35,8 @@ def filled(config: dict, said) -> dict:
         if "data" in said or "data.name" in said:
             raise SettingError("data", data, f"{target} has no data: leave data out")
         config["data"]["name"] = data = "none"
+    if target in OWN_DATA and not own and data != "none" and ("data" in said or "data.name" in said):
+        raise SettingError("data", data, f"{target} has data of its own: leave data out")
     if (network or target == "logistic") and data == "none":
         sets = [name for name in schema.options("data") if name != "none"]
         raise SettingError("data", "none", f"{target} needs data: one of {', '.join(sets)}")

@@ -10,11 +10,11 @@ import torch
 from hydra.errors import HydraException
 
 from experiments import schema
-from experiments.build import build
+from experiments.build import build, reopened, settings_of
 from experiments.command_line import sentence
 from experiments.config import compose, point_settings, resolve, unused, words_for
 from experiments.dotted import get, put
-from experiments.resolved import PAPER_FRICTION, folder, identity, sampler_row
+from experiments.resolved import PAPER_FRICTION, folder, identity, sampler_row, show
 from experiments.schema import CONF, options
 from experiments.values import cast
 from sgmcmc.chain import Chain
@@ -341,6 +341,7 @@ MISTAKES = {
     "model=mlp data=digits lr=1 epochs=40 epochs_per_cycle=10 trace=1 trace_cycles=7": "the run has 4",
     "model=logistic data=none step_size=1": "data=none: logistic needs data: one of australian",
     "model=banana step_size=1 data.name=heart": "data=heart: banana has no data: leave data out",
+    "model=logistic_generated step_size=1 data=heart": "data=heart: logistic_generated has data of its own: leave data",
     "model=banana step_size=1 model.name=[banana]": "model.name=['banana']: did you mean banana?",
     "model=banana step_size=1 compile=1": "compile=1: must be auto, true or false",
     "model=banana step_size=1 chains=1e30": "chains=1e+30: must be a whole number, at most 9223372036854775807",
@@ -556,6 +557,19 @@ def test_a_block_chooses_another_model_and_the_command_line_wins():
 
 
 # ---- the numbers of a run
+
+
+def test_a_target_with_data_of_its_own_predicts_no_other_s(tmp_path):
+    """A grid's points may name the set of its others, whose columns may even be as many."""
+    words = "experiment=finding_minibatch_mh point=8 scale=smoke data.train_size=200 batch_size=8"
+    config = compose(words.split())
+    config["model"] |= {"size": 50, "features": 13}
+    pieces = build(config)
+    assert config["data"]["name"] == "heart" and pieces.potential.data_size == 50 and not pieces.predictions
+    (tmp_path / "config.yaml").write_text(show(config))
+    potential, data = reopened(tmp_path)
+    assert potential.dim == 14 and len(data.train) == 50 and data.test is None
+    assert settings_of(tmp_path)["data"]["name"] == "none"
 
 
 @pytest.fixture(scope="module")

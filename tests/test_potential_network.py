@@ -107,6 +107,19 @@ def test_a_module_that_others_use_meanwhile_is_this_target_s_at_each_theta(digit
             assert torch.allclose(other.potential(one) - other.prior(one), value - potential.prior(one))
 
 
+def test_what_is_not_sampled_keeps_its_values_whatever_another_target_samples(digits):
+    module = MLP(64, [8])
+    whole = make(digits, module)
+    module.layers[0].requires_grad_(False)
+    part, theta = make(digits, module), start(whole)
+    value = part.potential(part.initial(1, Random(1)))
+    for scale in (2.0, 3.0):
+        whole.predict(scale * theta, digits)
+        assert torch.equal(part.potential(part.initial(1, Random(1))), value)
+    whole.predict(theta, digits)
+    assert torch.equal(whole.state_dict(theta)["layers.0.weight"].flatten(), theta[0, : 64 * 8])
+
+
 def test_a_module_s_own_values_need_not_be_finite_where_no_chain_starts(digits):
     module = Unfit(None)
     torch.nn.init.constant_(module.layer.weight, math.nan)

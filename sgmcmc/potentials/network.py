@@ -247,6 +247,9 @@ class NetworkPotential:
             if parameter.requires_grad:
                 self._names.append(name)
                 self._parameters.append(parameter)
+        # The others' own values: as they are now, some may lie in the vector of another target of this module.
+        others = [parameter for parameter in self.model.parameters() if not parameter.requires_grad]
+        self._fixed = [(parameter, parameter.detach().clone()) for parameter in others]
         numbers = {id(parameter): number for number, parameter in enumerate(self._parameters)}
         self._slots = [  # (the dictionary of a module, the name in it, the number of the parameter)
             (module._parameters, key, numbers[id(parameter)])
@@ -416,6 +419,8 @@ class NetworkPotential:
         for parameter, value, slope in zip(self._parameters, self._values, self._slopes, strict=True):
             parameter.grad = None
             parameter.data, parameter.grad = value, slope
+        for parameter, value in self._fixed:
+            parameter.data = value
         for norm in self._batch_norms:
             norm.train().track_running_stats = False
         self._statistics_of = None  # the θ whose statistics the batch norms hold
@@ -424,9 +429,11 @@ class NetworkPotential:
         """Whether another target of the same module, or a training loop of somebody's, has taken it meanwhile: U would
         be that of weights that no θ changes, or random."""
         modes = self.model.training or not all(norm.training for norm in self._batch_norms)
-        return modes or any(
-            parameter.grad is not slope or parameter.data_ptr() != value.data_ptr()
-            for parameter, value, slope in zip(self._parameters, self._values, self._slopes, strict=True)
+        pairs = [*zip(self._parameters, self._values, strict=True), *self._fixed]
+        return (
+            modes
+            or any(parameter.data_ptr() != value.data_ptr() for parameter, value in pairs)
+            or any(one.grad is not slope for one, slope in zip(self._parameters, self._slopes, strict=True))
         )
 
     @torch.no_grad()

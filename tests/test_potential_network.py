@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -74,7 +75,7 @@ def test_a_module_that_is_no_function_of_a_datum_is_refused(digits, mistake):
 
 @pytest.mark.parametrize(
     "meanwhile, together",
-    [(one, way) for one in ("another target", "training", "vector") for way in (False, True)] + [("statistics", False)],
+    [*product(("another target", "another dtype", "training", "vector"), (False, True)), ("statistics", False)],
 )
 def test_a_module_that_others_use_meanwhile_is_this_target_s_at_each_theta(digits, meanwhile, together):
     """U was that of weights which no θ changed, so that the prior was sampled, or random."""
@@ -88,6 +89,8 @@ def test_a_module_that_others_use_meanwhile_is_this_target_s_at_each_theta(digit
     ]
     if meanwhile == "another target":
         other = make(digits, module, prior=4.0)
+    elif meanwhile == "another dtype":
+        make(digits, module, torch.float32).gradient(start(potential).float(), rows)
     elif meanwhile == "vector":
         torch.nn.utils.vector_to_parameters(torch.zeros(potential.dim, dtype=torch.float64), module.parameters())
     elif meanwhile == "statistics":

@@ -415,6 +415,7 @@ class NetworkPotential:
     def _take(self) -> None:
         """Give the module these parameters and gradients, and the modes in which U is one fixed function."""
         self.model.to(self.device, self.dtype).eval()
+        # Anew: a module that is moved to another dtype takes its gradients, these tensors, along.
         self._values, self._slopes = self._shaped(self._position), self._shaped(self._slope)
         for parameter, value, slope in zip(self._parameters, self._values, self._slopes, strict=True):
             parameter.grad = None

@@ -214,6 +214,9 @@ def sentence(error: Exception) -> str:
         return _no_such_option(error)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     text = " ".join(str(error).split())
+    file = re.search(r"^In '(experiment/[\w/.-]+)'", text)
+    if file and re.search(r"@experiment\b|full_key: experiment( |$)", text):
+        return f"conf/{file.group(1)}.yaml: must begin with the line # @package _global_, or holds no settings"
     unknown = re.search(r"Could not (?:override|append to config\. .*?) ?'?([\w.@/]+?)'?\.(?: |$)", text)
     if unknown and unknown.group(1) not in ("data", "model"):
         return _no_such_key(unknown.group(1), getattr(cause, "parent_node", None))

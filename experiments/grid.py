@@ -30,6 +30,9 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
     for key, values in params.items():
         if key in given:
             continue
+        if OmegaConf.is_list(values):  # to Hydra one value, which is a list
+            mend = f"is one value of experiment={experiment}; a run of each is {key}: {','.join(map(str, values))}"
+            raise SettingError(f"hydra.sweeper.params.{key}", values, mend)
         override = OverridesParser.create().parse_override(f"{key}={values}")
         swept = override.is_sweep_override()
         each = list(override.sweep_string_iterator() if swept else [override.get_value_element_as_str()])

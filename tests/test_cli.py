@@ -1075,6 +1075,33 @@ def test_points_that_nothing_runs_or_that_cannot_work_are_named(elsewhere, monke
         grid.configurations("wells")
 
 
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        (
+            "name: mine\n",
+            "conf/experiment/mine.yaml: must begin with the line # @package _global_, or holds no settings",
+        ),
+        (
+            "defaults:\n  - override /model: banana\nstep_size: 1\n",
+            "conf/experiment/mine.yaml: must begin with the line # @package _global_, or holds no settings",
+        ),
+        (
+            "# @package _global_\ndefaults:\n  - override /model: banana\nstep_size: 1\n"
+            "hydra:\n  sweeper:\n    params:\n      seed: [0, 1]\n",
+            "hydra.sweeper.params.seed=[0, 1]: is one value of experiment=mine; a run of each is seed: 0,1",
+        ),
+    ],
+)
+def test_an_experiment_of_ones_own_that_is_not_written_as_it_must_be(elsewhere, monkeypatch, capsys, text, said):
+    shutil.copytree(ROOT / "conf", elsewhere / "conf")
+    (elsewhere / "conf" / "experiment" / "mine.yaml").write_text(text)
+    monkeypatch.setattr("experiments.schema.CONF", elsewhere / "conf")
+    grid._params.cache_clear()
+    assert main(["experiment=mine"]) == 2
+    assert capsys.readouterr().err == f"{said}\n"
+
+
 def test_a_file_that_hydra_cannot_use_is_one_sentence(elsewhere, monkeypatch, capsys):
     shutil.copytree(ROOT / "conf", elsewhere / "conf")
     (elsewhere / "conf" / "experiment" / "digits.yaml").write_text("# @package _global_\ndefaults:\n  -\n")

@@ -208,35 +208,12 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     it takes them.
     """
     target = settings.pop("_target_")
-    where = f"{target} cannot be used"
-    package, _, name = target.rpartition(".")
-    if not (package and name):
-        raise SettingError("model._target_", target, "must be module.Class, such as mine.Ring")
-    here = os.getcwd()
-    if "" not in sys.path and here not in sys.path:
-        sys.path.append(here)  # what the class imports later
+    offered = {"data": data.train, "test": data.test, "device": device, "dtype": dtype, "seed": config["seed"]}
     try:
-        sys.path.insert(0, here)  # before a module of that name beside run.py
-        try:
-            make = getattr(importlib.import_module(package), name)
-        finally:
-            sys.path.remove(here)
-        offered = {"data": data.train, "test": data.test, "device": device, "dtype": dtype, "seed": config["seed"]}
+        make = _found(target)
         taken = inspect.signature(make).parameters
         anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())
-        networks = {"prior", "flat_norms"} & settings.keys() - (settings.keys() if anything else taken.keys())
-        prior = {key: value for key in sorted(networks) if (value := settings.pop(key)) is not None}
-        given = {key: value for key, value in offered.items() if key in taken} | settings
-        for key in [] if anything else sorted(given.keys() - taken.keys()):
-            known = ", ".join(taken) or "no arguments"
-            raise SettingError(f"model.{key}", given[key], f"{target} does not take it; it takes {known}")
-        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        for key, one in taken.items():
-            required = one.kind in named and one.default is one.empty
-            if required and key == "data" and data.train is None:
-                raise SettingError("data", "none", f"{target} takes data: give some, such as data=digits")
-            if required and key not in given:
-                raise SettingError(f"model.{key}", "null", f"{target} needs it: give model.{key}=")
+        given, prior = _arguments(target, taken, anything, offered, settings)
         # What it draws is the same in every process, and of every seed: the chains of several have one target.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(0)
@@ -247,7 +224,7 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         if needs_memory(error):
             raise
         found = "; it is looked for in the current folder too" if isinstance(error, ImportError) else ""
-        why = f"{where} ({type(error).__name__}: {error}){found}"
+        why = f"{target} cannot be used ({type(error).__name__}: {error}){found}"
         raise SettingError("model._target_", target, why) from error
     module = isinstance(own, torch.nn.Module) and not hasattr(own, "potential")
     if data.train is not None and not (module or anything or {"data", "test"} & taken.keys()):
@@ -256,6 +233,53 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         if data.train is None:
             raise SettingError("data", "none", f"{target} is a network, and needs data, such as data=digits")
         return _network(config, own, data, device, dtype, **prior)
+    _check_own(config, target, own, prior)
+    if isinstance(own, NetworkPotential):
+        _check_handed_on(config, target, own, device, dtype)
+    return own
+
+
+def _found(target: str) -> Callable:
+    """What the dotted name ``target`` names, looked for in the current folder first. SettingError for a name without
+    dots; what the import raises is the caller's."""
+    package, _, name = target.rpartition(".")
+    if not (package and name):
+        raise SettingError("model._target_", target, "must be module.Class, such as mine.Ring")
+    here = os.getcwd()
+    if "" not in sys.path and here not in sys.path:
+        sys.path.append(here)  # what the class imports later
+    sys.path.insert(0, here)  # before a module of that name beside run.py
+    try:
+        return getattr(importlib.import_module(package), name)
+    finally:
+        sys.path.remove(here)
+
+
+def _arguments(target: str, taken, anything: bool, offered: dict, settings: dict) -> tuple[dict, dict]:
+    """The keyword arguments for a constructor with the parameters ``taken`` (or that takes ``anything``): of what is
+    ``offered`` what it takes by name, and all ``settings``; and beside them a network's prior, which it does not take.
+
+    SettingError for a setting that it does not take, and for an argument that it needs and is not given.
+    """
+    networks = {"prior", "flat_norms"} & settings.keys() - (settings.keys() if anything else taken.keys())
+    prior = {key: value for key in sorted(networks) if (value := settings.pop(key)) is not None}
+    given = {key: value for key, value in offered.items() if key in taken} | settings
+    for key in [] if anything else sorted(given.keys() - taken.keys()):
+        known = ", ".join(taken) or "no arguments"
+        raise SettingError(f"model.{key}", given[key], f"{target} does not take it; it takes {known}")
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    for key, one in taken.items():
+        required = one.kind in named and one.default is one.empty
+        if required and key == "data" and offered["data"] is None:
+            raise SettingError("data", "none", f"{target} takes data: give some, such as data=digits")
+        if required and key not in given:
+            raise SettingError(f"model.{key}", "null", f"{target} needs it: give model.{key}=")
+    return given, prior
+
+
+def _check_own(config: dict, target: str, own, prior: dict) -> None:
+    """Refuse a target that lacks something, and settings of a network (its ``prior``, augmentation) that a target which
+    is no module has not taken."""
     for key, value in prior.items():
         mend = f"is a network's, and {target} is none and does not take it"
         if isinstance(own, NetworkPotential):
@@ -263,14 +287,12 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         raise SettingError(f"model.{key}", value, mend)
     missing = [name for name in NEEDED if not hasattr(own, name)]
     if missing:
-        raise SettingError("model._target_", target, f"{where}: a target has {', '.join(missing)}, too")
+        why = f"{target} cannot be used: a target has {', '.join(missing)}, too"
+        raise SettingError("model._target_", target, why)
     for key, unsaid in (("augmentation", "none"), ("views", 1)):
         if config[key] not in (None, unsaid, getattr(own, key, None)):
             mend = f"{target} makes its target itself: give it to NetworkPotential there"
             raise SettingError(key, config[key], mend)
-    if isinstance(own, NetworkPotential):
-        _check_handed_on(config, target, own, device, dtype)
-    return own
 
 
 def _check_handed_on(config: dict, target: str, own: NetworkPotential, device, dtype) -> None:

@@ -31,8 +31,9 @@ from sgmcmc.words import Word
 
 
 def words_for(words: list[str]) -> list[str]:
-    """The words with what they leave unsaid about a model of one's own: ``model._target_=package.Class``
-    chooses ``model=custom``, whose keyword arguments are free (``model.width=3``)."""
+    """The words as Hydra takes them: quoted where its grammar needs it, ``+`` before settings of a scale's block, and
+    with what is unsaid about a model of one's own: ``model._target_=package.Class`` chooses ``model=custom``, whose
+    keyword arguments are free (``model.width=3``). SettingError for a group's option that is no name, as null."""
     words = [_quoted(word) for word in words if word.lstrip("+").lower() != "experiment=null"]
     # A scale's block may have the setting already, or not yet.
     words = [f"+{word}" if word.startswith(("+quick.", "+smoke.")) else word for word in words]

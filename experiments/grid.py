@@ -89,7 +89,10 @@ def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
 
 
 def _refuse_one_seed(base: tuple[str, ...], configs: list[dict]) -> None:
-    """Of what points say, seed alone: other words are for trying an experiment out, in few cycles."""
+    """Refuse a seed on the command line that makes several points one run, because they differ in their own seeds.
+
+    Other words may do the same: they are for trying an experiment out, in few cycles.
+    """
     if "seed" not in _keys(base) or not any("seed" in point for point in _composed(base)["points"] or []):
         return
     different = len({json.dumps(config, sort_keys=True) for config in configs})

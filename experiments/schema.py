@@ -1,6 +1,6 @@
 """The schema of a run's settings: their names, types and defaults, what they can be, and ways of saying one thing.
 
-A setting typed ``Any`` is cast by ``experiments.config.resolve``, which knows how to say what is wrong with it.
+A setting typed ``Any`` is cast by ``experiments.values.cast``, which knows how to say what is wrong with it.
 Nothing here imports torch: mistakes and ``--help`` are quick.
 """
 

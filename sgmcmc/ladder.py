@@ -75,8 +75,11 @@ class Ladder:
             self._begin(number + 1)
 
     def _begin(self, number: int) -> None:
-        """The log factor that a rung's tuning begins with: that of the longer rung with its acceptance, at its L h²
-        (with full gradients at its h: there L hardly matters); of the longest length that of the rung before."""
+        """Set the log factor on h that a rung's tuning begins with.
+
+        It is taken from the next longer rung that is tuned to the same acceptance: so that L h² stays, or h with full
+        gradients, where L hardly matters. Rungs of the longest length take the factor of the rung before.
+        """
         like = number - self.kinds
         if like < 0:
             self.tuning[number] = self.tuning[number - 1]

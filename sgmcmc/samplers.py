@@ -2,8 +2,10 @@
 
 The columns are the word of one step; what happens to the momentum at a trajectory's start (momentum.py);
 how its end is decided on (acceptance.py); which gradient its kicks use (``either``: minibatches for
-networks, else the full gradient); its length where that is fixed; whether A and B are scaled by
-b = √(tanh(γh/2)/(γh/2)); which friction it is born with, where not the run's; and its source.
+networks, else the full gradient); its source; its length where that is fixed; whether A and B are scaled by
+b = √(tanh(γh/2)/(γh/2)); and what is special about its friction. None: nothing. ``infinite``: c = 0, and a finite
+friction is refused. ``amagold``: its paper gives β or b, and the certificate takes b; in a run it may be given in any
+parametrisation, and is γ = 1 where it is not given, as for the others.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from dataclasses import dataclass
 from sgmcmc.errors import SettingError
 from sgmcmc.words import Word
 
-POLICIES = {  # what they can be
+POLICIES = {  # what the columns can be
     "refresh": ("full", "keep", "partial"),
     "acceptance": ("monitor", "metropolis", "barker", "persistent_uniform", "barker_minibatch", "austerity"),
     "gradient": ("either", "full", "minibatch", "none"),
     "friction": (None, "infinite", "amagold"),
 }
-NUMBERS = {  # of the policies: the policy that each belongs to, what it has to be, and the number where none is given
+NUMBERS = {  # of policies: which policy a number belongs to, under which of its values, and its default
     "alpha": ("refresh", ("partial",), 0.9),
     "delta": ("acceptance", ("persistent_uniform",), 0.05),
     "decision_batch": ("acceptance", ("barker_minibatch", "austerity"), 100),
@@ -41,7 +43,7 @@ class Sampler:
     source: str
     steps: int | None = None
     rescaled: bool = False
-    friction: str | None = None  # "infinite": c = 0; "amagold": given as β or b
+    friction: str | None = None
 
     def __post_init__(self):
         """Raise SettingError for no word, a policy that there is not, or a gradient that the word has no use for."""

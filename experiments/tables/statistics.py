@@ -113,7 +113,7 @@ def away_from_toy(name: str, draws: Tensor, counts: np.ndarray) -> np.ndarray:
 
 
 def exact_p(values: np.ndarray, truth: np.ndarray | None = None) -> float:
-    """At most how probable it is, of exact draws, that the farthest of their means is as far from the truth as it is.
+    """A p-value of the hypothesis that draws are exact, from the one of their means that is farthest from the truth.
 
     ``values`` ``[chains, functions]`` are means over a chain's draws, ``truth`` ``[others, functions]`` those of
     chains known to be exact, or None where the functions' means are 0: Student's t of independent chains, or Welch's of

@@ -14,7 +14,6 @@ from torch import Tensor
 PADDING = 4
 SHIFTS = 2 * PADDING + 1
 VIEWS = 2 * SHIFTS**2
-IDENTITY = PADDING * SHIFTS + PADDING
 
 
 def augment(images: Tensor, view: Tensor) -> Tensor:

@@ -52,14 +52,7 @@ def main(words: list[str] | None = None) -> int:
 def _main(words: list[str]) -> int:
     defaults = {"data": None, "data.root": None, "noise": "0", "translate": "0", "output": None, "device": "cpu"}
     folders, known = runs_and_options(words, {**defaults, "draws": "200"})
-    if not folders:
-        raise SettingError("RUN", "nothing", "give the folders of one or more runs")
-    for folder in folders:
-        if not (Path(folder) / "config.yaml").is_file():
-            mend = "is not a run folder: it has no config.yaml"
-            if inside := sorted(path.parent for path in Path(folder).rglob("config.yaml")):
-                mend = f"holds runs and is none: name those whose chains are to be joined, such as {inside[0]}"
-            raise SettingError("RUN", folder, mend)
+    _check_folders(folders)
     check_alike(folders)
     statuses = {folder: _status(folder) for folder in folders}
     gone = [folder for folder in folders if statuses[folder].get("state") == DIVERGED]
@@ -111,14 +104,31 @@ def _main(words: list[str]) -> int:
             # What one chain cannot tell is left out.
             say("\n".join(f"  {key:22} {value:.6g}" for key, value in quality.items() if value == value), bar)
     if known["output"]:
-        try:
-            with open(known["output"], "w", newline="") as file:
-                writer = csv.DictWriter(file, rows[0])
-                writer.writeheader()
-                writer.writerows(rows)
-        except OSError as error:
-            raise SettingError("output", known["output"], f"cannot be written ({error.strerror})") from None
+        _write(known["output"], rows)
     return 0
+
+
+def _check_folders(folders: list[str]) -> None:
+    """Refuse no folders at all, and one that is no run's."""
+    if not folders:
+        raise SettingError("RUN", "nothing", "give the folders of one or more runs")
+    for folder in folders:
+        if not (Path(folder) / "config.yaml").is_file():
+            mend = "is not a run folder: it has no config.yaml"
+            if inside := sorted(path.parent for path in Path(folder).rglob("config.yaml")):
+                mend = f"holds runs and is none: name those whose chains are to be joined, such as {inside[0]}"
+            raise SettingError("RUN", folder, mend)
+
+
+def _write(path: str, rows: list[dict]) -> None:
+    """Write the rows as csv; SettingError where that cannot be."""
+    try:
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise SettingError("output", path, f"cannot be written ({error.strerror})") from None
 
 
 def _groups(settings: dict, counts: list[int]) -> list[tuple[dict, list[int]]]:

@@ -717,6 +717,8 @@ def test_a_state_dict_is_all_that_a_module_needs(digits):
         with torch.no_grad():
             logits = fresh(digits.take(torch.arange(60)).double())
         torch.testing.assert_close(logits.softmax(1)[None], probabilities)
+    with pytest.raises(SettingError, match="in the model, and missing in the state dict, which has model, ep"):
+        potential.from_state_dict({"model": potential.state_dict(theta), "epoch": 3})
     with pytest.raises(ValueError, match=rf"theta is \[2, {potential.dim}\]: a state dict is of one draw"):
         potential.state_dict(torch.zeros(2, potential.dim))
 

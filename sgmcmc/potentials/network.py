@@ -503,9 +503,11 @@ class NetworkPotential:
         """
         theta = torch.empty(1, self.dim, dtype=self.dtype, device=self.device)
         for name, part in zip(self._names, self._shaped(theta[0]), strict=True):
-            found = list(state[name].shape) if name in state else "missing"
-            if found != list(part.shape):
-                raise SettingError("init", name, f"is {found} in the state dict, and {list(part.shape)} in the model")
+            shape = list(part.shape)
+            if name not in state or list(state[name].shape) != shape:
+                found = list(state[name].shape) if name in state else "missing"
+                has = f", which has {', '.join([*map(str, state)][:3])}, …" if name not in state else ""
+                raise SettingError("init", name, f"is {shape} in the model, and {found} in the state dict{has}")
             part.copy_(state[name])
         return theta
 

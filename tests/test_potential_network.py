@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -402,6 +403,10 @@ def test_batch_norm_predictions_are_a_function_of_theta_alone(digits):
     assert torch.equal(fresh.predict(first, digits), once)
     parts = [potential.predict(first, digits.take(rows)) for rows in torch.arange(60).split(7)]
     torch.testing.assert_close(torch.cat(parts, 1), once)  # not of the batch that is predicted
+
+
+def test_a_variance_may_be_numpy_s():
+    assert prior_std(nn.Linear(1, 1), np.float32(4)) == {"weight": 2.0, "bias": 2.0}
 
 
 def test_priors():

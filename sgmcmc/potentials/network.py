@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from types import FunctionType
 
 import torch
@@ -88,7 +89,7 @@ def prior_std(model: nn.Module, prior: str | float = "fan_in", flat_norms: bool 
     if isinstance(prior, str):
         if prior not in PRIORS:
             raise SettingError("model.prior", prior, f"must be one of {', '.join(PRIORS)}, or a variance")
-    elif not (isinstance(prior, int | float) and math.isfinite(prior) and prior > 0):
+    elif not (isinstance(prior, Real) and math.isfinite(prior) and prior > 0):
         raise SettingError("model.prior", prior, "a variance must be a positive number")
     norms = _of_norms(model)
 

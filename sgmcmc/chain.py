@@ -31,12 +31,11 @@ from sgmcmc.ladder import BARKER, Ladder, check, scaled, tuned
 from sgmcmc.measured import diagnostic_gradient, estimated_mass, observer, predicted, temperatures
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, groups, is_network, shown, together
-from sgmcmc.progress import SUMS, Moments, Unfinished, summed, traced
+from sgmcmc.progress import SUMS, Moments, Unfinished, Unwritten, summed, traced
 from sgmcmc.random import Random
 from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, start, walk
 
 RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
-WAITING = 1 << 25  # bytes of draws that may wait in memory for a block to be written
 
 
 @dataclass
@@ -578,90 +577,73 @@ def run(
     """
     chain = Chain(kernel, potential, plan, random, chains, initial, predictions)
     saved = store.load() if store else None
-    result = Result(RUNNING)
-    draws: list[Tensor] = []
-    pending = {"rows": [], "draws": [], "trace": []}
-
-    def commit() -> float:
-        clock = time.perf_counter()
-        if store:
-            block = torch.stack(pending["draws"]) if pending["draws"] else None
-            store.commit(pending["rows"], block, chain.checkpoint(), pending["trace"])
-        else:
-            draws.extend(pending["draws"])
-        for part in pending.values():
-            part.clear()
-        return time.perf_counter() - clock
+    result, unwritten = Result(RUNNING), Unwritten(plan, store)
 
     def between() -> None:
         """Within a cycle: a checkpoint where the last one is long ago, and a signal whose exception was lost."""
-        nonlocal cost, written, held
         if signals.arrived:
             signals.arm()
-        if store and plan.save_minutes and time.perf_counter() - written > 60 * plan.save_minutes:
+        if unwritten.long_ago:
             signals.armed = False
-            cost, held = commit(), 0
-            written = time.perf_counter()
+            unwritten.write(chain.checkpoint)
             signals.arm()
 
     chain.signals.stored = store is not None
     with chain.signals as signals:
         try:
-            cost, written, held = 0.0, time.perf_counter(), 0
             if saved is not None:
                 chain.resume(saved)
             over = saved is not None and _finished(chain, plan) != RUNNING
             if time.monotonic() >= until and not over:
                 raise Interrupted  # the time passed while the pieces were made
             signals.arm()  # compiling, the warm start and an evaluation of U may be left, too
-            if saved is not None:
-                check_same_target(chain.kernel, potential, chain.states)
-            if not chain.together:
-                if not over:
-                    chain.compile(tell)
-                chain.capture(tell)
-            if saved is None:
-                chain.begin()
-            if chain.together and not over:
-                chain.compile(tell)
+            _begin(chain, saved is None, over, tell)
             signals.armed = False
             before, last = chain.seconds, 0.0  # seconds of the last cycle
             chain.between = between
-            if saved is None and store:
-                cost = commit()
+            if saved is None:
+                unwritten.write(chain.checkpoint)
             status = _finished(chain, plan)
             while status == RUNNING and not signals.arrived and time.monotonic() + last < until:
-                pending["trace"] += chain.advance()
+                unwritten.trace += chain.advance()
                 before, last = chain.seconds, chain.seconds - before
                 if plan.keep != "none" and plan.draws_after(chain.cycle):
-                    pending["draws"].append(chain.theta.cpu())
-                    held += pending["draws"][-1].nbytes
-                    if not store and plan.keep != "all":
-                        del pending["draws"][: -plan.keep]
+                    unwritten.add_draw(chain.theta.cpu())
                 row, status = None, _finished(chain, plan)
                 if chain.cycle % plan.log_every == 0 or status != RUNNING:
                     row = chain.row()
-                    pending["rows"].append(row)
+                    unwritten.rows.append(row)
                     result.rows.append(row)
-                if plan.save_every:
-                    due = chain.cycle % plan.save_every == 0
-                else:
-                    due = time.perf_counter() - written > max(50 * cost, 1.0) or held > WAITING
-                if store and due and status == RUNNING:
-                    cost, held = commit(), 0
-                    written = time.perf_counter()
+                if status == RUNNING and unwritten.due(chain.cycle):
+                    unwritten.write(chain.checkpoint)
                 if report:
                     report(chain, row)
         except Interrupted:
             status = RUNNING
         if status == RUNNING:
             status, signals.answered = INTERRUPTED, signals.arrived is not None
-        if chain.states and (pending["rows"] or pending["draws"] or chain.cycle or chain.unfinished):
-            commit()
+        if chain.states and (unwritten.rows or unwritten.draws or chain.cycle or chain.unfinished):
+            unwritten.write(chain.checkpoint)
     result.status, result.signal = status, signals.arrived if signals.answered else None
-    result.draws = torch.stack(draws) if draws else None
+    result.draws = torch.stack(unwritten.draws) if unwritten.draws else None  # a store's are written
     _fill(result, chain)
     return result
+
+
+def _begin(chain: Chain, new: bool, over: bool, tell: Callable[[str], object]) -> None:
+    """Start a ``new`` chain, or look whether one that goes on has the target that it had; compile and capture what the
+    plan says, of networks before U is first evaluated, of other targets once there are states to compile with. For a
+    run that is ``over`` nothing is compiled."""
+    if not new:
+        check_same_target(chain.kernel, chain.potential, chain.states)
+    if not chain.together:
+        if not over:
+            chain.compile(tell)
+        chain.capture(tell)
+    if new:
+        chain.begin()
+    if chain.together and not over:
+        chain.compile(tell)
 
 
 def _fill(result: Result, chain: Chain) -> None:

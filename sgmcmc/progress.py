@@ -1,13 +1,19 @@
-"""What a run has come to: sums of a row of metrics, moments of the draws, the cycle that is under way."""
+"""What a run has come to: sums of a row of metrics, moments of the draws, what is not written yet, the
+cycle that is under way."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from sgmcmc.plan import Plan
 from sgmcmc.trajectory import Place, Record, State, UnderWay
+
+WAITING = 1 << 25  # bytes of draws that may wait in memory for a block to be written
 
 # What a row of metrics sums up over its cycles and the chains that are alive; the first three where they are finite.
 SUMS = ("delta_potential", "delta_kinetic", "log_accept", "potential", "accept_prob", "accepted")
@@ -55,6 +61,53 @@ class Moments:
         """As a checkpoint and ``Result`` hold them; empty before the first draw."""
         count = int(self.count)
         return {"count": count, "mean": self.mean, "m2": self.m2} if count else {}
+
+
+class Unwritten:
+    """Rows, draws ``[chains, dim]`` each and the trace of a run since its last block, and when the next block is due.
+
+    Without a ``store`` nothing is ever written: they stay here, of draws only as many as ``plan.keep`` says.
+    """
+
+    def __init__(self, plan: Plan, store):
+        self.plan, self.store = plan, store
+        self.rows: list[dict] = []
+        self.draws: list[Tensor] = []
+        self.trace: list[dict] = []
+        self._written, self._cost, self._bytes = time.perf_counter(), 0.0, 0  # when, seconds it took, of the draws
+
+    def add_draw(self, theta: Tensor) -> None:
+        """Keep a draw."""
+        self.draws.append(theta)
+        self._bytes += theta.nbytes
+        if not self.store and self.plan.keep != "all":
+            del self.draws[: -self.plan.keep]
+
+    def due(self, cycle: int) -> bool:
+        """Whether a block is to be written after this cycle (see ``Plan``)."""
+        if not self.store:
+            return False
+        if self.plan.save_every:
+            return cycle % self.plan.save_every == 0
+        return time.perf_counter() - self._written > max(50 * self._cost, 1.0) or self._bytes > WAITING
+
+    @property
+    def long_ago(self) -> bool:
+        """Whether so many minutes have passed since the last block that one is to be written within a cycle."""
+        minutes = self.plan.save_minutes
+        return bool(self.store and minutes) and time.perf_counter() - self._written > 60 * minutes
+
+    def write(self, checkpoint: Callable[[], dict]) -> None:
+        """Write a block with what ``checkpoint()`` returns, where there is a store."""
+        if not self.store:
+            return
+        clock = time.perf_counter()
+        draws = torch.stack(self.draws) if self.draws else None
+        self.store.commit(self.rows, draws, checkpoint(), self.trace)
+        for part in (self.rows, self.draws, self.trace):
+            part.clear()
+        self._written = time.perf_counter()
+        self._cost, self._bytes = self._written - clock, 0
 
 
 def traced(rows: list[dict]) -> list[dict]:

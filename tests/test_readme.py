@@ -1,5 +1,6 @@
 """What the README shows works as it stands there."""
 
+import math
 import re
 from pathlib import Path
 
@@ -8,14 +9,16 @@ import torch
 
 import sgmcmc
 from experiments.command_line import main
+from sgmcmc.random import Random
 from sgmcmc.samplers import SAMPLERS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+CODE = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_notebook_example_samples_its_ring(capsys):
-    code, _ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    code, *_ = CODE
     names: dict = {}
     exec(compile(code, "README.md", "exec"), names)
     draws = names["result"].draws
@@ -30,10 +33,32 @@ def test_the_notebook_example_samples_its_ring(capsys):
     assert "torch.Size([1000, 100, 2])" in capsys.readouterr().out
 
 
+def test_the_regression_has_the_gradient_of_its_u_and_samples(recwarn):
+    _, code, _ = CODE
+    names: dict = {"sgmcmc": sgmcmc, "torch": torch}
+    exec(compile(code.replace("cycles=200", "cycles=20"), "README.md", "exec"), names)
+    target, result = names["target"], names["result"]
+    assert result.draws.shape == (20, 4, 31) and 0 < result.accepted and not recwarn.list
+    theta = target.initial(3, Random(1)).double().requires_grad_()
+    (slope,) = torch.autograd.grad(target.potential(theta).sum(), theta)
+    torch.testing.assert_close(target.gradient(theta.detach()), slope)
+    parts = torch.arange(100).view(4, 1, 25).expand(-1, 3, -1)
+    torch.testing.assert_close(sum(target.gradient(theta.detach(), part) for part in parts) / 4, slope)
+    network, weights = names["network"], theta[0].detach().split([10, 10, 10, 1])
+    network.double().load_state_dict(
+        {key: weight.view(own.shape) for weight, (key, own) in zip(weights, network.state_dict().items(), strict=True)}
+    )
+    law = torch.distributions.Normal(network(target.x).squeeze(-1), target.sd)
+    prior = torch.distributions.Normal(0, 1)
+    joint = law.log_prob(target.y).sum() + prior.log_prob(theta[0]).sum()
+    constant = 31 * math.log(2 * math.pi) / 2 + 100 * math.log(target.sd * math.sqrt(2 * math.pi))
+    assert float(target.potential(theta)[0] + joint) == pytest.approx(-constant)
+
+
 def test_the_weights_of_a_run_are_those_of_its_network(tmp_path):
     run = f"experiment=digits scale=smoke data.train_size=100 cycles=1 epochs=null output={tmp_path} progress=false"
     assert main(run.split()) == 0
-    _, code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    *_, code = CODE
     names: dict = {"sgmcmc": sgmcmc}
     exec(compile(code.replace("results/runs/digits/…", str(tmp_path)), "README.md", "exec"), names)
     network, weights = names["network"], names["weights"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -135,12 +136,14 @@ def decisions(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
 
 
 def invariance(row: Row, name: str, dtype: torch.dtype, chains: int, seed: Seed) -> Iterator[Cell]:
-    """(iv) The moments after 20 decisions of chains that started at exact draws, by the (eager) loop of real runs."""
+    """(iv) The moments after 20 decisions of chains that started at exact draws, by the loop that real runs use."""
     target, _ = make_target(name, row)
     kernel = build(row, target, row.step_size(name), dtype)
     theta = torch.tensor(draws(name, row.temperature, chains, seed.positions)).to(dtype)
-    chain = Chain(kernel, target, Plan(cycles=DECISIONS), Random(seed.number), chains, lambda: theta)
+    plan = Plan(cycles=DECISIONS, compile=row.compiled)
+    chain = Chain(kernel, target, plan, Random(seed.number), chains, lambda: theta)
     chain.begin()
+    chain.compile(warnings.warn)
     for _ in range(DECISIONS):
         chain.advance()
     (state,) = chain.states

@@ -7,8 +7,9 @@ import inspect
 import json
 import os
 import signal
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
 import torch
@@ -26,6 +27,7 @@ from sgmcmc.loading import load_samples
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import NEEDED, Potential, is_network
 from sgmcmc.potentials.analytic import FunctionPotential
+from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.samplers import NUMBERS, Sampler, custom, lookup
 from sgmcmc.schedules import Schedule
@@ -96,8 +98,8 @@ def sample(
     diverged, all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite.
     Others tell of chains that are stuck (``result.stuck``) or never move (``result.unmoved``), of a gradient that is
     not that of U, and of an argument that has no effect.
-    Raises SettingError, one sentence, for what cannot work, and StoreError for a folder that is another run's, or on a
-    disk that is full.
+    Raises SettingError, one sentence, for what cannot work (such as a module in two threads), and StoreError for a
+    folder that is another run's, or on a disk that is full.
     """
     _check_names(policies)
     potential = _target(potential, dim, ("initial",) if initial is not None else ())
@@ -176,7 +178,7 @@ def sample(
     if folder is not None:
         folder, settings = kept.path(folder), kept.settings(kernel, plan, potential, chains, seed, dtype, initial)
         store = RunFolder(folder, kept.identity(settings), json.dumps(settings, indent=2) + "\n", device=device)
-    with _own_names(), store or nullcontext(), _bar(progress, cycles) as bar:
+    with _own_names(), _alone(potential), store or nullcontext(), _bar(progress, cycles) as bar:
         result = _run(kernel, potential, plan, random, chains, begin, dtype, store, bar)
     _warn_after(result, doubts, chains, cycles, folder)
     return result
@@ -279,6 +281,26 @@ def _run(kernel, potential, plan: Plan, random, chains: int, begin, dtype, store
         if plan.kept(result.cycles):
             result.draws = load_samples(store.path)
     return result
+
+
+_RUNNING: dict[int, int] = {}  # in which thread a module is sampled, both by their ids
+
+
+@contextmanager
+def _alone(potential) -> Iterator[None]:
+    """Refuse a network while another thread samples it: its module holds the weights of one chain at a time."""
+    if not isinstance(potential, NetworkPotential):
+        yield
+        return
+    module, thread = id(potential.model), threading.get_ident()
+    owner = _RUNNING.setdefault(module, thread)
+    if owner != thread:
+        mend = "is being sampled in another thread: give each a module and a target of its own, or use processes"
+        raise SettingError("potential", type(potential).__name__, mend)
+    try:
+        yield
+    finally:
+        _RUNNING.pop(module, None)
 
 
 OF_CALLER = 3  # stacklevel of warnings that a helper of ``sample`` gives: they are about the call of ``sample``

@@ -6,6 +6,7 @@ import math
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -249,6 +250,38 @@ def test_the_draws_of_a_run_whose_checkpoints_are_gone_are_not_thrown_away(tmp_p
         result = short(folder=tmp_path / "run", cycles=30)
     assert torch.equal(sgmcmc.load_samples(tmp_path / "run" / "damaged-1"), draws)
     assert torch.equal(result.draws[:20], draws)
+
+
+def test_a_module_is_sampled_in_one_thread_at_a_time():
+    """Chains of two threads would overwrite each other's weights within an evaluation."""
+    rows, module = sgmcmc.Dataset(torch.randn(8, 2), torch.arange(8) % 2, 2), torch.nn.Linear(2, 2)
+    target, another = (sgmcmc.NetworkPotential(module, rows) for _ in range(2))
+    said = []
+
+    def elsewhere(potential):
+        def call():
+            try:
+                said.append(short(potential, "hmc", cycles=1, batch_size=4).status)
+            except SettingError as error:
+                said.append(str(error))
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+
+    class Meanwhile(sgmcmc.NetworkPotential):
+        def initial(self, *arguments):
+            for one in (self, another, sgmcmc.NetworkPotential(torch.nn.Linear(2, 2), rows)):
+                elsewhere(one)
+            return super().initial(*arguments)
+
+    target.__class__ = Meanwhile
+    short(target, "hmc", cycles=1, batch_size=4)
+    refused, same_module, other_module = said
+    assert refused.startswith("potential=Meanwhile: is being sampled in another thread")
+    assert same_module.startswith("potential=NetworkPotential: is being") and other_module == "done"
+    elsewhere(another)
+    assert said[-1] == "done"
 
 
 def test_a_folder_is_of_one_run(tmp_path):

@@ -1,5 +1,4 @@
-"""What a run has come to: sums of a row of metrics, moments of the draws, what is not written yet, the
-cycle that is under way."""
+"""What a run has come to: sums of a row, moments of the draws, what is not written yet, the cycle that is under way."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -74,41 +73,60 @@ def test_a_module_that_is_no_function_of_a_datum_is_refused(digits, mistake):
         make(digits, Unfit(mistake))
 
 
-@pytest.mark.parametrize(
-    "meanwhile, together",
-    [*product(("another target", "another dtype", "training", "vector"), (False, True)), ("statistics", False)],
-)
-def test_a_module_that_others_use_meanwhile_is_this_target_s_at_each_theta(digits, meanwhile, together):
+def _by_an_optimizer(module, data, before=True, after=False):
+    module.train()
+    optimizer = torch.optim.Adam(module.parameters())
+    if before:
+        optimizer.zero_grad()
+    F.cross_entropy(module(data.take(torch.arange(9)).double()), data.targets[:9]).backward()
+    optimizer.step()
+    if after:
+        optimizer.zero_grad()
+
+
+def _by_another(module, data):
+    other = make(data, module, prior=4.0)
+    other.predict(3 * start(other), data)  # leaves its own statistics of batch normalisation
+    return other
+
+
+USES = {
+    "another target": _by_another,
+    "another dtype": lambda module, data: make(data, module, torch.float32).potential(
+        torch.zeros(1, sum(map(torch.numel, module.parameters())))
+    ),
+    "gradients anew": _by_an_optimizer,
+    "no gradients": lambda module, data: _by_an_optimizer(module, data, before=False, after=True),
+    "vector": lambda module, data: nn.utils.vector_to_parameters(
+        torch.zeros(sum(map(torch.numel, module.parameters())), dtype=torch.float64), module.parameters()
+    ),
+    "zero_grad": lambda module, data: module.zero_grad(),
+    "train": lambda module, data: module.train(),
+    "eval": lambda module, data: module.eval(),
+    "float": lambda module, data: module.float(),
+}
+
+
+@pytest.mark.parametrize("kind", ["alone", "together", "batch norm"])
+@pytest.mark.parametrize("use", USES)
+def test_a_module_that_others_use_meanwhile_is_this_target_s_at_each_theta(digits, use, kind):
     """U was that of weights which no θ changed, so that the prior was sampled, or random."""
-    norm = [torch.nn.BatchNorm1d(8)] if meanwhile == "statistics" else []
-    layers = torch.nn.Linear(64, 8), *norm, torch.nn.Dropout(0.3), torch.nn.Linear(8, 10)
-    module, rows = torch.nn.Sequential(torch.nn.Flatten(), *layers), torch.arange(60)[None]
-    potential = make(digits, module, together=together)
-    theta = [scale * start(potential) for scale in (1.0, 0.5)]
-    wanted = [
-        (potential.potential(one), potential.gradient(one, rows), potential.predict(one, digits)) for one in theta
-    ]
-    if meanwhile == "another target":
-        other = make(digits, module, prior=4.0)
-    elif meanwhile == "another dtype":
-        make(digits, module, torch.float32).gradient(start(potential).float(), rows)
-    elif meanwhile == "vector":
-        torch.nn.utils.vector_to_parameters(torch.zeros(potential.dim, dtype=torch.float64), module.parameters())
-    elif meanwhile == "statistics":
-        module.eval()
-    else:
-        module.train()
-        step = torch.optim.SGD(module.parameters(), 0.1)
-        torch.nn.functional.cross_entropy(module(digits.normalise(digits.inputs).double()), digits.targets).backward()
-        step.step()
-        step.zero_grad()
-    for one, (value, slope, chances) in zip(theta, wanted, strict=True):
-        assert torch.equal(potential.potential(one), value)
-        assert torch.equal(potential.gradient(one, rows), slope)
-        assert torch.equal(potential.predict(one, digits), chances)
-        torch.testing.assert_close(potential.potential_and_gradient(one)[1], slope)
-        if meanwhile == "another target":
-            assert torch.allclose(other.potential(one) - other.prior(one), value - potential.prior(one))
+    norm = [nn.BatchNorm1d(8)] if kind == "batch norm" else []
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), *norm, nn.Dropout(0.3), nn.Linear(8, 10))
+    potential, rows = make(digits, module, together=kind == "together"), torch.arange(60)[None]
+    places = [scale * start(potential) for scale in (1.0, 0.5)]
+
+    def asked(theta):
+        once = potential.potential_and_gradient(theta)
+        return potential.potential(theta), *once, potential.gradient(theta, rows), potential.predict(theta, digits)
+
+    wanted = [asked(theta) for theta in places]
+    other = USES[use](module, digits)
+    for theta, before in reversed(list(zip(places, wanted, strict=True))):  # first where it was last
+        assert all(map(torch.equal, asked(theta), before))
+        torch.testing.assert_close(before[2], before[3])
+        if use == "another target":
+            assert torch.allclose(other.potential(theta) - other.prior(theta), before[0] - potential.prior(theta))
 
 
 def test_what_is_not_sampled_keeps_its_values_whatever_another_target_samples(digits):
@@ -530,39 +548,6 @@ def test_parameters_and_their_gradients_are_views_of_one_vector(digits):
     potential.potential_and_gradient(2 * theta)
     assert not torch.equal(first, second) and torch.equal(full, kept)  # what was handed out stays what it was
     assert torch.equal(first, potential.gradient(theta, torch.arange(10)[None]))
-
-
-def _by_an_optimizer(module, data):
-    module.train()
-    optimizer = torch.optim.Adam(module.parameters())
-    optimizer.zero_grad()
-    F.cross_entropy(module(data.take(torch.arange(9)).double()), data.targets[:9]).backward()
-    optimizer.step()
-
-
-@pytest.mark.parametrize("norm", [nn.Identity(), nn.BatchNorm1d(8)])
-@pytest.mark.parametrize(
-    "taken",
-    [
-        lambda module, data: make(data, module, prior=2.0),
-        _by_an_optimizer,
-        lambda module, data: module.train(),
-        lambda module, data: module.eval(),
-        lambda module, data: module.float(),
-    ],
-)
-def test_a_module_that_another_has_used_since_is_taken_over_again(digits, norm, taken):
-    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), norm, nn.Dropout(), nn.Linear(8, 10))
-    potential = make(digits, module)
-    theta, index = start(potential), torch.arange(20)[None]
-
-    def asked():
-        once = potential.potential_and_gradient(theta)
-        return *once, potential.gradient(theta, index), potential.predict(theta, digits)
-
-    before = asked()
-    taken(module, digits)
-    assert all(map(torch.equal, asked(), before))
 
 
 def test_blocks_and_state_dict(digits):

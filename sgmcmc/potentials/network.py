@@ -417,12 +417,12 @@ class NetworkPotential:
         """Give the module these parameters and gradients, and the modes in which U is one fixed function."""
         self.model.to(self.device, self.dtype).eval()
         # Anew: a module that is moved to another dtype takes its gradients, these tensors, along.
-        self._values, self._slopes = self._shaped(self._position), self._shaped(self._slope)
-        for parameter, value, slope in zip(self._parameters, self._values, self._slopes, strict=True):
-            parameter.grad = None
-            parameter.data, parameter.grad = value, slope
-        for parameter, value in self._fixed:
-            parameter.data = value
+        self._slopes = self._shaped(self._slope)
+        self._values = [*zip(self._parameters, self._shaped(self._position), strict=True), *self._fixed]
+        for parameter, value in self._values:
+            parameter.grad, parameter.data = None, value
+        for parameter, slope in zip(self._parameters, self._slopes, strict=True):
+            parameter.grad = slope
         for norm in self._batch_norms:
             norm.train().track_running_stats = False
         self._statistics_of = None  # the θ whose statistics the batch norms hold
@@ -430,11 +430,10 @@ class NetworkPotential:
     def _is_lost(self) -> bool:
         """Whether another target of the same module, or a training loop of somebody's, has taken it meanwhile: U would
         be that of weights that no θ changes, or random."""
-        modes = self.model.training or not all(norm.training for norm in self._batch_norms)
-        pairs = [*zip(self._parameters, self._values, strict=True), *self._fixed]
         return (
-            modes
-            or any(parameter.data_ptr() != value.data_ptr() for parameter, value in pairs)
+            self.model.training
+            or not all(norm.training for norm in self._batch_norms)
+            or any(parameter.data_ptr() != value.data_ptr() for parameter, value in self._values)
             or any(one.grad is not slope for one, slope in zip(self._parameters, self._slopes, strict=True))
         )
 

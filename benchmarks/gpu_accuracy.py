@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import csv
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
-from gpu import clocked, images
+from gpu import clocked, images, tell
 from networks import Gradients, stepping
 from torch import Tensor
 
@@ -193,7 +192,8 @@ def deterministic(bench: Bench, device: torch.device) -> Iterator[tuple[str, str
         for only in (True, False, True, False):
             torch.backends.cudnn.deterministic = only
             target = Gradients(copy.deepcopy(bench.model), bench.data, device=device)
-            step, _ = stepping(target, make_kernel("ggmc", target, 1e-5, **more), False, graph=device.type == "cuda")
+            steps = Captured(lambda why: print(why, file=sys.stderr)) if device.type == "cuda" else walk
+            step, _ = stepping(target, make_kernel("ggmc", target, 1e-5, **more), False, steps)
             step()
             times[only].append(clocked(step, device, 2) / bench.steps)
     finally:
@@ -234,15 +234,7 @@ def main() -> int:
     )
     torch.manual_seed(0)
     bench = Bench(images(options.images), ResNet(width=options.width), options.steps, min(125, options.images))
-    found = []
-    for what, measured in rows(bench, device):
-        print(f"{what}: {measured}", flush=True)
-        found.append({"device": name, "torch": torch.__version__, "what": what, "measured": measured})
-        if options.write:  # as far as it came
-            with open(options.write, "w", newline="") as file:
-                writer = csv.DictWriter(file, list(found[0]))
-                writer.writeheader()
-                writer.writerows(found)
+    tell(name, rows(bench, device), options.write)
     return 0
 
 

@@ -25,7 +25,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sgmcmc.captured import Captured
 from sgmcmc.compiled import Normals, Segments
 from sgmcmc.data import Dataset
 from sgmcmc.kernel import Friction, make_kernel
@@ -41,7 +40,7 @@ class Gradients(NetworkPotential):
     """A network's posterior whose U takes no time: what is left of a trajectory are its steps."""
 
     def potential(self, theta: Tensor) -> Tensor:
-        return torch.zeros(1, dtype=torch.float64, device=theta.device)
+        return torch.zeros(len(theta), dtype=torch.float64, device=theta.device)
 
 
 def images(number: int, *shape: int) -> Dataset:
@@ -87,23 +86,24 @@ def bare_gradient(model: nn.Module, inputs: Tensor, labels: Tensor) -> Callable[
     return gradient
 
 
-def stepping(target: NetworkPotential, kernel, compiled: bool, graph: bool = False) -> tuple[Callable[[], None], float]:
+def stepping(
+    target: NetworkPotential, kernel, compiled: bool, steps: Callable = walk, chains: int = 1
+) -> tuple[Callable[[], None], float]:
     """A trajectory of the kernel, trajectory after trajectory, and the seconds that compiling took.
 
-    By ``graph`` its steps are replayed from the third trajectory on, where they can be.
+    Where ``steps`` is ``Captured``, they are replayed from the third trajectory on.
     """
     random, move, clock = Random(0, target.device), segment, time.perf_counter()
-    steps = Captured(lambda why: print(why, file=sys.stderr)) if graph else walk
     if compiled:
         random, move = Normals(random), Segments()
         move.prepare(kernel, target, torch.float32, random)
         target.compile_layers(kernel.batches.batch_size)
     seconds = time.perf_counter() - clock if compiled else 0.0
-    state = start(kernel, target, target.initial(1, random).to(target.device), random, range(1))
+    state = start(kernel, target, target.initial(chains, random).to(target.device), random, range(chains))
     index = iter(range(1 << 30))
 
     def trajectory() -> None:
-        run_trajectory(kernel, target, state, random, next(index), range(1), segment=move, walk=steps)
+        run_trajectory(kernel, target, state, random, next(index), range(chains), segment=move, walk=steps)
 
     return trajectory, seconds
 

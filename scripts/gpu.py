@@ -258,14 +258,14 @@ class Session:
         if self.kind in checked:
             return
         began, seconds = time.monotonic(), min(60 * CHECKED_MINUTES, self.left() / 2)
-        accuracy = self.home / "tables" / f"gpu_accuracy_{'_'.join(self.kind.split())}.csv"
-        accuracy.parent.mkdir(parents=True, exist_ok=True)
+        tables, kind, write = self.home / "tables", "_".join(self.kind.split()), ["--device", self.device, "--write"]
+        tables.mkdir(parents=True, exist_ok=True)
         found = {}
         commands = {
             # -q of pyproject.toml would leave of -v only dots, which do not tell what a run that was ended had reached.
             "tests": ["-m", "pytest", "-o", "addopts=", "-v", "--tb=short", *side, "-m", "gpu", *self.tests()],
-            "accuracy": ["benchmarks/gpu_accuracy.py", "--device", self.device, "--write", str(accuracy)],
-            "benchmarks": ["benchmarks/gpu.py", "--device", self.device],
+            "accuracy": ["benchmarks/gpu_accuracy.py", *write, str(tables / f"gpu_accuracy_{kind}.csv")],
+            "benchmarks": ["benchmarks/gpu.py", *write, str(tables / f"gpu_speed_{kind}.csv")],
         }
         for name, command in commands.items():
             if name == "tests" and importlib.util.find_spec("pytest") is None:

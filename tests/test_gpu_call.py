@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import math
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +20,8 @@ import torch
 
 from experiments.config import compose
 from experiments.resolved import folder
-from sgmcmc import LAW, SettingError, load_metrics
+from sgmcmc import LAW, NetworkPotential, SettingError, load_metrics
+from sgmcmc.inductor import CannotCompile
 
 ROOT = Path(__file__).parents[1]
 WORDS = ["experiment=ggmc_fig1", "scale=smoke", "data.train_size=50", "epochs=40", "trace_cycles=38", "save_every=1"]
@@ -179,7 +182,7 @@ def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsy
     gpu, asked = sys.modules["gpu"], []
 
     def finished(command, seconds):
-        asked.append((command[1], seconds))
+        asked.append((command[1], seconds, command[-1]))
         return (None, "a step: 1 ms\n") if "gpu.py" in command[1] else (0, "all well\n")
 
     monkeypatch.setattr(gpu, "finished", finished)
@@ -188,7 +191,9 @@ def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsy
     session.kind = "A GPU"
     session.measure_once()
     session.measure_once()
-    assert [name for name, _ in asked] == ["-m", "benchmarks/gpu_accuracy.py", "benchmarks/gpu.py"]
+    assert [name for name, _, _ in asked] == ["-m", "benchmarks/gpu_accuracy.py", "benchmarks/gpu.py"]
+    tables = [str(session.home / "tables" / f"gpu_{what}_A_GPU.csv") for what in ("accuracy", "speed")]
+    assert [path for _, _, path in asked[1:]] == tables
     assert asked[-1][1] <= 60 * gpu.CHECKED_MINUTES and not session.failed
     said = json.loads((session.home / "checked.json").read_text())["A GPU"]
     assert said["tests"] == "exit status 0\nall well\n" and "a step: 1 ms" in said["benchmarks"]
@@ -364,7 +369,7 @@ def test_a_table_whose_statistics_are_not_installed_is_written_elsewhere(call, m
     assert {path.stem for path in table.glob("*.csv")} == {"ggmc_figd1", "gpu_runs"}
 
 
-# ---- how right a GPU's numbers are, in miniature
+# ---- how right a GPU's numbers are, and how fast it is, in miniature
 
 
 @pytest.fixture
@@ -408,3 +413,94 @@ def test_graphs_are_compared_with_eager_steps(accuracy, monkeypatch):
     monkeypatch.setattr(captured, "cuda_graph", fails)
     (row,) = accuracy.graphs(bench, torch.device("cpu"), torch.float64)
     assert row[1] == "the run's steps are not captured: operation not permitted"
+
+
+@pytest.fixture
+def speed(accuracy, monkeypatch):
+    """benchmarks/gpu.py as a module, without a compiler."""
+    import networks
+
+    def prepare(*_):
+        raise CannotCompile("no compiler\nand more lines")
+
+    monkeypatch.setattr(networks.Segments, "prepare", prepare)
+    monkeypatch.setattr(NetworkPotential, "compile_layers", prepare)
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)  # as it was, afterwards
+    return sys.modules["gpu"]
+
+
+@pytest.mark.slow
+def test_the_speed_of_a_device_is_measured_and_written(speed, monkeypatch, tmp_path):
+    """Every row comes: with a number, or with the reason why there is none."""
+    words = ["gpu.py", "--device", "cpu", "--images", "20", "--steps", "2", "--width", "4", "--seconds", "0.1"]
+    monkeypatch.setattr(sys, "argv", [*words, "--write", str(tmp_path / "speed.csv")])
+    assert speed.main() == 0
+    with open(tmp_path / "speed.csv") as file:
+        found = {row["what"]: row["measured"] for row in csv.DictReader(file)}
+    resnet = "ResNet-20, frn, batch 20"
+    assert list(found)[:2] == [f"a step, {resnet}, eager", f"the bare gradient, {resnet}, eager"]
+    reasons = {
+        f"a step, {resnet}, compiled": "no compiler",
+        "exact U of 20 images, compiled": "no compiler",
+        "exact U and gradient of 20 images, compiled": "no compiler",
+        "2 threads' steps a second over one's": "no CUDA device",
+        "peak memory of one chain, its data and exact U with it": "no CUDA device",
+    }
+    assert {what: found.pop(what) for what in reasons} == reasons
+    assert "cannot be evaluated for many chains at once" in found.pop(
+        f"a chain's step, 4 in one tensor, {resnet}, eager"
+    )
+    for what, measured in found.items():
+        numbers = [float(word.rstrip("%,;")) for word in measured.split() if word[0] in "-0123456789n"]
+        assert numbers[0] > 0 and all(map(math.isfinite, numbers)), (what, measured)
+    assert len(found) == 11
+    like = found["a step like the authors' optimizer's, ResNet-20, bn, batch 20, eager"]
+    assert "times this project's step" in like
+
+
+def test_steps_and_bare_gradients_are_replayed_or_it_is_said_why_not(speed, monkeypatch):
+    from test_captured import again_and_again
+
+    from sgmcmc import captured
+
+    bench = speed.Bench(torch.device("cpu"), 20, 9, 2, 0.1)
+    bench.replays, seen = True, []
+
+    def recorded(function, inputs):
+        seen.append(function)
+        return again_and_again(function, inputs)
+
+    def fails(function, inputs):
+        raise RuntimeError("operation not permitted")
+
+    rows = [bench.step_row("mlp"), bench.bare_row("mlp")]
+    names = ["a step, MLP, batch 20, eager, replayed", "the bare gradient, MLP, batch 20, replayed"]
+    assert [what for what, _ in rows] == names
+    monkeypatch.setattr(bench, "wanted", lambda: rows)
+    for module in (speed, captured):
+        monkeypatch.setattr(module, "cuda_graph", recorded)
+    (_, step), (_, bare) = bench.rows()
+    assert step.endswith("ms") and "% more" in bare and "nan" not in bare
+    assert len(seen) == 3  # walks of 8 steps and of 1, and the gradient
+    for module in (speed, captured):
+        monkeypatch.setattr(module, "cuda_graph", fails)
+    (_, step), (_, bare) = bench.rows()
+    assert (step, bare) == ("the run's steps are not captured: operation not permitted", "operation not permitted")
+
+
+def test_the_authors_loop_moves_every_parameter(speed):
+    """Down the loss, where there is little noise: it is a sampler's step that is timed."""
+    torch.manual_seed(0)
+    model, data = speed.MLP(12, (8,), 10), speed.images(20)
+    data = replace(data, inputs=data.inputs[:, :, :2, :2])
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+
+    @torch.no_grad()
+    def loss():
+        return float(torch.nn.functional.cross_entropy(model(data.take(torch.arange(20))), data.targets))
+
+    step, begun = speed.authors_step(model, data, 5, 1e-2), loss()
+    for _ in range(100):
+        step()
+    assert loss() < begun
+    assert not any(map(torch.equal, before, model.parameters()))

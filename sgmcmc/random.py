@@ -17,6 +17,12 @@ from torch import Tensor
 
 from sgmcmc.errors import SettingError
 
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # builds of PyTorch without CUDA come without it
+    triton = None
+
 # A stream is known by its place here: new ones go to the end, so that old numbers stay.
 STREAMS = (
     "noise",  # the letters O and E, and the refresh of the momentum (step 0)
@@ -86,7 +92,45 @@ def rounds_(added: list, x0: Tensor, x1: Tensor) -> None:
 
 def threefry_(key: tuple[int, int] | tuple[Tensor, Tensor], x0: Tensor, x1: Tensor) -> None:
     """Threefry-2x32-20 of int32 counters, in place; the key is two numbers, or two int32 tensors that broadcast."""
-    rounds_(injections(key), x0, x1)
+    if isinstance(key[0], Tensor) or not x0.is_cuda or not at_once_(key, x0, x1):
+        rounds_(injections(key), x0, x1)
+
+
+if triton is not None:
+
+    @triton.jit(do_not_specialize=["k0", "k1"])
+    def _threefry(x0_of, x1_of, number, k0, k1, BLOCK: tl.constexpr):
+        at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        x0 = tl.load(x0_of + at, mask=at < number).to(tl.uint32, bitcast=True)
+        x1 = tl.load(x1_of + at, mask=at < number).to(tl.uint32, bitcast=True)
+        k0 = k0.to(tl.uint32, bitcast=True)
+        k1 = k1.to(tl.uint32, bitcast=True)
+        k2 = k0 ^ k1 ^ 0x1BD11BDA
+        x0 += k0
+        x1 += k1
+        for group in tl.static_range(5):
+            for turn in tl.static_range(4):
+                # The rotations of _ROTATIONS, a byte each.
+                by = (0x061A0F0D if group % 2 == 0 else 0x18101D11) >> 8 * turn & 0xFF
+                x0 += x1
+                x1 = (x1 << by | x1 >> (32 - by)) ^ x0
+            x0 += k1 if group % 3 == 0 else (k2 if group % 3 == 1 else k0)
+            x1 += (k2 if group % 3 == 0 else (k0 if group % 3 == 1 else k1)) + (group + 1)
+        tl.store(x0_of + at, x0.to(tl.int32, bitcast=True), mask=at < number)
+        tl.store(x1_of + at, x1.to(tl.int32, bitcast=True), mask=at < number)
+
+
+def at_once_(key: tuple[int, int], x0: Tensor, x1: Tensor) -> bool:
+    """``rounds_`` of counters that lie one after the other, as one kernel, where it can be compiled: on a GPU a hundred
+    small ones are what each decision, and each step of a small network, would wait for."""
+    global triton
+    if triton is not None and x0.numel():
+        try:
+            with torch.cuda.device_of(x0):
+                _threefry[(triton.cdiv(x0.numel(), 1024),)](x0, x1, x0.numel(), *map(_signed, key), BLOCK=1024)
+        except Exception:  # of Triton, or of the compiler that it looks for: before anything is written
+            triton = None
+    return triton is not None
 
 
 class Random:

@@ -13,6 +13,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sgmcmc.convolution import Convolution
 from sgmcmc.errors import SettingError
 from sgmcmc.models.normalisation import FilterResponseNorm
 
@@ -20,7 +21,7 @@ NORMS = ("frn", "bn", "gn", "none")
 PADS = ("torch", "keras")
 
 
-class SameConv2d(nn.Conv2d):
+class SameConv2d(Convolution):
     """A convolution padded as Keras' ``same``: the output has ceil(size/stride) pixels.
 
     What does not split evenly goes to the right and the bottom, so with stride 2 on an even size a 3×3 kernel sees
@@ -89,7 +90,7 @@ class ResNet(nn.Module):
         def convolve(inside: int, outside: int, kernel: int, stride: int) -> nn.Conv2d:
             if pad == "keras":
                 return SameConv2d(inside, outside, kernel, stride, bias=conv_bias)
-            return nn.Conv2d(inside, outside, kernel, stride, kernel // 2, bias=conv_bias)
+            return Convolution(inside, outside, kernel, stride, kernel // 2, bias=conv_bias)
 
         def normalise(channels: int, activate: bool) -> nn.Module:
             if norm == "frn":

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.nn.parameter import is_lazy
 
+from sgmcmc import convolution
 from sgmcmc.arguments import find_device, float_type, whole
 from sgmcmc.data import Dataset
 from sgmcmc.data.augment import VIEWS, augment
@@ -342,21 +343,27 @@ class NetworkPotential:
     def _responses(self) -> list[FilterResponseNorm]:
         return [module for module in self.model.modules() if isinstance(module, FilterResponseNorm)]
 
+    @property
+    def _convolutions(self) -> list[convolution.Convolution]:
+        """Those that may be compiled: on a CUDA device, of a chain by itself."""
+        may = self.device.type == "cuda" and convolution.triton is not None and not self.together
+        return [module for module in self.model.modules() if may and isinstance(module, convolution.Convolution)]
+
     def compile_layers(self, batch_size: int | None = None, backward: bool = False) -> None:
         """Compile the filter response normalisations for batches of this size and for those of U (and, ``backward``, of
-        its gradient).
+        its gradient), and on a CUDA device the convolutions.
 
         A graph is for one size of batch: those of U become as large as the minibatches, where that is no slower and no
         other size was asked for, and what is left over at the end of a sweep is filled up. Seconds for each shape
         of layer. Raises CannotCompile, and leaves the target as it was.
         """
-        layers, before = self._responses, self.evaluation_batch
+        layers, before = [*self._responses, *self._convolutions], self.evaluation_batch
         if not layers:
             return
-        if self._split_is_free:
+        if self._responses and self._split_is_free:
             fits = batch_size and before // 4 <= batch_size <= before
             self.evaluation_batch = batch_size if fits else min(before, self.shown)
-        if not self._batch_norms:
+        if self._responses and not self._batch_norms:
             self._sizes = {batch_size or self.evaluation_batch, self.evaluation_batch}
         try:
             for layer in layers:
@@ -364,10 +371,10 @@ class NetworkPotential:
             index = torch.arange(batch_size or self.evaluation_batch, device=self.device) % self.data_size
             theta = self._resting[None]
             self.gradient(theta, index[None])
-            with torch.set_grad_enabled(backward):
+            with torch.set_grad_enabled(backward), full_precision():
                 nll = self._nll(theta, index[:1].expand(self.evaluation_batch))
-            if backward:
-                nll.sum().backward()  # what that adds to the slope no gradient starts with
+                if backward:
+                    nll.sum().backward()  # what that adds to the slope no gradient starts with
         except BaseException:
             for layer in layers:
                 layer.compiled = False

@@ -1,0 +1,179 @@
+"""Convolutions of small images on a CUDA device, by kernels of our own.
+
+The networks of the papers have 16 to 64 channels, for which cuDNN's float32 kernels are far from what the memory
+allows: its gradients by the weights take half of a ResNet-20's step, most of it in one kernel for 32 channels, and its
+float32 kernels without TF32 are several times slower for channels that lie last. Here each of the three products is a
+matrix product whose one factor is gathered as it is read ("implicit GEMM"), in Triton. Sums have a fixed order, so the
+same numbers come out each time. Channels lie last: images ``[B, C, H, W]`` of strides (HWC, 1, WC, C).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # builds of PyTorch without CUDA come without it
+    triton = None
+
+from sgmcmc.inductor import CannotCompile
+
+PROGRAMS = 528  # of a gradient by the weights: four for each processor of an H100
+
+
+if triton is not None:
+
+    @triton.jit
+    def _product(
+        x, w, out, pixels,
+        H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
+        C: tl.constexpr, N: tl.constexpr, R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
+        BY_C: tl.constexpr, BY_N: tl.constexpr, BY_TAP: tl.constexpr, FIRST: tl.constexpr,
+        BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, PRECISION: tl.constexpr,
+    ):  # fmt: skip
+        """out[p, n] = Σ over taps and c of x[the tap's pixel of p, c] · w[FIRST + c BY_C + n BY_N + tap BY_TAP]."""
+        p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
+        n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+        inside = p < pixels
+        row, column, image = (p // OW) % OH * STRIDE - PAD, p % OW * STRIDE - PAD, p // (OW * OH)
+        c = tl.arange(0, BLOCK_C)
+        total = tl.zeros((BLOCK_P, BLOCK_N), tl.float32)
+        blocks: tl.constexpr = C // BLOCK_C
+        for step in range(R * S * blocks):
+            tap, first = step // blocks, step % blocks * BLOCK_C
+            y, z = row + tap // S, column + tap % S
+            there = inside & (y >= 0) & (y < H) & (z >= 0) & (z < W)
+            pixel = ((image * H + y) * W + z) * C + first
+            values = tl.load(x + pixel[:, None] + c[None, :], mask=there[:, None], other=0.0)
+            weights = tl.load(w + FIRST + tap * BY_TAP + (first + c)[:, None] * BY_C + n[None, :] * BY_N)
+            total = tl.dot(values, weights, total, input_precision=PRECISION)
+        tl.store(out + p[:, None] * N + n[None, :], total, mask=inside[:, None])
+
+    @triton.jit
+    def _by_weights(
+        x, g, out, pixels, each,
+        H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
+        C: tl.constexpr, N: tl.constexpr, R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
+        BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr, PRECISION: tl.constexpr,
+    ):  # fmt: skip
+        """out[part, n, k] = Σ over the part's pixels p of g[p, n] · x[the pixel of p and k's tap, k's channel]."""
+        part = tl.program_id(0)
+        k = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
+        n = tl.program_id(2) * BLOCK_N + tl.arange(0, BLOCK_N)
+        tap, c = k // C, k % C
+        total = tl.zeros((BLOCK_K, BLOCK_N), tl.float32)
+        for start in range(part * each, tl.minimum((part + 1) * each, pixels), BLOCK_P):
+            p = start + tl.arange(0, BLOCK_P)
+            inside = p < pixels
+            y = ((p // OW) % OH * STRIDE - PAD)[None, :] + (tap // S)[:, None]
+            z = (p % OW * STRIDE - PAD)[None, :] + (tap % S)[:, None]
+            there = (inside[None, :] & (k < R * S * C)[:, None]) & ((y >= 0) & (y < H) & (z >= 0) & (z < W))
+            pixel = ((p // (OW * OH))[None, :] * H + y) * W + z
+            values = tl.load(x + pixel * C + c[:, None], mask=there, other=0.0)
+            slopes = tl.load(g + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
+            total = tl.dot(values, slopes, total, input_precision=PRECISION)
+        K: tl.constexpr = R * S * C
+        tl.store(out + (part * N + n[None, :]) * K + k[:, None], total, mask=(k < K)[:, None])
+
+
+def product(x: Tensor, w: Tensor, stride: int, padding: int, backward: bool = False) -> Tensor:
+    """The convolution of x ``[B, C, H, W]`` with w ``[N, C, R, S]``; ``backward``, of stride 1: the gradient with
+    respect to the input of one, of x ``[B, N, H, W]``."""
+    (B, _, H, W), (N, C, R, S) = x.shape, w.shape
+    by = {"BY_C": 1, "BY_N": R * S * C, "BY_TAP": C, "FIRST": 0}
+    if backward:  # the taps from the last to the first, and what went in comes out
+        by = {"BY_C": R * S * C, "BY_N": 1, "BY_TAP": -C, "FIRST": (R * S - 1) * C}
+        C, N, padding = N, C, R - 1 - padding
+    elif precision() == "ieee":  # without matrix units it is faster where the sums' weights lie side by side
+        w, by = w.permute(2, 3, 1, 0).contiguous(), {"BY_C": N, "BY_N": 1, "BY_TAP": C * N, "FIRST": 0}
+    OH, OW = (H + 2 * padding - R) // stride + 1, (W + 2 * padding - S) // stride + 1
+    out = torch.empty((B, N, OH, OW), dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+    wide = N == 16 or backward and precision() == "tf32"
+    blocks = {"BLOCK_P": 128 if wide else 64, "BLOCK_N": min(N, 32 if wide or N % 64 else 64), "BLOCK_C": min(C, 32)}
+    how = {"num_warps": 8 if wide and N > 16 else 4, "num_stages": 2 if N == 16 else 3}
+    grid = triton.cdiv(B * OH * OW, blocks["BLOCK_P"]), N // blocks["BLOCK_N"]
+    sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": R, "S": S, "STRIDE": stride, "PAD": padding}
+    _launch(_product, grid, x, w, out, B * OH * OW, **sizes, **by, **blocks, PRECISION=precision(), **how)
+    return out
+
+
+def by_weights(x: Tensor, slope: Tensor, shape: torch.Size, stride: int, padding: int) -> Tensor:
+    """The gradient with respect to the weights, of that with respect to the output."""
+    (B, C, H, W), (N, _, R, S), (OH, OW) = x.shape, shape, slope.shape[2:]
+    pixels, K = B * OH * OW, R * S * C
+    blocks = {"BLOCK_P": 64, "BLOCK_K": min(64, max(16, triton.next_power_of_2(K))), "BLOCK_N": min(N, 64)}
+    tiles = triton.cdiv(K, blocks["BLOCK_K"]), N // blocks["BLOCK_N"]
+    each = triton.cdiv(pixels, max(1, PROGRAMS // (tiles[0] * tiles[1])) * 64) * 64
+    out = torch.empty((triton.cdiv(pixels, each), N, R, S, C), dtype=x.dtype, device=x.device)
+    sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": R, "S": S, "STRIDE": stride, "PAD": padding}
+    how = {"num_warps": 2 if precision() == "tf32" else 4, "num_stages": 3}
+    grid = (len(out), *tiles)
+    _launch(_by_weights, grid, x, slope, out, pixels, each, **sizes, **blocks, PRECISION=precision(), **how)
+    return out.sum(0).permute(0, 3, 1, 2)
+
+
+def precision() -> str:
+    """That of float32 products of convolutions, as the process has set it."""
+    return "tf32" if torch.backends.cudnn.conv.fp32_precision == "tf32" else "ieee"
+
+
+def _launch(kernel, grid: tuple[int, ...], x: Tensor, *arguments, **constants) -> None:
+    """Start a kernel on x's device. Raises CannotCompile."""
+    try:
+        with torch.cuda.device_of(x):
+            kernel[grid](x, *arguments, **constants)
+    except Exception as error:  # of Triton, or of the compiler that it looks for
+        raise CannotCompile((str(error).strip() or type(error).__name__).split("\n")[0]) from error
+
+
+class _Convolution(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:
+        ctx.save_for_backward(x, w)
+        ctx.stride, ctx.padding = stride, padding
+        return product(x, w, stride, padding) if fits(w) else F.conv2d(x, w, None, stride, padding)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, slope: Tensor):
+        (x, w), stride, padding = ctx.saved_tensors, ctx.stride, ctx.padding
+        slope, back = slope.contiguous(memory_format=torch.channels_last), None
+        if ctx.needs_input_grad[0] and stride == 1 and fits(w):
+            back = product(slope, w, 1, padding, backward=True)
+        elif ctx.needs_input_grad[0]:
+            back = torch.nn.grad.conv2d_input(x.shape, w, slope, stride, padding)
+        return back, by_weights(x, slope, w.shape, stride, padding), None, None
+
+
+def fits(w: Tensor) -> bool:
+    """Whether ``product`` can take these weights: both numbers of channels fill its blocks."""
+    return all(channels == 16 or channels % 32 == 0 for channels in w.shape[:2])
+
+
+class Convolution(nn.Conv2d):
+    """``nn.Conv2d``, which may be ``compiled``: on a CUDA device float32 images then go through the kernels above."""
+
+    compiled = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.compiled or not self.takes(x):
+            return super().forward(x)
+        out = _Convolution.apply(x, self.weight, self.stride[0], self.padding[0])
+        return out if self.bias is None else out + self.bias[:, None, None]
+
+    def takes(self, x: Tensor) -> bool:
+        """Whether the kernels can do it: square steps, no groups, channels last, not within autocast."""
+        last = all(one.is_contiguous(memory_format=torch.channels_last) for one in (x, self.weight))
+        simple = self.groups == 1 and self.dilation == (1, 1) and self.padding_mode == "zeros"
+        square = all(len(set(pair)) == 1 for pair in (self.stride, self.padding, self.kernel_size))
+        outside = self.out_channels
+        return (
+            (last and simple and square and not isinstance(self.padding, str))
+            and x.dtype == self.weight.dtype == torch.float32
+            and (outside in (16, 32) or outside % 64 == 0)
+            and not torch.is_autocast_enabled(x.device.type)
+        )

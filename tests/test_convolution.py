@@ -1,0 +1,156 @@
+"""The kernels for CUDA devices, in Triton's interpreter where there is no device: what PyTorch's own compute."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sgmcmc import convolution
+from sgmcmc.convolution import Convolution
+from sgmcmc.data import Dataset
+from sgmcmc.models import ResNet
+from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.random import at_once_, injections, rounds_
+
+needs_triton = pytest.mark.skipif(convolution.triton is None, reason="Triton is not installed")
+gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+# (channels in and out, pixels a side, stride, kernel): every kind in a ResNet-20, and sides that no block's divides.
+SHAPES = [
+    (16, 16, 8, 1, 3),
+    (16, 32, 8, 2, 3),
+    (32, 64, 6, 2, 1),
+    (64, 64, 5, 1, 3),
+    (32, 32, 7, 1, 3),
+    (3, 16, 9, 1, 3),
+]
+
+
+def last(*shape: int, device: str = "cpu") -> Tensor:
+    return torch.randn(*shape, device=device).to(memory_format=torch.channels_last)
+
+
+def relative(one: Tensor, other: Tensor) -> float:
+    return float((one.double() - other).norm() / other.norm())
+
+
+def check_products(device: str = "cpu", close: float = 2e-6) -> None:
+    """Each of the three products, of batches of 5, against float64's."""
+    torch.manual_seed(0)
+    for inside, outside, size, stride, side in SHAPES:
+        padding = side // 2
+        x, w = last(5, inside, size, size, device=device), last(outside, inside, side, side, device=device)
+        exact = F.conv2d(x.double(), w.double(), None, stride, padding)
+        slope = torch.randn_like(exact).float().to(memory_format=torch.channels_last)
+        by_x = torch.nn.grad.conv2d_input(x.shape, w.double(), slope.double(), stride, padding)
+        by_w = torch.nn.grad.conv2d_weight(x.double(), w.shape, slope.double(), stride, padding)
+        found = convolution.by_weights(x, slope, w.shape, stride, padding)
+        assert relative(found, by_w) < close and found.is_contiguous(memory_format=torch.channels_last)
+        if convolution.fits(w):
+            found = convolution.product(x, w, stride, padding)
+            assert relative(found, exact) < close and found.is_contiguous(memory_format=torch.channels_last)
+        if convolution.fits(w) and stride == 1:
+            assert relative(convolution.product(slope, w, 1, padding, backward=True), by_x) < close
+
+
+def check_network(device: str = "cpu", close: float = 2e-5) -> None:
+    """Logits and gradients of a ResNet, with a bias and with Keras' padding, layer by layer compiled and not."""
+    torch.manual_seed(0)
+    for more in ({"conv_bias": True}, {"pad": "keras", "norm": "none"}):
+        model = ResNet(depth=8, **more).to(device, memory_format=torch.channels_last)
+        x, labels = last(3, 3, 8, 8, device=device), torch.tensor([1, 2, 3], device=device)
+        layers, taken = [layer for layer in model.modules() if isinstance(layer, Convolution)], []
+        for layer in layers:  # of those whose weights are gathered on the tape
+            layer.register_forward_hook(lambda _, __, out, taken=taken: taken.append("_Convolution" in _nodes(out)))
+        found = []
+        for compiled in (False, True):
+            for layer in layers:
+                layer.compiled = compiled
+            logits = model(x)
+            loss = F.cross_entropy(logits, labels)
+            found.append([logits.detach(), *torch.autograd.grad(loss, list(model.parameters()))])
+        assert taken == [False] * len(layers) + [True] * len(layers)
+        for one, other in zip(*found, strict=True):
+            assert relative(one, other.double()) < close
+
+
+def _nodes(out: Tensor) -> str:
+    """The names of what made a tensor, and of what made that."""
+    node = out.grad_fn
+    return " ".join([node.name(), *(one.name() for one, _ in node.next_functions if one is not None)])
+
+
+def check_words(device: str = "cpu") -> None:
+    """Threefry as one kernel, of keys in every corner and numbers of counters about a block's."""
+    torch.manual_seed(0)
+    for number in (1, 5, 1023, 1024, 1025, 3000):
+        for key in ((0, 0), (1, 0xFFFFFFFF), (0x80000000, 16), (0x12345678, 0x9ABCDEF0)):
+            one, other = torch.randint(-(2**31), 2**31, (2, number), device=device).to(torch.int32)
+            expected = one.clone(), other.clone()
+            rounds_(injections(key), *expected)
+            assert at_once_(key, one, other)
+            assert torch.equal(one, expected[0]) and torch.equal(other, expected[1])
+
+
+@needs_triton
+@pytest.mark.parametrize("check", ["check_products", "check_network", "check_words"])
+def test_the_kernels_compute_what_pytorch_s_do(check):
+    tests = Path(__file__).parent
+    paths = os.pathsep.join([str(tests), str(tests.parent)])
+    interpreted = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
+    command = [sys.executable, "-W", "ignore", "-c", f"import test_convolution as tests; tests.{check}()"]
+    ended = subprocess.run(command, env=interpreted, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_what_the_kernels_cannot_take_goes_the_usual_way():
+    """Another dtype, groups, channels that fill no block, and images whose channels do not lie last."""
+    x = last(2, 16, 4, 4)
+    takes = Convolution(16, 32, 3, padding=1).to(memory_format=torch.channels_last).takes
+    assert takes(x) and not takes(x.double()) and not takes(x.contiguous())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not takes(x)
+    for layer in (
+        Convolution(16, 48, 3),
+        Convolution(16, 32, 3, groups=2),
+        Convolution(16, 32, 3, dilation=2),
+        Convolution(16, 32, (3, 1)),
+        Convolution(16, 32, 3, padding="same"),
+        Convolution(16, 32, 3, padding=1, padding_mode="circular"),
+        Convolution(16, 32, 3).double(),
+    ):
+        assert not layer.to(memory_format=torch.channels_last).takes(x)
+
+
+class TestOnAGPU:
+    pytestmark = gpu
+
+    @pytest.mark.parametrize("precision", ["ieee", "tf32"])
+    def test_the_products_are_pytorch_s(self, precision, monkeypatch):
+        monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", precision)
+        close = {"ieee": 1e-5, "tf32": 3e-3}[precision]  # the ten bits of TF32's products
+        check_products("cuda", close)
+        check_network("cuda", 30 * close)
+
+    def test_the_words_are_the_same(self):
+        check_words("cuda")
+
+    def test_compiled_layers_have_the_posterior_of_eager_ones_and_repeat_themselves(self):
+        """U to float32's rounding in U's full precision, the same bits twice, forwards alone and with a gradient."""
+        torch.manual_seed(0)
+        data = Dataset(torch.randn(60, 3, 8, 8), torch.arange(60) % 10, 10)
+        model = ResNet(depth=8, norm="frn")
+        exact = NetworkPotential(ResNet(depth=8, norm="frn"), data, "cin", device="cuda", dtype=torch.float64)
+        target = NetworkPotential(model, data, "cin", device="cuda")
+        theta = target.initial(1).cuda()
+        target.compile_layers(20, backward=True)
+        assert all(layer.compiled for layer in target.model.modules() if isinstance(layer, Convolution))
+        first, (second, slope) = target.potential(theta), target.potential_and_gradient(theta)
+        assert torch.equal(first, second) and torch.equal(first, target.potential(theta))
+        assert torch.equal(slope, target.potential_and_gradient(theta)[1])
+        value, by = exact.potential_and_gradient(theta.double())
+        assert abs(float(first - value)) < 1e-3 and relative(slope, by) < 1e-4

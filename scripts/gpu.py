@@ -3,6 +3,7 @@
     make gpu-plan                     # once, where Hydra is: results/state/plan.json, what to run in which order;
                                       # FIRST=amagold_table2 puts an experiment of it before the others
     make gpu BUDGET=9                 # minutes; as often as it takes, on any machine with a GPU
+    make gpu BUDGET=9 SIDE=6          # six chains at a time: a small network leaves a GPU idle, bound by one host core
 
 `make gpu` needs no Hydra, no Jug and no network: torch, pandas, SciPy, matplotlib and safetensors, the data unpacked
 in $SGMCMC_DATA, the plan, and results/state as the call before left it. It checks the machine, once for each kind of
@@ -11,10 +12,12 @@ the plan, most wanted chain first, until the minutes are over: the exact preset 
 long a cycle may be; the seeds of AMAGOLD's Table 2; the preset as its authors ran it; then augmentation that stays
 exact, the learning rate that the paper leaves out, and four corrected seeds beside four that are not. A finished chain
 leaves its rows of the summary tables, and one in gpu_runs.csv that says what it ran on and how fast; of the one in
-progress the last checkpoint is packed. A table whose chains are all done is written to results/paper/tables/, the
-others to results/state/tables/. With DEVICE=cpu the same is done in miniature, with the smoke configurations, under
-results/runs/smoke/; with MINIATURE=1 on a GPU, too, which tells within a minute, and of most chains without data of its
-own, whether they run there at all.
+progress the last checkpoint is packed. With SIDE=6 each chain has a process of its own, the next in the plan's order
+begins where one ends, how fast is how fast beside the others, and of those in progress as many are packed as fit; a
+call without SIDE packs its own one alone, so the others that were begun do not travel any further. A table whose chains
+are all done is written to results/paper/tables/, the others to results/state/tables/. With DEVICE=cpu the same is done
+in miniature, with the smoke configurations, under results/runs/smoke/; with MINIATURE=1 on a GPU, too, which tells
+within a minute, and of most chains without data of its own, whether they run there at all.
 
 What is to be kept is in results/state/ and, with OUT=folder, there in at most 8 files of at most 16 MiB. Nothing is
 downloaded: chains of a data set that is not there are left out, and where none is there that is said before the rest.
@@ -69,17 +72,21 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=9, help="minutes, packing included (9)")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cuda; cpu for the miniature (cuda)")
     parser.add_argument("--miniature", action="store_true", help="the smoke configurations on cuda, too: a first look")
+    parser.add_argument("--side", type=int, default=1, help="chains at a time, each in a process of its own (1)")
+    parser.add_argument("--chain", type=int, help=argparse.SUPPRESS)  # of the plan: what such a process runs
     parser.add_argument("--out", type=Path, help="a folder for copies of what must be kept")
     planned = sorted({experiment for experiment, _ in WANTED})
     parser.add_argument("--first", choices=planned, help="of the plan: what is to come before all others")
     options = parser.parse_args()
     if not options.budget > 0:
         parser.error(f"--budget {options.budget}: must be a positive number of minutes")
+    if options.side < 1:
+        parser.error(f"--side {options.side}: must be at least 1")
     os.chdir(ROOT)
     if options.what == "plan":
         return plan(options.first)
     try:
-        return Session(options).run()
+        return Session(options).run() if options.chain is None else Session(options).run_one(options.chain)
     except Refused as error:
         print(error, file=sys.stderr)
         return 2
@@ -155,6 +162,7 @@ class Session:
     def __init__(self, options):
         self.ended = time.monotonic() + 60 * options.budget
         self.device, self.out = options.device, options.out and options.out.expanduser()
+        self.side = options.side
         self.miniature = options.miniature or self.device == "cpu"
         self.scale = "smoke" if self.miniature else "paper"
         self.home = home(self.scale)
@@ -169,7 +177,7 @@ class Session:
         self.ended = min(self.ended, time.monotonic())
 
     def run(self) -> int:
-        self.check()
+        print(self.check(), flush=True)
         self.jobs = self.read_plan()
         self.absent = self.find_data()
         self.unpack()
@@ -182,7 +190,7 @@ class Session:
         timer = threading.Timer(max(self.left(), 0), os.kill, (os.getpid(), signal.SIGTERM))
         timer.start()
         try:
-            current = self.advance_all()
+            current = self.advance_side_by_side() if self.side > 1 else [job for job in [self.advance_all()] if job]
         finally:
             timer.cancel()
             signal.signal(signal.SIGTERM, before)
@@ -196,10 +204,22 @@ class Session:
         )
         return int(self.failed)
 
+    def run_one(self, number: int) -> int:
+        """A process beside others: one chain of the plan. 0: nothing is left of it; 1: it failed; 75: it goes on."""
+        from experiments.resolved import DONE, INTERRUPTED
+
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, self.stop)
+        sys.stdout.reconfigure(line_buffering=True)  # whole lines among those of the others
+        self.check()
+        self.jobs, self.absent = [self.read_plan()[number]], set()
+        current = self.advance_all()
+        return 1 if self.failed else INTERRUPTED if current else DONE
+
     # what is there
 
-    def check(self) -> None:
-        """The machine can do it, or one sentence says what is missing."""
+    def check(self) -> str:
+        """What the machine is, which can do it; or one sentence says what is missing."""
         needed = ("torch", "pandas", "safetensors", "scipy", "matplotlib")
         for module in needed:
             if importlib.util.find_spec(module) is None:
@@ -210,7 +230,7 @@ class Session:
         if self.device != "cpu" and not torch.cuda.is_available():
             raise Refused("device=cuda: no CUDA device is found; DEVICE=cpu runs the miniature")
         self.kind = "cpu" if self.device == "cpu" else torch.cuda.get_device_name()
-        print(f"{self.kind}, torch {torch.__version__}, Python {platform.python_version()}", flush=True)
+        return f"{self.kind}, torch {torch.__version__}, Python {platform.python_version()}"
 
     def read_plan(self) -> list[dict]:
         from sgmcmc import LAW
@@ -241,13 +261,14 @@ class Session:
         return set(absent)
 
     def unpack(self) -> None:
-        """Put the chain in progress back, where this machine does not have it."""
+        """Put the chains in progress back, those that this machine does not have."""
         packed = self.home / "chain.tar"
         if packed.exists():
             with tarfile.open(packed) as archive:
-                names = [Path(name) for name in archive.getnames()]
-                if names and not (ROOT / names[0].parent / "metrics.csv").exists():
-                    archive.extractall(ROOT, filter="data")
+                runs = {path.parent for path in map(Path, archive.getnames()) if path.match("checkpoint-*.pt")}
+                absent = {path for path in runs if not (ROOT / path / "metrics.csv").exists()}
+                members = [member for member in archive if absent & {*Path(member.name).parents}]
+                archive.extractall(ROOT, members, filter="data")
 
     def measure_once(self) -> None:
         """The tests marked gpu, how right and how fast the GPU is, where this kind of GPU has not been asked."""
@@ -315,6 +336,47 @@ class Session:
             if unfinished is None and checkpoints_of(job):
                 unfinished = job
         return unfinished
+
+    def advance_side_by_side(self) -> list[dict]:
+        """So many chains at a time, the next begun where one ends. The states that travel, most wanted first: those of
+        the chains that go on, in the plan's order, then those of the failed, which may fail again."""
+        from experiments.resolved import DONE, INTERRUPTED
+
+        waiting = [n for n, job in enumerate(self.jobs) if not (self.is_done(job) or data_of(job) & self.absent)]
+        running, failed = {}, set()
+        before = signal.signal(signal.SIGINT, self.stop)  # Ctrl-C, which the processes get, too
+        try:
+            while running or waiting and self.left() >= LEAST:
+                while waiting and len(running) < self.side and self.left() >= LEAST:
+                    number = waiting.pop(0)
+                    running[number] = self.begin(number)
+                over = self.left() <= 0
+                for process in running.values() if over else ():
+                    process.terminate()  # again and again: one that comes while a run is made does not end it
+                    if self.left() < -1.5 * PACKING:  # half of what there is for packing has passed
+                        process.kill()
+                time.sleep(1 if over else 0.1)
+                for number in [number for number, process in running.items() if process.poll() is not None]:
+                    code = running.pop(number).returncode
+                    # Ended by the signal itself: it came before anything was begun, or after all was written.
+                    if code not in (DONE, INTERRUPTED, -signal.SIGTERM, -signal.SIGINT):
+                        failed.add(number)
+                        print(f"the process of chain {number} ended with status {code}", file=sys.stderr, flush=True)
+        finally:
+            signal.signal(signal.SIGINT, before)
+            for process in running.values():
+                process.kill()
+        self.failed |= bool(failed)
+        left = [number for number, job in enumerate(self.jobs) if not self.is_done(job)]
+        return [self.jobs[number] for number in sorted(left, key=failed.__contains__)]
+
+    def begin(self, number: int) -> subprocess.Popen:
+        """A process that runs one chain of the plan in the time that is left."""
+        minutes = max(self.ended - time.monotonic(), 1) / 60
+        words = ["--chain", str(number), "--device", self.device, "--budget", str(minutes)]
+        words += ["--miniature"] * self.miniature
+        command = [sys.executable, str(ROOT / "scripts" / "gpu.py"), "run", *words]
+        return subprocess.Popen(command, env={"OMP_NUM_THREADS": "1", **os.environ})
 
     def is_done(self, job: dict) -> bool:
         return self.rows_path(job).exists()
@@ -408,13 +470,10 @@ class Session:
 
     # packing
 
-    def pack(self, current: dict | None) -> None:
-        """The chain in progress as one archive, and all that must be kept as few files in the folder asked for."""
+    def pack(self, current: list[dict]) -> None:
+        """The chains in progress as one archive, and all that must be kept as few files in the folder asked for."""
         packed = self.home / "chain.tar"
-        if current is not None:
-            self.pack_chain(current, packed)
-        else:
-            packed.unlink(missing_ok=True)
+        self.pack_chains(current, packed)
         if self.out is None:
             return
         from experiments.tables import tables_of
@@ -438,26 +497,32 @@ class Session:
                 print(f"{path} has {path.stat().st_size >> 20} MiB, more than {FILE_LIMIT >> 20}", file=sys.stderr)
         print(f"unpack in the repository's root: {', '.join(sorted(path.name for path in self.out.iterdir()))}")
 
-    def pack_chain(self, job: dict, packed: Path) -> None:
-        """The run folder in progress, with the newest checkpoint alone; without draws that would be too large."""
+    def pack_chains(self, jobs: list[dict], packed: Path) -> None:
+        """The run folders in progress, each with the newest checkpoint alone: those that fit, the first before others;
+        without draws that would be too large."""
         from experiments.resolved import folder
         from sgmcmc.store import BEFORE
 
-        path, checkpoints = folder(job["config"]), checkpoints_of(job)
-        files = [file for file in path.rglob("*") if file.is_file() and file.name not in (".lock", "picture.png")]
-        files = [file for file in files if file not in checkpoints[:-1] and not file.name.endswith(BEFORE)]
-        size = sum(file.stat().st_size for file in files)
-        if not checkpoints or size > STATE_LIMIT:
+        kept, room = [], STATE_LIMIT
+        for job in jobs:
+            path, checkpoints = folder(job["config"]), checkpoints_of(job)
+            files = [file for file in path.rglob("*") if file.is_file() and file.name not in (".lock", "picture.png")]
+            files = [file for file in files if file not in checkpoints[:-1] and not file.name.endswith(BEFORE)]
+            size = sum(file.stat().st_size for file in files)
+            if checkpoints and size > room:
+                print(f"{path}, {size / 1e6:.1f} MB: too large for a call's state, on another machine it begins again")
+            elif checkpoints:
+                kept += sorted(files)
+                room -= size
+                print(f"{path} goes on from {packed.relative_to(ROOT)}, {size / 1e6:.1f} MB")
+        if not kept:
             packed.unlink(missing_ok=True)
-            if checkpoints:
-                print(f"{path} has {size >> 20} MiB, more than a call's state may: on another machine it begins again")
             return
         part = packed.with_suffix(".part")
         with tarfile.open(part, "w") as archive:
-            for file in sorted(files):
+            for file in kept:
                 archive.add(file)
         part.replace(packed)
-        print(f"{path} goes on from {packed.relative_to(ROOT)}, {size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

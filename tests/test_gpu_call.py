@@ -57,7 +57,8 @@ def call(tmp_path, monkeypatch):
 
 def session_of(gpu, **given):
     """A call's session, of so many minutes, as the words of the command line make it."""
-    return gpu.Session(SimpleNamespace(**{"budget": 60, "device": "cpu", "out": None, "miniature": False} | given))
+    words = {"budget": 60, "device": "cpu", "out": None, "miniature": False, "side": 1}
+    return gpu.Session(SimpleNamespace(**words | given))
 
 
 def test_a_first_look_is_the_miniature_on_the_gpu(call):
@@ -105,6 +106,143 @@ def test_chains_go_on_from_call_to_call_and_on_another_machine(call, capsys):
         assert run["status"] == "done" and run["torch"] == torch.__version__ and run["graph"] == "False"
         rates = [float(run[f"steps_per_second{part}"]) for part in ("", "_first", "_last")]
         assert min(rates) > 0 and float(run["seconds"]) > 0 and run["device"] == "cpu"
+
+
+BESIDE = f"""
+import importlib.util, pathlib, sys, time
+spec = importlib.util.spec_from_file_location("call", {str(ROOT / "scripts" / "gpu.py")!r})
+call = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(call)
+call.ROOT, call.LEAST = pathlib.Path(__file__).parents[1], 0.1
+with open("begun", "a") as file:
+    print(*sys.argv[1:4], file=file)
+if "--chain" in sys.argv:
+    import experiments.run
+    pathlib.Path("ready-" + sys.argv[3]).touch()
+    until = time.monotonic() + 60
+    while len([*pathlib.Path().glob("ready-*")]) < 2:
+        assert time.monotonic() < until, "no other chain"
+        time.sleep(0.01)
+sys.exit(call.main())
+"""  # a machine's scripts/gpu.py, for its processes, too, of which each waits until there are two
+
+
+@pytest.mark.slow
+def test_chains_side_by_side_are_those_one_after_the_other(call, tmp_path):
+    """Each has a process of its own. Ended together, both travel, and go on: the same rows, each chain once."""
+    whole, status = call("whole", 10)
+    assert status == 0
+
+    def started(root: Path) -> subprocess.Popen:
+        (root / "scripts").mkdir()
+        (root / "scripts" / "gpu.py").write_text(BESIDE)
+        command = [sys.executable, "scripts/gpu.py", "run", "--side", "2", "--device", "cpu", "--budget", "5"]
+        with open(root / "said", "w") as said:
+            return subprocess.Popen(command, cwd=root, stdout=said, stderr=said)
+
+    here, there = call("here", 0.0001)[0], tmp_path / "there"
+    process = started(here)
+    runs = [folder(job["config"]) for job in call.jobs]
+    try:
+        until = time.monotonic() + 120
+        while not all((here / run / "metrics.csv").exists() for run in runs) and time.monotonic() < until:
+            time.sleep(0.01)
+        process.terminate()
+        assert process.wait(60) == 0, (here / "said").read_text()
+    finally:
+        process.kill()
+    states = [json.loads((here / run / "status.json").read_text())["state"] for run in runs]
+    assert states == ["interrupted"] * 2 and not any((here / "results/runs/smoke/state").glob("rows/*"))
+    shutil.copytree(here / "results/runs/smoke/state", there / "results/runs/smoke/state")
+    process = started(there)
+    assert process.wait(300) == 0, (there / "said").read_text()
+    said = (there / "said").read_text()
+    assert "2 of 2 chains are done: the plan is complete" in said and said.count("gone on with after cycle") == 2
+    for root in (here, there):
+        begun = (root / "begun").read_text().splitlines()
+        assert sorted(begun) == ["run --chain 0", "run --chain 1", "run --side 2"]
+    for job in call.jobs:
+        assert columns(whole, job) == columns(there, job)
+    rows = [(root / "results/runs/smoke/tables/ggmc_figd1.csv").read_text().splitlines() for root in (whole, there)]
+    place = rows[0][0].split(",").index("seconds")
+    cut = [[line.split(",")[:place] for line in part] for part in rows]
+    assert cut[0] == cut[1]
+
+
+def test_the_next_chain_begins_where_one_ends_and_all_are_ended_together(call, monkeypatch, capfd):
+    """Two at a time, in the plan's order; what is done or has no data is left out. What does not end is killed."""
+    root, _ = call("beside", 0.001)
+    gpu = sys.modules["gpu"]
+    monkeypatch.setattr(gpu, "PACKING", 4.0)
+    (root / "scripts").mkdir()
+    (root / "scripts" / "gpu.py").write_text("""
+import os, signal, sys, time
+from pathlib import Path
+number = int(sys.argv[sys.argv.index("--chain") + 1])
+Path(f"began-{number}-{os.environ['OMP_NUM_THREADS']}").touch()
+if number < 5:  # 2 while the others come and go
+    time.sleep(2 if number == 2 else 0.1)
+    Path(f"ended-{number}").touch()
+    sys.exit(number == 3)
+if number == 6:  # one that heeds no signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+Path(f"ready-{number}").touch()
+time.sleep(60)
+""")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    session = session_of(gpu, side=2)
+    names = ("none", "mnist", *["none"] * 6)
+    session.jobs = [{"config": {"data": {"name": name}}, "number": number} for number, name in enumerate(names)]
+    session.absent, begin, processes, beside = {"mnist"}, session.begin, {}, []
+    monkeypatch.setattr(session, "is_done", lambda job: job["number"] in (0, 4))
+
+    def begun(number):
+        beside.append(sum(process.poll() is None for process in processes.values()))
+        processes[number] = begin(number)
+        return processes[number]
+
+    def left():
+        if session.ended > time.monotonic() and all((root / f"ready-{number}").exists() for number in (5, 6)):
+            session.stop()
+        return gpu.Session.left(session)
+
+    monkeypatch.setattr(session, "begin", begun)
+    monkeypatch.setattr(session, "left", left)
+    current = session.advance_side_by_side()
+    assert list(processes) == [2, 3, 5, 6] and beside == [0, 1, 1, 1]
+    began = {path.name: path.stat().st_mtime for path in root.glob("*-*")}
+    assert began["began-3-3"] < began["ended-2"] and began["began-5-3"] < began["ended-2"] < began["began-6-3"]
+    assert [process.returncode for process in processes.values()] == [0, 1, -signal.SIGTERM, -signal.SIGKILL]
+    # A chain that was not begun may have been by a call before; those that failed come last.
+    assert [job["number"] for job in current] == [1, 2, 5, 7, 3, 6] and session.failed
+    assert "chain 3 ended with status 1" in capfd.readouterr().err
+
+
+def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, capsys):
+    """In the order in which they are wanted; unpacked are those that the machine does not have."""
+    root, _ = call("many", 0.001)
+    gpu = sys.modules["gpu"]
+    monkeypatch.setattr(gpu, "STATE_LIMIT", 3000)
+    session = session_of(gpu)
+    jobs = [{"config": {"output": None, "name": "many", "seed": seed, "data": {}}} for seed in range(5)]
+    runs = [folder(job["config"]) for job in jobs]
+    for run, size in zip(runs, (1000, 2500, 0, 1200, 700), strict=True):
+        (run / "samples").mkdir(parents=True)
+        for name in ["metrics.csv", "samples/one", *["checkpoint-7.pt"] * (size > 0)]:
+            (run / name).write_text("x" * size if name.startswith("checkpoint") else f"{size}")
+    session.pack_chains(jobs, session.home / "chain.tar")
+    said = capsys.readouterr().out
+    assert said.count("goes on from") == 3 and f"{runs[1]}, 0.0 MB: too large for a call's state" in said
+    assert str(runs[2]) not in said  # nothing to go on from
+    for run in runs[1:]:
+        shutil.rmtree(run)
+    (runs[0] / "checkpoint-7.pt").write_text("newer")
+    session.unpack()
+    assert {run for run in runs if run.exists()} == {runs[0], runs[3], runs[4]}
+    assert (runs[0] / "checkpoint-7.pt").read_text() == "newer"
+    assert (runs[4] / "samples/one").read_text() == (runs[4] / "metrics.csv").read_text() == "700"
+    session.pack_chains([jobs[2]], session.home / "chain.tar")
+    assert not (session.home / "chain.tar").exists()
 
 
 @pytest.mark.slow
@@ -249,7 +387,7 @@ def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, mon
         monkeypatch.setattr(session, name, made)
     began, before = time.monotonic(), signal.getsignal(signal.SIGTERM)
     assert session.run() == 1 and session.failed
-    assert seen == jobs[1:4] and packed == [jobs[3]]
+    assert seen == jobs[1:4] and packed == [[jobs[3]]]
     assert time.monotonic() - began < 30 and signal.getsignal(signal.SIGTERM) is before
 
 
@@ -287,17 +425,18 @@ def test_what_is_packed_is_unpacked_where_the_next_call_looks_for_it(call, tmp_p
     session = session_of(gpu, out=kept)
     session.jobs = call.jobs
     state = {session.home / "chain.tar": "a chain", session.home / "rows" / "one.json": "{}"}
-    monkeypatch.setattr(session, "pack_chain", lambda job, packed: packed.write_text(state[packed]))
+    monkeypatch.setattr(session, "pack_chains", lambda jobs, packed: packed.write_text(state[packed]))
     session.rows_path(call.jobs[0]).parent.mkdir()
     (session.home / "rows" / "one.json").write_text("{}")
-    session.pack(call.jobs[0])
+    session.pack(call.jobs[:1])
     for path in kept.iterdir():
         with tarfile.open(path) as archive:
             archive.extractall(there, filter="data")
     assert {there / path.relative_to(root): said for path, said in state.items()} == {
         path: path.read_text() for path in there.rglob("*") if path.is_file()
     }
-    session.pack(None)  # all are done: no state of a chain is left over
+    monkeypatch.delattr(session, "pack_chains")
+    session.pack([])  # all are done: no state of a chain is left over
     assert [path.name for path in kept.iterdir()] == ["kept.tar.gz"]
 
 

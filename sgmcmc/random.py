@@ -92,7 +92,8 @@ def rounds_(added: list, x0: Tensor, x1: Tensor) -> None:
 
 def threefry_(key: tuple[int, int] | tuple[Tensor, Tensor], x0: Tensor, x1: Tensor) -> None:
     """Threefry-2x32-20 of int32 counters, in place; the key is two numbers, or two int32 tensors that broadcast."""
-    if isinstance(key[0], Tensor) or not x0.is_cuda or not at_once_(key, x0, x1):
+    fused = x0.is_cuda and x0.is_contiguous() and x1.is_contiguous() and not isinstance(key[0], Tensor)
+    if not fused or not at_once_(key, x0, x1):
         rounds_(injections(key), x0, x1)
 
 

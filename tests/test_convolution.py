@@ -15,7 +15,7 @@ from sgmcmc.convolution import Convolution
 from sgmcmc.data import Dataset
 from sgmcmc.models import ResNet
 from sgmcmc.potentials.network import NetworkPotential
-from sgmcmc.random import at_once_, injections, rounds_
+from sgmcmc.random import Random, at_once_, injections, rounds_
 
 needs_triton = pytest.mark.skipif(convolution.triton is None, reason="Triton is not installed")
 gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -97,14 +97,21 @@ def check_words(device: str = "cpu") -> None:
 
 
 @needs_triton
-@pytest.mark.parametrize("check", ["check_products", "check_network", "check_words"])
-def test_the_kernels_compute_what_pytorch_s_do(check):
+@pytest.mark.parametrize("precision", ["ieee", "tf32"])  # which have other blocks; numbers are float32's here
+@pytest.mark.parametrize("check", ["check_products", "check_network"])
+def test_the_kernels_compute_what_pytorch_s_do(check, precision):
     tests = Path(__file__).parent
     paths = os.pathsep.join([str(tests), str(tests.parent)])
     interpreted = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
-    command = [sys.executable, "-W", "ignore", "-c", f"import test_convolution as tests; tests.{check}()"]
+    script = f"import torch, test_convolution as tests; torch.backends.cudnn.conv.fp32_precision = {precision!r}"
+    command = [sys.executable, "-W", "ignore", "-c", f"{script}; tests.{check}()"]
     ended = subprocess.run(command, env=interpreted, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
+
+
+@needs_triton
+def test_the_words_are_the_same_at_once():
+    test_the_kernels_compute_what_pytorch_s_do("check_words", "ieee")
 
 
 def test_what_the_kernels_cannot_take_goes_the_usual_way():
@@ -146,7 +153,7 @@ class TestOnAGPU:
         model = ResNet(depth=8, norm="frn")
         exact = NetworkPotential(ResNet(depth=8, norm="frn"), data, "cin", device="cuda", dtype=torch.float64)
         target = NetworkPotential(model, data, "cin", device="cuda")
-        theta = target.initial(1).cuda()
+        theta = target.initial(1, Random(0)).cuda()
         target.compile_layers(20, backward=True)
         assert all(layer.compiled for layer in target.model.modules() if isinstance(layer, Convolution))
         first, (second, slope) = target.potential(theta), target.potential_and_gradient(theta)

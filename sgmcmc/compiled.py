@@ -34,6 +34,10 @@ WORDS = 1 << 17  # pairs of random words that are drawn at once
 KEYS = 1 << 12  # trajectories whose Threefry keys are made at once; also how many lists of floats are remembered
 SHAPES = 1 << 16  # kinds of shapes and strides that the graph of the words may be compiled for in one process
 GRAPH = 4  # seconds that a small graph takes to compile
+# Seconds that compiling saves of a network: a coordinate of a segment with its normals, and a filter response
+# normalisation's value in a gradient and in U (on a GPU with the convolution before it). Measured on a CPU core and on
+# an H100, where of the first only so much is known that it is no more.
+SAVED = {"cpu": (20e-9, 4e-9, 4e-9 / 3), "cuda": (2e-10, 1.1e-10, 1.9e-10)}
 # What ``inductor.INLINED`` is for other graphs, for the rounds of the random numbers.
 INLINED_ROUNDS = {"realize_opcount_threshold": 8}
 # A segment is one pass over memory only if Inductor stores no intermediate result: these thresholds let it store none.
@@ -81,15 +85,15 @@ def pays(kernel: Kernel, potential, chains: int, cycles: int) -> bool:
     Eagerly a step takes 0.25 ms, whatever its size, and 25 ns a random number; compiled, between a twentieth (toys)
     and a half (1,000 chains of a regression) of that. A whole trajectory is one graph: a long one takes too long.
 
-    Of networks a compiled segment with its normals saves 20 ns a coordinate, and a compiled filter response
-    normalisation 4 ns a value in a gradient, and a third of that in U.
+    Of networks it is what ``SAVED`` says.
     """
     dim = potential.dim
     if not together(potential):
-        size = potential.data_size
-        data = kernel.points * getattr(kernel.batches, "batch_size", size) + size / 3
-        saved = cycles * chains * (20e-9 * kernel.points * dim + 4e-9 * data * _normalised(potential)[0])
-        return saved > 1.5 * seconds(kernel, potential)
+        device, size = getattr(potential, "device", torch.device("cpu")), potential.data_size
+        coordinate, in_gradient, in_potential = SAVED.get(device.type, SAVED["cpu"])
+        data = kernel.points * getattr(kernel.batches, "batch_size", size)
+        layers = (in_gradient * data + in_potential * size) * _normalised(potential)[0]
+        return cycles * chains * (coordinate * kernel.points * dim + layers) > 1.5 * seconds(kernel, potential)
     eagerly = cycles * (0.25e-3 * (kernel.steps + 2) + 25e-9 * 2 * kernel.steps * chains * dim)
     return kernel.steps <= 64 and eagerly > 3 * seconds(kernel, potential)
 

@@ -7,6 +7,7 @@ differ by rounding alone: 1e-9 is ten thousand times that, and a billion times l
 import json
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -449,3 +450,7 @@ def test_networks_are_compiled_where_that_saves_more_than_it_costs():
     assert target.normalised() == (3 * 16 + 3 * 9, 2)
     target.normalised = lambda: (200_704, 6)
     assert pays(kernel, target, 1, 100) and not pays(kernel, target, 1, 1)
+    # A GPU does what is saved in a fortieth of the time.
+    on_gpu = SimpleNamespace(dim=target.dim, data_size=target.data_size, device=torch.device("cuda"), together=False)
+    on_gpu.normalised = target.normalised
+    assert pays(kernel, on_gpu, 1, 4000) and not pays(kernel, on_gpu, 1, 100)

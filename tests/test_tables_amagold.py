@@ -443,6 +443,16 @@ def test_figure_5_judges_the_share_of_letters_that_are_all_but_certain():
     swapped = table.assign(lr=table.lr.where(~large, 0.0015 - table.lr))
     both = [row for row in figure.compare(swapped, pd.DataFrame(errors)) if row[0].startswith("SGHMC, b = 0.01")]
     assert [row[3] for row in both] == ["differs" + one] * 2
+    # Of three seeds the mean and its error decide.
+    for shares, verdict in (
+        ((0.599, 0.6, 0.601), "agrees: of"),
+        ((0.02, 0.2, 0.5), "not resolved: +0.140 ± 0.140 from"),
+    ):
+        more = table[(table.b == 5e-6) & (table.sampler == "sghmc")]
+        more = [more.assign(seed=seed, share=more.share.replace(0.6, share)) for seed, share in enumerate(shares)]
+        of_three = pd.concat([table[(table.b != 5e-6) | (table.sampler != "sghmc")], *more])
+        found = {row[0].split(":")[0]: row[3] for row in figure.compare(of_three, pd.DataFrame(errors))}
+        assert found["SGHMC, b = 5e-06, lr = 0.0005"].startswith(verdict)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ are in the comparison below: how few trajectories AMAGOLD accepts, so that its c
 of SGD, and coincide for that reason, too; and the test error on digits of SGHMC with little friction, which says
 whether it is a network at all whose confidence is shown. Decided where the paper is silent: overconfident is a sampler
 that gives a larger share of the letters an entropy of at most .1 nats than AMAGOLD does at any setting, by more than
-AMAGOLD's settings differ from each other; these are of one end of SGD, and seeds of it would differ more. Of the large
+AMAGOLD's settings differ from each other (of several seeds, their mean and its error decide); these are of one end of
+SGD, and seeds of it would differ more. Of the large
 step size (b = .01, lr = .001), which is said to make SGHMC overconfident, it is asked besides whether that share is
 larger than at half the step size, seed by seed.
 """
@@ -99,6 +100,12 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
         if row.error.notna().any():
             here += f"; test error on digits {row.error.mean():.1f} %"
         verdict = "agrees" if claim == seen else "differs"
+        error = of_setting(sure, b, lr).sem()
+        if error > 0:  # of several seeds
+            above = share - (2 * most - least)
+            sides = ("agrees", "differs") if claim == "overconfident" else ("differs", "agrees")
+            verdict = side(above / error, limit(1, counts["sghmc", b, lr]), sides)
+            verdict += f": {above:+.3f} ± {error:.3f} from where overconfidence begins" * (verdict != "agrees")
         if (b, lr) == (0.01, 0.001) and verdict == "agrees":  # it is the large step size that is said to do it
             verdict = grows(sure, b)
         if row.error.mean() > WRONG:

@@ -171,7 +171,7 @@ class Voice:
         except StoreError:
             done = 0
         total, left = cycle * max(pieces.plan.cycles - done, 0) * pieces.chains, " to go" if done else ""
-        by = f"by the time of one gradient on {self.device}"
+        by = f"by the time of one gradient on {self.device}" + ", which graphs shorten" * pieces.plan.graph
         return [f"about {_duration(total)}{left} ({_duration(cycle)} a cycle) {by}"]
 
     @property
@@ -200,7 +200,7 @@ class Voice:
         if self.first is None:
             self.first = (chain.cycle, time.perf_counter())
             self._open_bar(chain.cycle)
-        elif chain.cycle == self.first[0] + 1 and together(self.pieces.potential):
+        elif chain.cycle == self.first[0] + 1 and (together(self.pieces.potential) or plan.graph):
             seconds = (time.perf_counter() - self.first[1]) * (plan.cycles - chain.cycle)
             if seconds > 5:
                 self.tell(f"about {_duration(seconds)} to go")

@@ -188,6 +188,20 @@ def test_the_estimate_of_a_run_that_goes_on_is_of_what_is_left(capsys):
     assert float(total) == pytest.approx(3 * float(each), rel=0.02)  # one cycle of three chains
 
 
+def test_where_steps_are_replayed_the_time_is_told_again(monkeypatch, capsys):
+    """The gradient that is timed at the start is not replayed."""
+    config = compose([*NETWORK, "data.train_size=40"])
+    pieces = build(config)
+    pieces = replace(pieces, plan=replace(pieces.plan, cycles=12, graph=True))
+    clock = iter([0.0, 5.0, 6.0, 6.02, 10.0, 13.0])
+    monkeypatch.setattr("experiments.voice.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    voice = Voice(config, pieces, Path("run"))
+    assert re.search("by the time of one gradient on .*, which graphs shorten$", capsys.readouterr().out, re.M)
+    for cycle in (1, 2, 3):
+        voice.report(SimpleNamespace(cycle=cycle), None)
+    assert capsys.readouterr().out == "about 30 s to go\n"
+
+
 def test_gradients_without_noise_are_no_minibatches_gradients(capsys):
     for noise, said in ((0, "22 full gradients each"), (1, "22 minibatch gradients each")):
         words = f"model=quartic sampler=ggmc step_size=.1 cycles=2 steps_per_cycle=10 model.noise={noise}"

@@ -241,6 +241,8 @@ class Chain:
 
         Of networks the segments of trajectories and what ``potential.compile_layers`` does, before any U is evaluated.
         """
+        if hasattr(self.potential, "uncompile_layers"):  # what another run of the same target has compiled
+            self.potential.uncompile_layers()
         if not self.compiled:
             return
         try:

@@ -28,6 +28,15 @@ PROGRAMS = 528  # of a gradient by the weights: four for each processor of an H1
 if triton is not None:
 
     @triton.jit
+    def _rounded(x, PRECISION: tl.constexpr):
+        """x to the nearest number of TF32: the matrix units would drop the other bits, and all products be smaller.
+        (What is not a number stays so: a GPU's has all bits set, which would go on to the sign.)"""
+        if PRECISION == "tf32":
+            nearest = ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+            x = tl.where(x == x, nearest, x)
+        return x
+
+    @triton.jit
     def _product(
         x, w, out, pixels,
         H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
@@ -50,6 +59,7 @@ if triton is not None:
             pixel = ((image * H + y) * W + z) * C + first
             values = tl.load(x + pixel[:, None] + c[None, :], mask=there[:, None], other=0.0)
             weights = tl.load(w + FIRST + tap * BY_TAP + (first + c)[:, None] * BY_C + n[None, :] * BY_N)
+            values, weights = _rounded(values, PRECISION), _rounded(weights, PRECISION)
             total = tl.dot(values, weights, total, input_precision=PRECISION)
         tl.store(out + p[:, None] * N + n[None, :], total, mask=inside[:, None])
 
@@ -75,6 +85,7 @@ if triton is not None:
             pixel = ((p // (OW * OH))[None, :] * H + y) * W + z
             values = tl.load(x + pixel * C + c[:, None], mask=there, other=0.0)
             slopes = tl.load(g + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
+            values, slopes = _rounded(values, PRECISION), _rounded(slopes, PRECISION)
             total = tl.dot(values, slopes, total, input_precision=PRECISION)
         K: tl.constexpr = R * S * C
         tl.store(out + (part * N + n[None, :]) * K + k[:, None], total, mask=(k < K)[:, None])
@@ -107,7 +118,7 @@ def by_weights(x: Tensor, slope: Tensor, shape: torch.Size, stride: int, padding
     pixels, K = B * OH * OW, R * S * C
     blocks = {"BLOCK_P": 64, "BLOCK_K": min(64, max(16, triton.next_power_of_2(K))), "BLOCK_N": min(N, 64)}
     tiles = triton.cdiv(K, blocks["BLOCK_K"]), N // blocks["BLOCK_N"]
-    each = triton.cdiv(pixels, max(1, PROGRAMS // (tiles[0] * tiles[1])) * 64) * 64
+    each = max(1, triton.cdiv(pixels, max(1, PROGRAMS // (tiles[0] * tiles[1])) * 64)) * 64
     out = torch.empty((triton.cdiv(pixels, each), N, R, S, C), dtype=x.dtype, device=x.device)
     sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": R, "S": S, "STRIDE": stride, "PAD": padding}
     how = {"num_warps": 2 if precision() == "tf32" else 4, "num_stages": 3}
@@ -146,7 +157,8 @@ class _Convolution(torch.autograd.Function):
             back = product(slope, w, 1, padding, backward=True)
         elif ctx.needs_input_grad[0]:
             back = torch.nn.grad.conv2d_input(x.shape, w, slope, stride, padding)
-        return back, by_weights(x, slope, w.shape, stride, padding), None, None
+        weights = by_weights(x, slope, w.shape, stride, padding) if ctx.needs_input_grad[1] else None
+        return back, weights, None, None
 
 
 def fits(w: Tensor) -> bool:
@@ -166,14 +178,25 @@ class Convolution(nn.Conv2d):
         return out if self.bias is None else out + self.bias[:, None, None]
 
     def takes(self, x: Tensor) -> bool:
-        """Whether the kernels can do it: square steps, no groups, channels last, not within autocast."""
-        last = all(one.is_contiguous(memory_format=torch.channels_last) for one in (x, self.weight))
+        """Whether the kernels can do it: square steps, no groups, channels last, not within autocast; offsets that are
+        32-bit integers; and an input that fits the layer at all, which ``nn.Conv2d`` says where it does not."""
+        outside, (padding, side) = self.out_channels, (self.padding[0], self.kernel_size[0])
         simple = self.groups == 1 and self.dilation == (1, 1) and self.padding_mode == "zeros"
         square = all(len(set(pair)) == 1 for pair in (self.stride, self.padding, self.kernel_size))
-        outside = self.out_channels
+        if not (on_device(x) and simple and square) or isinstance(self.padding, str) or x.ndim != 4:
+            return False
+        height, width = (size + 2 * padding for size in x.shape[2:])
         return (
-            (last and simple and square and not isinstance(self.padding, str))
+            all(one.is_contiguous(memory_format=torch.channels_last) for one in (x, self.weight))
             and x.dtype == self.weight.dtype == torch.float32
             and (outside in (16, 32) or outside % 64 == 0)
             and not torch.is_autocast_enabled(x.device.type)
+            and x.shape[1] == self.in_channels
+            and min(height, width) >= side
+            and len(x) * height * width * max(self.in_channels, outside) < 1 << 31
         )
+
+
+def on_device(x: Tensor) -> bool:
+    """Whether x is where the kernels run."""
+    return x.is_cuda and triton is not None

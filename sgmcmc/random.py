@@ -121,17 +121,22 @@ if triton is not None:
         tl.store(x1_of + at, x1.to(tl.int32, bitcast=True), mask=at < number)
 
 
+_unable: set[torch.device] = set()  # where the kernel could not be compiled
+
+
 def at_once_(key: tuple[int, int], x0: Tensor, x1: Tensor) -> bool:
-    """``rounds_`` of counters that lie one after the other, as one kernel, where it can be compiled: on a GPU a hundred
-    small ones are what each decision, and each step of a small network, would wait for."""
-    global triton
-    if triton is not None and x0.numel():
-        try:
+    """``rounds_`` of counters that lie one after the other, as one kernel: on a GPU a hundred small ones are what each
+    decision, and each step of a small network, would wait for. False, and nothing done, where it cannot be compiled."""
+    if triton is None or x0.device in _unable or type(x0) is not Tensor:
+        return False
+    try:
+        if x0.numel():
             with torch.cuda.device_of(x0):
                 _threefry[(triton.cdiv(x0.numel(), 1024),)](x0, x1, x0.numel(), *map(_signed, key), BLOCK=1024)
-        except Exception:  # of Triton, or of the compiler that it looks for: before anything is written
-            triton = None
-    return triton is not None
+    except Exception:  # of Triton, or of the compiler that it looks for
+        _unable.add(x0.device)
+        return False
+    return True
 
 
 class Random:

@@ -16,9 +16,11 @@ from sgmcmc.data.augment import VIEWS, augment
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import make_kernel
 from sgmcmc.models import MLP, ResNet
+from sgmcmc.models.normalisation import FilterResponseNorm
 from sgmcmc.models.resnet import SameConv2d
 from sgmcmc.potentials.network import NetworkPotential, prior_std
 from sgmcmc.random import Random
+from sgmcmc.sampling import sample
 from sgmcmc.warm_start import sgd
 
 
@@ -775,3 +777,36 @@ def test_refusals(digits):
     for theta in (torch.zeros(2, potential.dim), torch.zeros(potential.dim), torch.zeros(1, 3)):
         with pytest.raises(ValueError, match="one chain at a time"):
             potential.potential(theta)
+
+
+def test_compiled_layers_are_a_targets_own():
+    """Another target of the module is eager, and each finds its own layers again; what fails leaves them eager."""
+    data = Dataset(torch.randn(12, 3, 4, 4), torch.arange(12) % 3, 3)
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), FilterResponseNorm(4), nn.Flatten(), nn.Linear(16, 3))
+    one = NetworkPotential(module, data, evaluation_batch=5)
+    theta = one.initial(1, Random(0))
+    eager = one.potential(theta)
+    one.compile_layers(4)
+    compiled = one.potential(theta)
+    assert module[1].compiled
+    other = NetworkPotential(module, data, evaluation_batch=5)
+    assert not module[1].compiled and torch.equal(other.potential(theta), eager)
+    assert torch.equal(one.potential(theta), compiled) and module[1].compiled
+    assert torch.equal(other.potential(theta), eager) and not module[1].compiled
+    one.uncompile_layers()
+    assert torch.equal(one.potential(theta), eager) and not one._sizes
+    module[1].compiled = True  # somebody's
+    assert torch.equal(one.potential(theta), eager) and not module[1].compiled
+
+
+def test_an_eager_run_after_a_compiled_one_is_as_the_first_one_was():
+    data = Dataset(torch.randn(300, 3, 4, 4), torch.arange(300) % 3, 3)
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), FilterResponseNorm(4), nn.Flatten(), nn.Linear(16, 3))
+    target = NetworkPotential(module, data)
+    settings = {"steps": 3, "batch_size": 100, "cycles": 3, "step_size": 1e-3, "acceptance": "metropolis"}
+    first, batch = sample(target, "ggmc", compile=False, **settings), target.evaluation_batch
+    sample(target, "ggmc", compile=True, **settings)
+    assert module[1].compiled and target.evaluation_batch != batch
+    again = sample(target, "ggmc", compile=False, **settings)
+    assert not module[1].compiled and target.evaluation_batch == batch
+    assert torch.equal(again.draws, first.draws)

@@ -46,7 +46,7 @@ What is predicted:
 - ``counter``: a number that the chain raises before each trajectory, for another draw of random augmentation.
 - ``capturable`` [False]: whether a minibatch's gradient is the same work on the device at every call, so that it may be
   replayed as a CUDA graph.
-- ``compile_layers`` and ``normalised``: of layers that are worth compiling.
+- ``compile_layers``, ``uncompile_layers`` and ``normalised``: of layers that are worth compiling.
 - ``join_chains()``: makes ``together`` True, for a run that was begun so.
 """
 

@@ -36,6 +36,7 @@ from sgmcmc.random import Random
 
 PRIORS = ("cin", "fan_in", "unit")
 AUGMENTATIONS = ("none", "averaged", "random")
+COMPILED = (FilterResponseNorm, convolution.Convolution)  # kinds of layers that may be
 BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 NORMS = (FilterResponseNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
 # Numbers of trajectories of the stream "augmentation" that no chain has: -1 draws the frozen views, those below it the
@@ -225,6 +226,9 @@ class NetworkPotential:
         self._frozen = self._freeze_views() if augmentation == "averaged" else None
 
         self.model = model.to(self.device, self.dtype).eval()
+        self._layers = [module for module in model.modules() if isinstance(module, COMPILED)]
+        self._compiled: set[nn.Module] = set()  # those of them that are, by this target
+        self._mark()
         if self.device.type == "cpu":
             _take_pixels_first(model)
         if any(map(is_lazy, (*model.parameters(), *model.buffers()))):
@@ -240,7 +244,7 @@ class NetworkPotential:
         if evaluation_batch is None:
             at_once = _AT_ONCE.get(self.device.type, _AT_ONCE_ELSEWHERE)
             evaluation_batch = 125 if self._batch_norms else max(1, at_once // train.inputs[0].numel())
-        self.evaluation_batch = evaluation_batch
+        self.evaluation_batch = self._own_batch = evaluation_batch
         self.inexact = self._why_inexact()
         self._check_outputs()
 
@@ -291,6 +295,7 @@ class NetworkPotential:
         Raises SettingError where the module does not give each chain the logits and gradients that it has alone.
         """
         name = type(self.model).__name__
+        self.uncompile_layers()
         if self.inexact:
             raise SettingError("together", True, f"needs a U that is a fixed function: {self.inexact}")
         noise = Random(0, self.device).normal("diagnostic", 0, 1, 3, self.dim, self.dtype)[0]
@@ -341,13 +346,13 @@ class NetworkPotential:
 
     @property
     def _responses(self) -> list[FilterResponseNorm]:
-        return [module for module in self.model.modules() if isinstance(module, FilterResponseNorm)]
+        return [layer for layer in self._layers if isinstance(layer, FilterResponseNorm)]
 
     @property
     def _convolutions(self) -> list[convolution.Convolution]:
         """Those that may be compiled: on a CUDA device, of a chain by itself."""
         may = self.device.type == "cuda" and convolution.triton is not None and not self.together
-        return [module for module in self.model.modules() if may and isinstance(module, convolution.Convolution)]
+        return [layer for layer in self._layers if may and isinstance(layer, convolution.Convolution)]
 
     def compile_layers(self, batch_size: int | None = None, backward: bool = False) -> None:
         """Compile the filter response normalisations for batches of this size and for those of U (and, ``backward``, of
@@ -355,9 +360,10 @@ class NetworkPotential:
 
         A graph is for one size of batch: those of U become as large as the minibatches, where that is no slower and no
         other size was asked for, and what is left over at the end of a sweep is filled up. Seconds for each shape
-        of layer. Raises CannotCompile, and leaves the target as it was.
+        of layer. Raises CannotCompile, and leaves the layers eager.
         """
-        layers, before = [*self._responses, *self._convolutions], self.evaluation_batch
+        self.uncompile_layers()
+        layers, before = {*self._responses, *self._convolutions}, self.evaluation_batch
         if not layers:
             return
         if self._responses and self._split_is_free:
@@ -366,8 +372,8 @@ class NetworkPotential:
         if self._responses and not self._batch_norms:
             self._sizes = {batch_size or self.evaluation_batch, self.evaluation_batch}
         try:
-            for layer in layers:
-                layer.compiled = True
+            self._compiled = layers
+            self._mark()
             index = torch.arange(batch_size or self.evaluation_batch, device=self.device) % self.data_size
             theta = self._resting[None]
             self.gradient(theta, index[None])
@@ -376,10 +382,18 @@ class NetworkPotential:
                 if backward:
                     nll.sum().backward()  # what that adds to the slope no gradient starts with
         except BaseException:
-            for layer in layers:
-                layer.compiled = False
-            self._sizes, self.evaluation_batch = set(), before
+            self.uncompile_layers()
             raise
+
+    def uncompile_layers(self) -> None:
+        """Evaluate all layers eagerly from now on, and U in the batches that were asked for at first."""
+        self._compiled, self._sizes, self.evaluation_batch = set(), set(), self._own_batch
+        self._mark()
+
+    def _mark(self) -> None:
+        """Tell the module's layers which of them are compiled: another target of it may have others."""
+        for layer in self._layers:
+            layer.compiled = layer in self._compiled
 
     def normalised(self) -> tuple[int, int]:
         """How many activations of a datum go through filter response normalisations, and how many shapes they have."""
@@ -423,6 +437,7 @@ class NetworkPotential:
     def _take(self) -> None:
         """Give the module these parameters and gradients, and the modes in which U is one fixed function."""
         self.model.to(self.device, self.dtype).eval()
+        self._mark()
         # Anew: a module that is moved to another dtype takes its gradients, these tensors, along.
         self._slopes = self._shaped(self._slope)
         self._values = [*zip(self._parameters, self._shaped(self._position), strict=True), *self._fixed]
@@ -439,6 +454,7 @@ class NetworkPotential:
         be that of weights that no θ changes, or random."""
         return (
             self.model.training
+            or any(layer.compiled != (layer in self._compiled) for layer in self._layers)
             or not all(norm.training for norm in self._batch_norms)
             or any(parameter.data_ptr() != value.data_ptr() for parameter, value in self._values)
             or any(one.grad is not slope for one, slope in zip(self._parameters, self._slopes, strict=True))

@@ -590,6 +590,35 @@ MUTANTS = [
         ".to(dtype)",
         "random.py::test_the_most_extreme_words_give_finite_normals[dtype1]",
     ),
+    # compiled layers and a GPU's kernels, which Triton interprets here
+    Mutant(
+        "layers that another run compiled stay so",
+        "chain",
+        "            self.potential.uncompile_layers()",
+        "            pass",
+        "potential_network.py::test_an_eager_run_after_a_compiled_one_is_as_the_first_one_was",
+    ),
+    Mutant(
+        "TF32's products smaller than they are",
+        "convolution",
+        "+ 0x1000) & -0x2000",
+        "+ 0) & -0x2000",
+        "convolution.py::test_the_kernels_compute_what_pytorch_s_do[check_products-tf32]",
+    ),
+    Mutant(
+        "a gradient by the input with the taps in forward order",
+        "convolution",
+        '"BY_TAP": -C, "FIRST": (R * S - 1) * C}',
+        '"BY_TAP": C, "FIRST": 0}',
+        "convolution.py::test_the_kernels_compute_what_pytorch_s_do[check_products-ieee]",
+    ),
+    Mutant(
+        "another rotation in the kernel of the words",
+        "random",
+        "0x061A0F0D",
+        "0x061A0F0E",
+        "convolution.py::test_the_words_are_the_same_at_once",
+    ),
 ]
 
 KINETIC = "return 0.5 * product.sum({}1, dtype=torch.float64)"

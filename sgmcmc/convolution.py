@@ -99,16 +99,16 @@ def product(x: Tensor, w: Tensor, stride: int, padding: int, backward: bool = Fa
     if backward:  # the taps from the last to the first, and what went in comes out
         by = {"BY_C": R * S * C, "BY_N": 1, "BY_TAP": -C, "FIRST": (R * S - 1) * C}
         C, N, padding = N, C, R - 1 - padding
-    elif precision() == "ieee":  # without matrix units it is faster where the sums' weights lie side by side
+    elif precision(x) == "ieee":  # without matrix units it is faster where the sums' weights lie side by side
         w, by = w.permute(2, 3, 1, 0).contiguous(), {"BY_C": N, "BY_N": 1, "BY_TAP": C * N, "FIRST": 0}
     OH, OW = (H + 2 * padding - R) // stride + 1, (W + 2 * padding - S) // stride + 1
     out = torch.empty((B, N, OH, OW), dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
-    wide = N == 16 or backward and precision() == "tf32"
+    wide = N == 16 or backward and precision(x) == "tf32"
     blocks = {"BLOCK_P": 128 if wide else 64, "BLOCK_N": min(N, 32 if wide or N % 64 else 64), "BLOCK_C": min(C, 32)}
     how = {"num_warps": 8 if wide and N > 16 else 4, "num_stages": 2 if N == 16 else 3}
     grid = triton.cdiv(B * OH * OW, blocks["BLOCK_P"]), N // blocks["BLOCK_N"]
     sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": R, "S": S, "STRIDE": stride, "PAD": padding}
-    _launch(_product, grid, x, w, out, B * OH * OW, **sizes, **by, **blocks, PRECISION=precision(), **how)
+    _launch(_product, grid, x, w, out, B * OH * OW, **sizes, **by, **blocks, PRECISION=precision(x), **how)
     return out
 
 
@@ -121,15 +121,16 @@ def by_weights(x: Tensor, slope: Tensor, shape: torch.Size, stride: int, padding
     each = max(1, triton.cdiv(pixels, max(1, PROGRAMS // (tiles[0] * tiles[1])) * 64)) * 64
     out = torch.empty((triton.cdiv(pixels, each), N, R, S, C), dtype=x.dtype, device=x.device)
     sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": R, "S": S, "STRIDE": stride, "PAD": padding}
-    how = {"num_warps": 2 if precision() == "tf32" else 4, "num_stages": 3}
+    how = {"num_warps": 2 if precision(x) == "tf32" else 4, "num_stages": 3}
     grid = (len(out), *tiles)
-    _launch(_by_weights, grid, x, slope, out, pixels, each, **sizes, **blocks, PRECISION=precision(), **how)
+    _launch(_by_weights, grid, x, slope, out, pixels, each, **sizes, **blocks, PRECISION=precision(x), **how)
     return out.sum(0).permute(0, 3, 1, 2)
 
 
-def precision() -> str:
-    """That of float32 products of convolutions, as the process has set it."""
-    return "tf32" if torch.backends.cudnn.conv.fp32_precision == "tf32" else "ieee"
+def precision(x: Tensor) -> str:
+    """That of float32 products of convolutions on x's device, as the process has set it: older ones have no TF32."""
+    has = not x.is_cuda or torch.cuda.get_device_capability(x.device) >= (8, 0)
+    return "tf32" if has and torch.backends.cudnn.conv.fp32_precision == "tf32" else "ieee"
 
 
 def _launch(kernel, grid: tuple[int, ...], x: Tensor, *arguments, **constants) -> None:
@@ -155,8 +156,9 @@ class _Convolution(torch.autograd.Function):
         slope, back = slope.contiguous(memory_format=torch.channels_last), None
         if ctx.needs_input_grad[0] and stride == 1 and fits(w):
             back = product(slope, w, 1, padding, backward=True)
-        elif ctx.needs_input_grad[0]:
-            back = torch.nn.grad.conv2d_input(x.shape, w, slope, stride, padding)
+        elif ctx.needs_input_grad[0]:  # with x itself: by its layout cuDNN takes that of the gradient
+            how = [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1
+            back = torch.ops.aten.convolution_backward(slope, x, w, None, *how, [True, False, False])[0]
         weights = by_weights(x, slope, w.shape, stride, padding) if ctx.needs_input_grad[1] else None
         return back, weights, None, None
 

@@ -43,7 +43,7 @@ def relative(one: Tensor, other: Tensor) -> float:
 
 def taken(x: Tensor) -> Tensor:
     """x as the products take it, in float64: of TF32 the nearest number, half a step away from 0."""
-    if convolution.precision() == "ieee":
+    if convolution.precision(x) == "ieee":
         return x.double()
     step = 2.0 ** (torch.frexp(x.double()).exponent - 11)
     return (x.double().abs() / step + 0.5).floor() * step * x.sign()
@@ -75,7 +75,9 @@ def check_products(device: str = "cpu") -> None:
 def check_network(device: str = "cpu") -> None:
     """Logits and gradients of a ResNet, with a bias and with Keras' padding, layer by layer compiled and not."""
     torch.manual_seed(0)
-    close = {"ieee": 2e-5, "tf32": 0.2}[convolution.precision()]  # TF32 moves single gradients by a tenth
+    close = {"ieee": 2e-5, "tf32": 0.2}[
+        convolution.precision(torch.empty(0, device=device))
+    ]  # TF32 moves single gradients by a tenth
     for more in ({"conv_bias": True}, {"pad": "keras", "norm": "none"}):
         model = ResNet(depth=8, **more).to(device, memory_format=torch.channels_last)
         x, labels = last(3, 3, 8, 8, device=device), torch.tensor([1, 2, 3], device=device)

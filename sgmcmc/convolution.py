@@ -65,10 +65,11 @@ if triton is not None:
 
     @triton.jit
     def _by_weights(
-        x, g, out, pixels, each,
+        x, g, out, pixels,
         H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
         C: tl.constexpr, N: tl.constexpr, R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
-        BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr, PRECISION: tl.constexpr,
+        EACH: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr,
+        PRECISION: tl.constexpr,
     ):  # fmt: skip
         """out[part, n, k] = Σ over the part's pixels p of g[p, n] · x[the pixel of p and k's tap, k's channel]."""
         part = tl.program_id(0)
@@ -76,8 +77,8 @@ if triton is not None:
         n = tl.program_id(2) * BLOCK_N + tl.arange(0, BLOCK_N)
         tap, c = k // C, k % C
         total = tl.zeros((BLOCK_K, BLOCK_N), tl.float32)
-        for start in range(part * each, tl.minimum((part + 1) * each, pixels), BLOCK_P):
-            p = start + tl.arange(0, BLOCK_P)
+        for start in range(0, EACH, BLOCK_P):
+            p = part * EACH + start + tl.arange(0, BLOCK_P)
             inside = p < pixels
             y = ((p // OW) % OH * STRIDE - PAD)[None, :] + (tap // S)[:, None]
             z = (p % OW * STRIDE - PAD)[None, :] + (tap % S)[:, None]
@@ -123,7 +124,7 @@ def by_weights(x: Tensor, slope: Tensor, shape: torch.Size, stride: int, padding
     sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": R, "S": S, "STRIDE": stride, "PAD": padding}
     how = {"num_warps": 2 if precision(x) == "tf32" else 4, "num_stages": 3}
     grid = (len(out), *tiles)
-    _launch(_by_weights, grid, x, slope, out, pixels, each, **sizes, **blocks, PRECISION=precision(x), **how)
+    _launch(_by_weights, grid, x, slope, out, pixels, **sizes, EACH=each, **blocks, PRECISION=precision(x), **how)
     return out.sum(0).permute(0, 3, 1, 2)
 
 

@@ -14,13 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # builds of PyTorch without CUDA come without it
-    triton = None
-
-from sgmcmc.inductor import CannotCompile
+from sgmcmc.launch import launch, tl, triton
 
 PROGRAMS = 528  # of a gradient by the weights: four for each processor of an H100
 
@@ -37,6 +31,15 @@ if triton is not None:
         return x
 
     @triton.jit
+    def _seen(
+        p, tap, H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, S: tl.constexpr,
+        STRIDE: tl.constexpr, PAD: tl.constexpr,
+    ):  # fmt: skip
+        """Which pixel of the images a tap sees from pixel p of what comes out, and whether it is one."""
+        y, z = (p // OW) % OH * STRIDE - PAD + tap // S, p % OW * STRIDE - PAD + tap % S
+        return (p // (OW * OH) * H + y) * W + z, (y >= 0) & (y < H) & (z >= 0) & (z < W)
+
+    @triton.jit
     def _product(
         x, w, out, pixels,
         H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
@@ -48,16 +51,13 @@ if triton is not None:
         p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
         n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
         inside = p < pixels
-        row, column, image = (p // OW) % OH * STRIDE - PAD, p % OW * STRIDE - PAD, p // (OW * OH)
         c = tl.arange(0, BLOCK_C)
         total = tl.zeros((BLOCK_P, BLOCK_N), tl.float32)
         blocks: tl.constexpr = C // BLOCK_C
         for step in range(R * S * blocks):
             tap, first = step // blocks, step % blocks * BLOCK_C
-            y, z = row + tap // S, column + tap % S
-            there = inside & (y >= 0) & (y < H) & (z >= 0) & (z < W)
-            pixel = ((image * H + y) * W + z) * C + first
-            values = tl.load(x + pixel[:, None] + c[None, :], mask=there[:, None], other=0.0)
+            pixel, there = _seen(p, tap, H, W, OH, OW, S, STRIDE, PAD)
+            values = tl.load(x + (pixel * C + first)[:, None] + c[None, :], mask=(inside & there)[:, None], other=0.0)
             weights = tl.load(w + FIRST + tap * BY_TAP + (first + c)[:, None] * BY_C + n[None, :] * BY_N)
             values, weights = _rounded(values, PRECISION), _rounded(weights, PRECISION)
             total = tl.dot(values, weights, total, input_precision=PRECISION)
@@ -80,10 +80,8 @@ if triton is not None:
         for start in range(0, EACH, BLOCK_P):
             p = part * EACH + start + tl.arange(0, BLOCK_P)
             inside = p < pixels
-            y = ((p // OW) % OH * STRIDE - PAD)[None, :] + (tap // S)[:, None]
-            z = (p % OW * STRIDE - PAD)[None, :] + (tap % S)[:, None]
-            there = (inside[None, :] & (k < R * S * C)[:, None]) & ((y >= 0) & (y < H) & (z >= 0) & (z < W))
-            pixel = ((p // (OW * OH))[None, :] * H + y) * W + z
+            pixel, there = _seen(p[None, :], tap[:, None], H, W, OH, OW, S, STRIDE, PAD)
+            there = there & inside[None, :] & (k < R * S * C)[:, None]
             values = tl.load(x + pixel * C + c[:, None], mask=there, other=0.0)
             slopes = tl.load(g + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
             values, slopes = _rounded(values, PRECISION), _rounded(slopes, PRECISION)
@@ -95,52 +93,49 @@ if triton is not None:
 def product(x: Tensor, w: Tensor, stride: int, padding: int, backward: bool = False) -> Tensor:
     """The convolution of x ``[B, C, H, W]`` with w ``[N, C, R, S]``; ``backward``, of stride 1: the gradient with
     respect to the input of one, of x ``[B, N, H, W]``."""
-    (B, _, H, W), (N, C, R, S) = x.shape, w.shape
+    (B, _, H, W), (N, C, R, S), kind = x.shape, w.shape, precision(x)
     by = {"BY_C": 1, "BY_N": R * S * C, "BY_TAP": C, "FIRST": 0}
     if backward:  # the taps from the last to the first, and what went in comes out
         by = {"BY_C": R * S * C, "BY_N": 1, "BY_TAP": -C, "FIRST": (R * S - 1) * C}
         C, N, padding = N, C, R - 1 - padding
-    elif precision(x) == "ieee":  # without matrix units it is faster where the sums' weights lie side by side
+    elif kind == "ieee":  # without matrix units it is faster where the sums' weights lie side by side
         w, by = w.permute(2, 3, 1, 0).contiguous(), {"BY_C": N, "BY_N": 1, "BY_TAP": C * N, "FIRST": 0}
     OH, OW = (H + 2 * padding - R) // stride + 1, (W + 2 * padding - S) // stride + 1
     out = torch.empty((B, N, OH, OW), dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
-    wide = N == 16 or backward and precision(x) == "tf32"
+    wide = N == 16 or backward and kind == "tf32"
     blocks = {"BLOCK_P": 128 if wide else 64, "BLOCK_N": min(N, 32 if wide or N % 64 else 64), "BLOCK_C": min(C, 32)}
     how = {"num_warps": 8 if wide and N > 16 else 4, "num_stages": 2 if N == 16 else 3}
     grid = triton.cdiv(B * OH * OW, blocks["BLOCK_P"]), N // blocks["BLOCK_N"]
-    sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": R, "S": S, "STRIDE": stride, "PAD": padding}
-    _launch(_product, grid, x, w, out, B * OH * OW, **sizes, **by, **blocks, PRECISION=precision(x), **how)
+    sizes = _sizes((H, W), (OH, OW), C, N, (R, S), stride, padding, kind)
+    launch(_product, grid, x, w, out, B * OH * OW, **sizes, **by, **blocks, **how)
     return out
 
 
 def by_weights(x: Tensor, slope: Tensor, shape: torch.Size, stride: int, padding: int) -> Tensor:
     """The gradient with respect to the weights, of that with respect to the output."""
     (B, C, H, W), (N, _, R, S), (OH, OW) = x.shape, shape, slope.shape[2:]
-    pixels, K = B * OH * OW, R * S * C
+    pixels, K, kind = B * OH * OW, R * S * C, precision(x)
     blocks = {"BLOCK_P": 64, "BLOCK_K": min(64, max(16, triton.next_power_of_2(K))), "BLOCK_N": min(N, 64)}
     tiles = triton.cdiv(K, blocks["BLOCK_K"]), N // blocks["BLOCK_N"]
     each = max(1, triton.cdiv(pixels, max(1, PROGRAMS // (tiles[0] * tiles[1])) * 64)) * 64
     out = torch.empty((triton.cdiv(pixels, each), N, R, S, C), dtype=x.dtype, device=x.device)
-    sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": R, "S": S, "STRIDE": stride, "PAD": padding}
-    how = {"num_warps": 2 if precision(x) == "tf32" else 4, "num_stages": 3}
-    grid = (len(out), *tiles)
-    _launch(_by_weights, grid, x, slope, out, pixels, **sizes, EACH=each, **blocks, PRECISION=precision(x), **how)
+    sizes = _sizes((H, W), (OH, OW), C, N, (R, S), stride, padding, kind)
+    how = {"num_warps": 2 if kind == "tf32" else 4, "num_stages": 3}
+    launch(_by_weights, (len(out), *tiles), x, slope, out, pixels, **sizes, EACH=each, **blocks, **how)
     return out.sum(0).permute(0, 3, 1, 2)
+
+
+def _sizes(image: tuple, out: tuple, C: int, N: int, kernel: tuple, stride: int, padding: int, kind: str) -> dict:
+    """What both kernels are compiled for."""
+    (H, W), (OH, OW), (R, S) = image, out, kernel
+    sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": R, "S": S}
+    return sizes | {"STRIDE": stride, "PAD": padding, "PRECISION": kind}
 
 
 def precision(x: Tensor) -> str:
     """That of float32 products of convolutions on x's device, as the process has set it: older ones have no TF32."""
     has = not x.is_cuda or torch.cuda.get_device_capability(x.device) >= (8, 0)
     return "tf32" if has and torch.backends.cudnn.conv.fp32_precision == "tf32" else "ieee"
-
-
-def _launch(kernel, grid: tuple[int, ...], x: Tensor, *arguments, **constants) -> None:
-    """Start a kernel on x's device. Raises CannotCompile."""
-    try:
-        with torch.cuda.device_of(x):
-            kernel[grid](x, *arguments, **constants)
-    except Exception as error:  # of Triton, or of the compiler that it looks for
-        raise CannotCompile((str(error).strip() or type(error).__name__).split("\n")[0]) from error
 
 
 class _Convolution(torch.autograd.Function):

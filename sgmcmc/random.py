@@ -16,12 +16,8 @@ import torch
 from torch import Tensor
 
 from sgmcmc.errors import SettingError
-
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # builds of PyTorch without CUDA come without it
-    triton = None
+from sgmcmc.inductor import CannotCompile
+from sgmcmc.launch import launch, tl, triton
 
 # A stream is known by its place here: new ones go to the end, so that old numbers stay.
 STREAMS = (
@@ -131,9 +127,8 @@ def at_once_(key: tuple[int, int], x0: Tensor, x1: Tensor) -> bool:
         return False
     try:
         if x0.numel():
-            with torch.cuda.device_of(x0):
-                _threefry[(triton.cdiv(x0.numel(), 1024),)](x0, x1, x0.numel(), *map(_signed, key), BLOCK=1024)
-    except Exception:  # of Triton, or of the compiler that it looks for
+            launch(_threefry, (triton.cdiv(x0.numel(), 1024),), x0, x1, x0.numel(), *map(_signed, key), BLOCK=1024)
+    except CannotCompile:
         _unable.add(x0.device)
         return False
     return True

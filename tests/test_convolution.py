@@ -114,27 +114,32 @@ def check_words(device: str = "cpu") -> None:
             assert torch.equal(one, expected[0]) and torch.equal(other, expected[1])
 
 
-@needs_triton
-@pytest.mark.parametrize("precision", ["ieee", "tf32"])  # which have other blocks; numbers are float32's here
-@pytest.mark.parametrize("check", ["check_products", "check_network"])
-def test_the_kernels_compute_what_pytorch_s_do(check, precision):
+def interpreted(check: str, precision: str) -> None:
+    """A check in a process of its own: Triton asks when it is imported whether it is to interpret."""
     tests = Path(__file__).parent
-    paths = os.pathsep.join([str(tests), str(tests.parent)])
-    interpreted = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
     script = f"""
 import torch, test_convolution as tests
 torch.backends.cudnn.conv.fp32_precision = {precision!r}
 tests.convolution.on_device = lambda x: True
 tests.{check}()
 """
+    paths = os.pathsep.join([str(tests), str(tests.parent)])
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
     command = [sys.executable, "-W", "ignore", "-c", script]
-    ended = subprocess.run(command, env=interpreted, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
 
 
 @needs_triton
+@pytest.mark.parametrize("precision", ["ieee", "tf32"])  # which have other blocks; numbers are float32's here
+@pytest.mark.parametrize("check", ["check_products", "check_network"])
+def test_the_kernels_compute_what_pytorch_s_do(check, precision):
+    interpreted(check, precision)
+
+
+@needs_triton
 def test_the_words_are_the_same_at_once():
-    test_the_kernels_compute_what_pytorch_s_do("check_words", "ieee")
+    interpreted("check_words", "ieee")
 
 
 def test_what_the_kernels_cannot_take_goes_the_usual_way(monkeypatch):

@@ -1,0 +1,25 @@
+"""Triton, where PyTorch brings it, and how its kernels are started."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sgmcmc.inductor import CannotCompile
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # builds of PyTorch without CUDA come without it
+    triton = tl = None
+
+__all__ = ["launch", "tl", "triton"]
+
+
+def launch(kernel, grid: tuple[int, ...], x: Tensor, *arguments, **constants) -> None:
+    """Start a kernel of x and other arguments on x's device. Raises CannotCompile."""
+    try:
+        with torch.cuda.device_of(x):
+            kernel[grid](x, *arguments, **constants)
+    except Exception as error:  # of Triton, or of the compiler that it looks for
+        raise CannotCompile((str(error).strip() or type(error).__name__).split("\n")[0]) from error

@@ -280,9 +280,9 @@ def test_what_is_missing_is_one_sentence(call, capsys, tmp_path):
 
 
 def test_the_plan_has_what_is_wanted_in_the_order_of_wanting(call, monkeypatch):
-    """The exact preset first, at its four rates in order, and each chain once. (One of Table 2's five seeds: Hydra is
+    """The exact preset first, at its four rates in order, and each chain once. (Two of Table 2's five seeds: Hydra is
     slow.)"""
-    gpu, late = sys.modules["gpu"], {"seed=1", "seed=2", "seed=3", "seed=4"}
+    gpu, late = sys.modules["gpu"], {"seed=2", "seed=3", "seed=4"}
     assert sum("point=0" in words and name == "amagold_table2" for name, words in gpu.WANTED) == 5
     monkeypatch.setattr(gpu, "WANTED", [wanted for wanted in gpu.WANTED if not late & {*wanted[1]}])
     root, _ = call("planned", 0.001)
@@ -298,7 +298,7 @@ def test_the_plan_has_what_is_wanted_in_the_order_of_wanting(call, monkeypatch):
     assert [job for job in again if job["experiment"] != "amagold_table2"] == [
         job for job in jobs if job["experiment"] != "amagold_table2"
     ]
-    assert {job["experiment"] for job in again[:8]} == {"amagold_table2"} and len(again) == len(jobs)
+    assert {job["experiment"] for job in again[:16]} == {"amagold_table2"} and len(again) == len(jobs)
     assert len({folder(job["config"]) for job in jobs}) == len(jobs)
     of = {name: [job["config"] for job in jobs if job["experiment"] == name] for name in order}
     assert {(one["sampler"]["acceptance"], one["seed"]) for one in of["finding_corrected"]} == {
@@ -321,7 +321,7 @@ def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsy
 
     def finished(command, seconds):
         asked.append((command[1], seconds, command[-1]))
-        return (None, "a step: 1 ms\n") if "gpu.py" in command[1] else (len(asked) % 2, "all well\n")
+        return (None, "a step: 1 ms\n") if "gpu.py" in command[1] else (0, "all well\n")
 
     monkeypatch.setattr(gpu, "finished", finished)
     session = session_of(gpu, device="cuda")
@@ -331,13 +331,13 @@ def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsy
     assert [name for name, _, _ in asked] == ["-m", "benchmarks/gpu_accuracy.py", "benchmarks/gpu.py"]
     tables = [str(root / "benchmarks" / f"gpu_{what}_A_GPU.csv") for what in ("accuracy", "speed")]
     assert [path for _, _, path in asked[1:]] == tables
-    assert asked[-1][1] <= 60 * gpu.CHECKED_MINUTES and session.failed  # as the tests did
+    assert asked[-1][1] <= 60 * gpu.CHECKED_MINUTES and not session.failed
     said = json.loads((session.home / "checked.json").read_text())["A GPU"]
-    assert said["tests"] == "exit status 1\nall well\n" and "a step: 1 ms" in said["benchmarks"]
-    monkeypatch.setattr(gpu, "finished", lambda command, seconds: asked.append(command) or (0, "a step: 2 ms\n"))
+    assert said["tests"] == "exit status 0\nall well\n" and "a step: 1 ms" in said["benchmarks"]
+    monkeypatch.setattr(gpu, "finished", lambda command, seconds: asked.append(command) or (1, "a step: 2 ms\n"))
     session.measure_once()
-    session.measure_once()
-    assert len(asked) == 4 and "gpu.py" in asked[-1][1]
+    session.measure_once()  # what failed has been asked
+    assert len(asked) == 4 and "gpu.py" in asked[-1][1] and session.failed
     session.kind = "Another"
     session.measure_once()
     assert len(asked) == 7

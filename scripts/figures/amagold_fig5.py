@@ -92,18 +92,16 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
             why = lost if "diverged" in str(lost) else "no finished run"
             yield what, claim, "", f"not comparable: {why}"
             continue
-        seen = "overconfident" if share - most > most - least else "near AMAGOLD's"
         here = f"{share:.3f}{over_seeds(sure, b, lr)}, AMAGOLD's {least:.3f} to {most:.3f}; "
         here += f"mean entropy {mean_of(entropies, b, lr):.2f} nats, "
         here += f"AMAGOLD's {own['amagold'].mean():.2f}"
         row = errors[(errors.sampler == "sghmc") & (errors.b == b) & (errors.lr == lr)]
         if row.error.notna().any():
             here += f"; test error on digits {row.error.mean():.1f} %"
-        verdict = "agrees" if claim == seen else "differs"
-        error = of_setting(sure, b, lr).sem()
+        above, error = share - (2 * most - least), of_setting(sure, b, lr).sem()
+        sides = ("agrees", "differs") if claim == "overconfident" else ("differs", "agrees")
+        verdict = sides[0] if above > 0 else sides[1]
         if error > 0:  # of several seeds
-            above = share - (2 * most - least)
-            sides = ("agrees", "differs") if claim == "overconfident" else ("differs", "agrees")
             verdict = side(above / error, limit(1, counts["sghmc", b, lr]), sides)
             verdict += f": {above:+.3f} ± {error:.3f} from where overconfidence begins" * (verdict != "agrees")
         if (b, lr) == (0.01, 0.001) and verdict == "agrees":  # it is the large step size that is said to do it

@@ -37,6 +37,7 @@ from sgmcmc.data import Dataset
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.models import ResNet
 from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.precision import products_in
 from sgmcmc.random import Random
 from sgmcmc.trajectory import Record, State, run_trajectory, start, walk
 
@@ -48,17 +49,10 @@ CPU = torch.device("cpu")
 @contextmanager
 def products(precision: str, device: torch.device) -> Iterator[None]:
     """float32 products of convolutions and matrices in this precision."""
-    kinds = (torch.backends.cudnn.conv, torch.backends.cuda.matmul)
-    before = [kind.fp32_precision for kind in kinds]
-    try:
-        for kind in kinds:
-            kind.fp32_precision = "tf32" if precision == "TF32" else "ieee"
-        # Without a cache: it would keep the weights of the first θ.
-        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False) if precision == "bf16" else nullcontext():
-            yield
-    finally:
-        for kind, value in zip(kinds, before, strict=True):
-            kind.fp32_precision = value
+    # Without a cache: it would keep the weights of the first θ.
+    bf16 = torch.autocast(device.type, torch.bfloat16, cache_enabled=False) if precision == "bf16" else nullcontext()
+    with products_in("tf32" if precision == "TF32" else "ieee"), bf16:
+        yield
 
 
 class Proposing(NetworkPotential):

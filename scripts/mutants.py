@@ -507,8 +507,8 @@ MUTANTS = [
     ),
     Mutant(
         "a module with random outputs is taken",
-        "potentials/network",
-        "alone = [self._logits(one) for one in few.split(1)]",
+        "potentials/module_checks",
+        "alone = [module.logits(one) for one in some.split(1)]",
         "alone = both.split(1)",
         "potential_network.py::test_a_module_that_is_no_function_of_a_datum_is_refused[dropout]",
     ),

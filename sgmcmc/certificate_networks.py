@@ -15,7 +15,8 @@ from sgmcmc.data import Dataset, load
 from sgmcmc.errors import DataError, SettingError
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.kernel import Friction, make_kernel
-from sgmcmc.potentials.network import NetworkPotential, full_precision
+from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.precision import full_precision, products_in
 from sgmcmc.random import Random
 from sgmcmc.trajectory import run_trajectory, start
 
@@ -111,15 +112,8 @@ def budget(network: str, device: str = "cpu") -> Budget:
 
 def _with_tf32(target: NetworkPotential, theta: Tensor) -> float:
     """U with the gradients' products in TF32: ``estimate`` from the batch of all data uses the process' settings."""
-    kinds = (torch.backends.cudnn.conv, torch.backends.cuda.matmul)
-    before = [kind.fp32_precision for kind in kinds]
-    try:
-        for kind in kinds:
-            kind.fp32_precision = "tf32"
+    with products_in("tf32"):
         return float(target.estimate(theta, torch.arange(target.data_size, device=theta.device)[None]))
-    finally:
-        for kind, precision in zip(kinds, before, strict=True):
-            kind.fp32_precision = precision
 
 
 def budgets() -> list[Budget] | str:

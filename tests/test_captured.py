@@ -292,12 +292,15 @@ class Device(TorchDispatchMode):
 def to_meta(target: NetworkPotential) -> NetworkPotential:
     """The target with all that it has on that device."""
     target.device, target.train = torch.device("meta"), target.train.to(torch.device("meta"))
-    for name in ("_frozen", "_position", "_slope", "_resting", "std", "_precision", "_precision_cast"):
-        if getattr(target, name) is not None:
-            setattr(target, name, getattr(target, name).to("meta"))
-    target.model.to("meta")
-    target._parameters = [one for one in target.model.parameters() if one.requires_grad]
-    target._take()
+    flat = target.flat
+    names = ("std", "_frozen", "_precision", "_precision_cast")
+    for one, name in (*((target, name) for name in names), (flat, "position"), (flat, "slope"), (flat, "resting")):
+        if getattr(one, name) is not None:
+            setattr(one, name, getattr(one, name).to("meta"))
+    flat.device = target.device
+    flat.model.to("meta")
+    flat.parameters = [one for one in flat.model.parameters() if one.requires_grad]
+    flat.take()
     return target
 
 

@@ -340,7 +340,7 @@ def small(dtype=F64):
     target = NetworkPotential(
         nn.Sequential(*layers, nn.Flatten(), nn.Linear(27, 2)), data, dtype=dtype, evaluation_batch=10
     )
-    target._resting += 0.3 * Random(2).normal("start", 1, 1, 1, target.dim, dtype)[0, 0]
+    target.flat.resting += 0.3 * Random(2).normal("start", 1, 1, 1, target.dim, dtype)[0, 0]
     return target
 
 
@@ -440,7 +440,7 @@ def test_a_network_without_a_compiler_is_eager(monkeypatch):
     monkeypatch.setattr("sgmcmc.models.normalisation._graphs", {})
     with pytest.raises(CannotCompile):
         target.compile_layers(10)
-    assert not target._sizes and bool(target.gradient(target._resting[None]).isfinite().all())
+    assert not target.flat.sizes and bool(target.gradient(target.flat.resting[None]).isfinite().all())
 
 
 def test_networks_are_compiled_where_that_saves_more_than_it_costs():

@@ -421,7 +421,8 @@ def test_the_choices_are_the_librarys():
     from sgmcmc.data.augment import VIEWS
     from sgmcmc.data.minibatches import LAWS
     from sgmcmc.models.resnet import NORMS, PADS
-    from sgmcmc.potentials.network import AUGMENTATIONS, PRIORS
+    from sgmcmc.potentials.network import AUGMENTATIONS
+    from sgmcmc.potentials.weights import PRIORS
 
     library = {
         "sampler.minibatches": LAWS, "augmentation": AUGMENTATIONS, "model.norm": NORMS, "model.pad": PADS,

@@ -18,7 +18,8 @@ from sgmcmc.kernel import make_kernel
 from sgmcmc.models import MLP, ResNet
 from sgmcmc.models.normalisation import FilterResponseNorm
 from sgmcmc.models.resnet import SameConv2d
-from sgmcmc.potentials.network import NetworkPotential, prior_std
+from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.potentials.weights import prior_std
 from sgmcmc.random import Random
 from sgmcmc.sampling import sample
 from sgmcmc.warm_start import sgd
@@ -543,7 +544,7 @@ def test_parameters_and_their_gradients_are_views_of_one_vector(digits):
     first = potential.gradient(theta, torch.arange(10)[None])
     second = potential.gradient(2 * theta, torch.arange(10, 20)[None])
     assert [(p.data_ptr(), p.grad.data_ptr()) for p in potential.model.parameters()] == places
-    inside = range(potential._slope.data_ptr(), potential._slope.data_ptr() + 8 * potential.dim)
+    inside = range(potential.flat.slope.data_ptr(), potential.flat.slope.data_ptr() + 8 * potential.dim)
     assert all(grad in inside for _, grad in places)
     full = potential.potential_and_gradient(theta)[1]
     kept = full.clone()
@@ -688,7 +689,7 @@ class Viewed(torch.nn.Module):
 
 def test_a_module_that_views_its_images_gets_them_and_its_kernels_as_it_was_made(digits):
     viewed, flattened = make(digits, Viewed(False)), make(digits, Viewed(True))
-    assert flattened._channels_last and not viewed._channels_last
+    assert flattened.flat.images_last and not viewed.flat.images_last
     theta = start(viewed)
     other = flattened.from_state_dict(viewed.state_dict(theta))
     assert not torch.equal(theta, other) and torch.equal(theta.sort(1).values, other.sort(1).values)
@@ -794,7 +795,7 @@ def test_compiled_layers_are_a_targets_own():
     assert torch.equal(one.potential(theta), compiled) and module[1].compiled
     assert torch.equal(other.potential(theta), eager) and not module[1].compiled
     one.uncompile_layers()
-    assert torch.equal(one.potential(theta), eager) and not one._sizes
+    assert torch.equal(one.potential(theta), eager) and not one.flat.sizes
     module[1].compiled = True  # somebody's
     assert torch.equal(one.potential(theta), eager) and not module[1].compiled
 

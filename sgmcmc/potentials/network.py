@@ -14,127 +14,33 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
-from numbers import Real
 from types import FunctionType
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import vmap
-from torch.nn.parameter import is_lazy
 
 from sgmcmc import convolution
 from sgmcmc.arguments import find_device, float_type, whole
 from sgmcmc.data import Dataset
-from sgmcmc.data.augment import VIEWS, augment
+from sgmcmc.data.augment import VIEWS, augment, frozen_views, random_views
 from sgmcmc.errors import SettingError
 from sgmcmc.models.normalisation import FilterResponseNorm
+from sgmcmc.potentials.flat import FlatModule
+from sgmcmc.potentials.module_checks import check_each, check_gradients, close
+from sgmcmc.potentials.weights import prior_std, start_scales
+from sgmcmc.precision import full_precision
 from sgmcmc.random import Random
 
-PRIORS = ("cin", "fan_in", "unit")
 AUGMENTATIONS = ("none", "averaged", "random")
-COMPILED = (FilterResponseNorm, convolution.Convolution)  # kinds of layers that may be
-BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
-NORMS = (FilterResponseNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
-# Numbers of trajectories of the stream "augmentation" that no chain has: -1 draws the frozen views, those below it the
-# random views that U is evaluated on.
-_FROZEN_VIEWS = -1
 _AT_ONCE = {"cpu": 3 << 17}  # input values evaluated at once, 128 CIFAR images: twice as many are slower already
 _AT_ONCE_ELSEWHERE = 1 << 23
-
-
-@contextmanager
-def full_precision():
-    """float32 products as float32: no TF32, no bf16, no autocast, whatever the process allows for gradients.
-
-    bf16 products were measured to shift the U of a CIFAR-10 posterior by tens.
-    """
-    backends = torch.backends
-    kinds = (backends.cudnn.conv, backends.cuda.matmul, backends.mkldnn.conv, backends.mkldnn.matmul)
-    before = [kind.fp32_precision for kind in kinds]
-    try:
-        for kind in kinds:
-            kind.fp32_precision = "ieee"
-        with ExitStack() as stack:
-            for device in filter(torch.is_autocast_enabled, ("cpu", "cuda")):
-                stack.enter_context(torch.autocast(device, enabled=False))
-            yield
-    finally:
-        for kind, precision in zip(kinds, before, strict=True):
-            kind.fp32_precision = precision
-
-
-def _of_norms(model: nn.Module) -> set[int]:
-    """The scales, shifts and thresholds of normalisations (their ids)."""
-    return {id(p) for module in model.modules() if isinstance(module, NORMS) for p in module.parameters()}
-
-
-def prior_std(model: nn.Module, prior: str | float = "fan_in", flat_norms: bool = False) -> dict[str, float]:
-    """The prior's standard deviation of each trainable parameter tensor, by name; infinite stands for a flat prior.
-
-    ===========  ============================ ===========================================================
-    prior        tensors of ≥ 2 dimensions    source
-    ===========  ============================ ===========================================================
-    ``cin``      √(2/c), c = size of dim 1    GGMC paper as run: variance not divided by the kernel's area
-    ``fan_in``   √(2/fan in)                  He et al.: c times the kernel's area
-    ``unit``     1                            Wenzel et al. ("gaussian")
-    a number     √number, for every tensor    AMAGOLD's MLP: 2000
-    ===========  ============================ ===========================================================
-
-    Biases and the rest have 1. So have the scales, shifts and thresholds of normalisations: a proper prior on every
-    parameter. ``flat_norms`` gives those a flat one instead, as in the GGMC paper's and Wenzel et al.'s runs; their
-    U/N has no normaliser for them, and ⟨θ, ∇U⟩ no expectation there.
-    """
-    if isinstance(prior, str):
-        if prior not in PRIORS:
-            raise SettingError("model.prior", prior, f"must be one of {', '.join(PRIORS)}, or a variance")
-    elif not (isinstance(prior, Real) and math.isfinite(prior) and prior > 0):
-        raise SettingError("model.prior", prior, "a variance must be a positive number")
-    norms = _of_norms(model)
-
-    def std(parameter: Tensor) -> float:
-        if flat_norms and id(parameter) in norms:
-            return math.inf
-        if not isinstance(prior, str):
-            return math.sqrt(prior)
-        if prior == "unit" or parameter.ndim < 2 or id(parameter) in norms:
-            return 1.0
-        return math.sqrt(2 / (parameter.shape[1] if prior == "cin" else parameter[0].numel()))
-
-    return {name: std(parameter) for name, parameter in model.named_parameters() if parameter.requires_grad}
-
-
-def _take_pixels_first(model: nn.Module) -> None:
-    """Let strided 1×1 convolutions of few channels take the pixels that they look at before, and have no stride.
-
-    Of images that lie channels last, with fewer channels than a block of oneDNN's has (8, or 16), the backward pass of
-    such a convolution writes beyond its memory (oneDNN 3.13, on processors with AVX2; uxlfoundation/oneDNN, issue
-    6035): the process crashes, or the gradient is wrong. The outputs are the same.
-    """
-    for module in model.modules():
-        if not isinstance(module, nn.Conv2d) or module.kernel_size != (1, 1) or module.stride == (1, 1):
-            continue
-        if module.in_channels // module.groups < 16 and module.padding in ((0, 0), "valid"):
-            module.register_forward_pre_hook(partial(_pixels, *module.stride))
-            module.stride = (1, 1)
-
-
-def _pixels(down: int, right: int, _: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-    return (inputs[0][..., ::down, ::right],)
 
 
 def _losses(logits: Tensor, targets: Tensor) -> Tensor:
     """−log p of labels ``[chains, B]`` by logits ``[chains, B, classes]``."""
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view(targets.shape)
-
-
-def _close(logits: Tensor, others: Tensor) -> bool:
-    """Whether logits are the same, to rounding; of such as are not finite, nothing is known."""
-    known, slack = bool(others.isfinite().all()), 1e-3 * float(others.abs().max())
-    return not known or torch.allclose(logits, others, rtol=1e-3, atol=slack)
 
 
 class NetworkPotential:
@@ -223,66 +129,32 @@ class NetworkPotential:
         self.views = {"none": 1, "averaged": int(views), "random": VIEWS}[augmentation]
         self.shown = self.data_size * (1 if augmentation == "random" else self.views)
         self.counter = 0
-        self._frozen = self._freeze_views() if augmentation == "averaged" else None
+        self._frozen = None
+        if augmentation == "averaged":
+            self._frozen = frozen_views(self.data_size, self.views, self.seed, self.device)
 
-        self.model = model.to(self.device, self.dtype).eval()
-        self._layers = [module for module in model.modules() if isinstance(module, COMPILED)]
-        self._compiled: set[nn.Module] = set()  # those of them that are, by this target
-        self._mark()
-        if self.device.type == "cpu":
-            _take_pixels_first(model)
-        if any(map(is_lazy, (*model.parameters(), *model.buffers()))):
-            self._tried(self._first_two())  # gives them their shapes
-        self._batch_norms = [module for module in model.modules() if isinstance(module, BATCH_NORMS)]
-        if any(norm.running_mean is None for norm in self._batch_norms):
-            mend = "has batch normalisation with track_running_stats=False, which cannot predict: leave that out"
-            raise SettingError("model", type(model).__name__, mend)
-        for norm in self._batch_norms:
-            norm.train().track_running_stats = False
-        self._split_is_free = evaluation_batch is None and not self._batch_norms
-        self._sizes: set[int] = set()  # of batches that compiled layers are made for
+        few = self._first_two()
+        self.flat = flat = FlatModule(model, train.classes, few, self.device, self.dtype)
+        self.model, self.dim, self.blocks = flat.model, flat.dim, flat.blocks
+        self._split_is_free = evaluation_batch is None and not flat.batch_norms
         if evaluation_batch is None:
             at_once = _AT_ONCE.get(self.device.type, _AT_ONCE_ELSEWHERE)
-            evaluation_batch = 125 if self._batch_norms else max(1, at_once // train.inputs[0].numel())
+            evaluation_batch = 125 if flat.batch_norms else max(1, at_once // train.inputs[0].numel())
         self.evaluation_batch = self._own_batch = evaluation_batch
+        self.least_batch = self._find_least_batch(few)
         self.inexact = self._why_inexact()
-        self._check_outputs()
-
-        self._names, self._parameters = [], []
-        for name, parameter in self.model.named_parameters():
-            if parameter.requires_grad:
-                self._names.append(name)
-                self._parameters.append(parameter)
-        # The others' own values: as they are now, some may lie in the vector of another target of this module.
-        others = [parameter for parameter in self.model.parameters() if not parameter.requires_grad]
-        self._fixed = [(parameter, parameter.detach().clone()) for parameter in others]
-        numbers = {id(parameter): number for number, parameter in enumerate(self._parameters)}
-        self._slots = [  # (the dictionary of a module, the name in it, the number of the parameter)
-            (module._parameters, key, numbers[id(parameter)])
-            for module in self.model.modules()
-            for key, parameter in module._parameters.items()
-            if id(parameter) in numbers
-        ]
-        self.dim = sum(p.numel() for p in self._parameters)
-        if not self.dim:
-            raise SettingError("model", type(model).__name__, "has no parameters to sample")
-        ends = torch.tensor([p.numel() for p in self._parameters]).cumsum(0).tolist()
-        slices = map(slice, [0, *ends], ends)
-        self.blocks = list(zip(self._names, slices, strict=False))  # (name, where it lies in θ)
-        self._lay_flat(kernels_last=True)
-        if any(p.ndim == 4 for p in self._parameters) and not self._takes_channels_last():
-            self._lay_flat(kernels_last=False)
-        self._resting = self._position.clone()  # where start positions leave what they do not draw
 
         self.prior_said = prior
-        stds = prior_std(self.model, prior, flat_norms)
-        self.std = self._spread(stds[name] for name in self._names)  # float64 [dim]; infinite: flat
+        stds = prior_std(model, prior, flat_norms)
+        self.std = flat.spread(stds[name] for name in flat.names)  # float64 [dim]; infinite: flat
         proper = self.std.isfinite()
         self._precision = self.std.pow(-2)
         self._precision_cast = self._precision.to(self.dtype)
         self._normaliser = self.std[proper].log().sum().item() + 0.5 * math.log(2 * math.pi) * int(proper.sum())
-        self._check_each()
-        self._check_gradients()
+        start = self.initial(1, Random(0))[0]
+        if not flat.batch_norms and self.data_size > 1:
+            check_each(flat, few, start)
+        check_gradients(flat, few, start)
         self.together = False
         if together:
             self.join_chains()
@@ -306,13 +178,13 @@ class NetworkPotential:
             self._width = self._widest()
             both = self._asked(theta, index)
             alone = [self._asked(one, some) for one, some in zip(theta.split(1), index.split(1), strict=True)]
-            same = all(_close(one, torch.cat(parts)) for one, *parts in zip(both, *alone, strict=True))
+            same = all(close(one, torch.cat(parts)) for one, *parts in zip(both, *alone, strict=True))
             why = "" if same else "gives other numbers for many chains at once than for each alone"
         except Exception as error:
             said = str(error).strip().partition("\n")[0].partition(". ")[0]
             why = f"cannot be evaluated for many chains at once: {said}"
         finally:
-            self._position.copy_(self._resting)
+            self.flat.position.copy_(self.flat.resting)
         if why:
             self.together = False
             raise SettingError("together", True, f"{name} {why}")
@@ -329,7 +201,7 @@ class NetworkPotential:
     def _widest(self) -> int:
         """The largest number of outputs that a module with parameters has for a datum."""
         layers = [module for module in self.model.modules() if module._parameters]
-        return max((shape.numel() for _, shape in self._shapes(layers)), default=1)
+        return max((shape.numel() for _, shape in self.flat.shapes(layers, self._first_two())), default=1)
 
     @property
     def chains_at_once(self) -> int:
@@ -346,13 +218,13 @@ class NetworkPotential:
 
     @property
     def _responses(self) -> list[FilterResponseNorm]:
-        return [layer for layer in self._layers if isinstance(layer, FilterResponseNorm)]
+        return self.flat.layers(FilterResponseNorm)
 
     @property
     def _convolutions(self) -> list[convolution.Convolution]:
         """Those that may be compiled: on a CUDA device, of a chain by itself."""
         may = self.device.type == "cuda" and convolution.triton is not None and not self.together
-        return [layer for layer in self._layers if may and isinstance(layer, convolution.Convolution)]
+        return self.flat.layers(convolution.Convolution) if may else []
 
     def compile_layers(self, batch_size: int | None = None, backward: bool = False) -> None:
         """Compile the filter response normalisations for batches of this size and for those of U (and, ``backward``, of
@@ -369,13 +241,11 @@ class NetworkPotential:
         if self._responses and self._split_is_free:
             fits = batch_size and before // 4 <= batch_size <= before
             self.evaluation_batch = batch_size if fits else min(before, self.shown)
-        if self._responses and not self._batch_norms:
-            self._sizes = {batch_size or self.evaluation_batch, self.evaluation_batch}
+        sizes = {batch_size or self.evaluation_batch, self.evaluation_batch}
         try:
-            self._compiled = layers
-            self._mark()
+            self.flat.compile(layers, sizes if self._responses and not self.flat.batch_norms else ())
             index = torch.arange(batch_size or self.evaluation_batch, device=self.device) % self.data_size
-            theta = self._resting[None]
+            theta = self.flat.resting[None]
             self.gradient(theta, index[None])
             with torch.set_grad_enabled(backward), full_precision():
                 nll = self._nll(theta, index[:1].expand(self.evaluation_batch))
@@ -387,116 +257,25 @@ class NetworkPotential:
 
     def uncompile_layers(self) -> None:
         """Evaluate all layers eagerly from now on, and U in the batches that were asked for at first."""
-        self._compiled, self._sizes, self.evaluation_batch = set(), set(), self._own_batch
-        self._mark()
-
-    def _mark(self) -> None:
-        """Tell the module's layers which of them are compiled: another target of it may have others."""
-        for layer in self._layers:
-            layer.compiled = layer in self._compiled
+        self.evaluation_batch = self._own_batch
+        self.flat.compile(())
 
     def normalised(self) -> tuple[int, int]:
         """How many activations of a datum go through filter response normalisations, and how many shapes they have."""
-        seen = [(shape, layer.tau is None) for layer, shape in self._shapes(self._responses)]
+        seen = [(shape, layer.tau is None) for layer, shape in self.flat.shapes(self._responses, self._first_two())]
         return sum(shape.numel() for shape, _ in seen), len(set(seen))
 
-    def _shapes(self, modules: list[nn.Module]) -> list[tuple[nn.Module, torch.Size]]:
-        """These modules, as often as they are called, and the shape of what they give for a datum, where that is a
-        tensor."""
-        seen: list[tuple[nn.Module, torch.Size]] = []
-
-        def look(module: nn.Module, _: tuple, result) -> None:
-            if isinstance(result, Tensor):
-                seen.append((module, result.shape[1:]))
-
-        hooks = [module.register_forward_hook(look) for module in modules]
-        try:
-            with torch.no_grad():
-                if hooks:
-                    self._nll(self._resting[None], torch.arange(min(2, self.data_size), device=self.device))
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return seen
-
     # θ and the module
-
-    def _lay_flat(self, kernels_last: bool) -> None:
-        """Make the parameters views of one vector, and their gradients of another.
-
-        Kernels of convolutions lie there in channels-last order, as images do, so that no step has to reorder them.
-        """
-        images = self.train.inputs.ndim == 4 and any(p.ndim == 4 for p in self.model.parameters())
-        self._kernels_last, self._channels_last = kernels_last, kernels_last and images
-        self._position = torch.empty(self.dim, device=self.device, dtype=self.dtype)
-        self._slope = torch.zeros_like(self._position)
-        for parameter, value in zip(self._parameters, self._shaped(self._position), strict=True):
-            value.copy_(parameter.detach())
-        self._take()
-
-    def _take(self) -> None:
-        """Give the module these parameters and gradients, and the modes in which U is one fixed function."""
-        self.model.to(self.device, self.dtype).eval()
-        self._mark()
-        # Anew: a module that is moved to another dtype takes its gradients, these tensors, along.
-        self._slopes = self._shaped(self._slope)
-        self._values = [*zip(self._parameters, self._shaped(self._position), strict=True), *self._fixed]
-        for parameter, value in self._values:
-            parameter.grad, parameter.data = None, value
-        for parameter, slope in zip(self._parameters, self._slopes, strict=True):
-            parameter.grad = slope
-        for norm in self._batch_norms:
-            norm.train().track_running_stats = False
-        self._statistics_of = None  # the θ whose statistics the batch norms hold
-
-    def _is_lost(self) -> bool:
-        """Whether another target of the same module, or a training loop of somebody's, has taken it meanwhile: U would
-        be that of weights that no θ changes, or random."""
-        return (
-            self.model.training
-            or any(layer.compiled != (layer in self._compiled) for layer in self._layers)
-            or not all(norm.training for norm in self._batch_norms)
-            or any(parameter.data_ptr() != value.data_ptr() for parameter, value in self._values)
-            or any(one.grad is not slope for one, slope in zip(self._parameters, self._slopes, strict=True))
-        )
-
-    @torch.no_grad()
-    def _takes_channels_last(self) -> bool:
-        """Whether the module takes images and kernels that lie channels last, which is faster: one with
-        ``x.view(len(x), -1)`` after a convolution does not."""
-        try:
-            self._logits(self._first_two())
-        except RuntimeError:
-            return False
-        return True
-
-    def _shaped(self, flat: Tensor) -> list[Tensor]:
-        """The parts of flat vectors ``[…, dim]`` in the shapes of the parameters ``[…, *shape]``."""
-        parts = []
-        for parameter, (_, where) in zip(self._parameters, self.blocks, strict=True):
-            shape, part = parameter.shape, flat[..., where]
-            if len(shape) == 4 and self._kernels_last:
-                parts.append(part.unflatten(-1, (shape[0], shape[2], shape[3], shape[1])).movedim(-1, -3))
-            else:
-                parts.append(part.view((*flat.shape[:-1], *shape)))
-        return parts
-
-    def _spread(self, values) -> Tensor:
-        """A float64 ``[dim]`` with one value for each parameter tensor."""
-        sizes = torch.tensor([p.numel() for p in self._parameters], device=self.device)
-        values = torch.tensor(list(values), dtype=torch.float64, device=self.device)
-        return values.repeat_interleave(sizes)
 
     def _load(self, theta: Tensor) -> None:
         """Give the module the weights of a single chain; those of several go in with the inputs."""
         if theta.ndim != 2 or theta.shape[1] != self.dim or len(theta) != 1 and not self.together:
             takes = "[chains, " if self.together else "one chain at a time, [1, "
             raise ValueError(f"theta is {list(theta.shape)}: a network takes {takes}{self.dim}]")
-        if self._is_lost():
-            self._take()
         if len(theta) == 1:
-            self._position.copy_(theta[0])
-            torch.clear_autocast_cache()  # of the weights that were there before
+            self.flat.load(theta[0])
+        else:
+            self.flat.hold()
 
     @torch.no_grad()
     def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
@@ -511,28 +290,16 @@ class NetworkPotential:
                 f"theta is {list(theta.shape)}: a state dict is of one draw, [{self.dim}], as draws[-1, 0]"
             )
         self._load(theta.reshape(1, self.dim))
-        if self._batch_norms:
-            with full_precision():
-                self._collect_statistics()
-        return {
-            name: value.clone(memory_format=torch.contiguous_format) if isinstance(value, Tensor) else value
-            for name, value in self.model.state_dict().items()
-        }
+        with full_precision():
+            self._collect_statistics()
+        return self.flat.state_dict()
 
     def from_state_dict(self, state: dict[str, Tensor]) -> Tensor:
         """The θ ``[1, dim]`` of a module's state dict; buffers in it are not looked at.
 
         Raises SettingError where a parameter is missing or has another shape.
         """
-        theta = torch.empty(1, self.dim, dtype=self.dtype, device=self.device)
-        for name, part in zip(self._names, self._shaped(theta[0]), strict=True):
-            shape = list(part.shape)
-            if name not in state or list(state[name].shape) != shape:
-                found = list(state[name].shape) if name in state else "missing"
-                has = f", which has {', '.join([*map(str, state)][:3])}, …" if name not in state else ""
-                raise SettingError("init", name, f"is {shape} in the model, and {found} in the state dict{has}")
-            part.copy_(state[name])
-        return theta
+        return self.flat.from_state_dict(state)[None]
 
     # where chains start
 
@@ -550,41 +317,19 @@ class NetworkPotential:
 
         Raises SettingError for any other ``how``.
         """
-        if how not in ("he", "torch"):
-            raise SettingError("init", how, "a network's training begins at he or torch")
-        norms, named = _of_norms(self.model), list(zip(self._names, self._parameters, strict=True))
-        weights = {name: part[0].numel() for name, part in named if part.ndim > 1 and id(part) not in norms}  # fan in
-        layers = [(getattr(one, "weight", None), getattr(one, "bias", None)) for one in self.model.modules()]
-        beside = {
-            id(bias): weight[0].numel() for weight, bias in layers if isinstance(weight, Tensor) and weight.ndim > 1
-        }
-        normal, uniform = [], []
-        for name, part in named:
-            bias = part.ndim == 1 and name.rpartition(".")[2] == "bias" and id(part) not in norms
-            fan = weights.get(name) or (len(part) if bias else 0)
-            if bias and how == "torch":
-                fan = beside.get(id(part), fan)
-            of_normal = name in weights and how == "he"
-            normal.append(math.sqrt(2 / fan) if of_normal else 0.0)
-            uniform.append(fan**-0.5 if fan and not of_normal else 0.0)
-        normal, uniform = self._spread(normal), self._spread(uniform)
+        scales = start_scales(self.model, dict(zip(self.flat.names, self.flat.parameters, strict=True)), how)
+        normal, uniform = map(self.flat.spread, zip(*scales, strict=True))
         noise = self._start_noise(chains, random)
         drawn = normal * noise + uniform * (2 * torch.special.ndtr(noise) - 1)
-        return torch.where((normal > 0) | (uniform > 0), drawn, self._resting.double()).to(self.dtype)
+        return torch.where((normal > 0) | (uniform > 0), drawn, self.flat.resting.double()).to(self.dtype)
 
     def _start_noise(self, chains: int | range, random: Random) -> Tensor:
         return random.normal("start", 0, 1, chains, self.dim, torch.float64)[0].to(self.device)
 
     # data
 
-    def _freeze_views(self) -> Tensor:
-        """Which views each image has, uint8 ``[N, K]``: the first K of a permutation of the 162."""
-        random, table = Random(self.seed), []
-        for start in range(0, self.data_size, 4096):
-            images = range(start, min(start + 4096, self.data_size))
-            order = random.permutation("augmentation", _FROZEN_VIEWS, images, VIEWS)
-            table.append(order[:, : self.views].to(torch.uint8))
-        return torch.cat(table).to(self.device)
+    def _first_two(self) -> Tensor:
+        return self.train.normalise(self.train.inputs[:2], self.dtype)
 
     def _nll(self, theta: Tensor, index: Tensor) -> Tensor:
         """−log p(y | x, θ) ``[chains, B]`` of the (image, view) indices, as ``_outputs`` has them."""
@@ -607,38 +352,15 @@ class NetworkPotential:
     def _forward(self, theta: Tensor, inputs: Tensor, own: bool = False) -> Tensor:
         """Logits ``[chains, B, classes]`` of inputs ``[B, …]``, or of each chain's ``own`` ``[chains, B, …]``."""
         if len(theta) == 1:
-            return self._logits(inputs[0] if own else inputs)[None]
-
-        def outputs(parts: list[Tensor], inputs: Tensor) -> Tensor:
-            # As functional_call does, which leaves a module that is used twice with the tensors of another call.
-            try:
-                for parameters, key, number in self._slots:
-                    parameters[key] = parts[number]
-                return self.model(inputs)
-            finally:
-                for parameters, key, number in self._slots:
-                    parameters[key] = self._parameters[number]
-
-        return vmap(outputs, in_dims=(0, 0 if own else None))(
-            self._shaped(theta.to(self._position)), inputs.to(self.dtype)
-        )
-
-    def _logits(self, inputs: Tensor) -> Tensor:
-        """Logits ``[B, classes]`` of inputs ``[B, …]``, at the loaded θ."""
-        number = len(inputs)
-        larger = min((size for size in self._sizes if size >= number), default=number)
-        if larger > number:  # another size would be another graph
-            inputs = torch.cat((inputs, inputs[:1].expand(larger - number, *inputs.shape[1:])))
-        layout = torch.channels_last if self._channels_last else torch.contiguous_format
-        return self.model(inputs.to(self.dtype).contiguous(memory_format=layout))[:number]
+            return self.flat.logits(inputs[0] if own else inputs)[None]
+        return self.flat.logits_of_each(theta, inputs, own)
 
     def _sweep(self, chains: int) -> Iterator[Tensor]:
         """All indices that U sums over, in fixed batches for so many chains."""
         image_views = None
         if self.augmentation == "random":
-            random = Random(self.seed, self.device)
-            drawn = random.integers("augmentation", _FROZEN_VIEWS - 1 - self.counter, 1, 1, self.data_size, VIEWS)
-            image_views = torch.arange(self.shown, device=self.device) * VIEWS + drawn[0, 0]
+            drawn = random_views(self.data_size, self.seed, self.counter, self.device)
+            image_views = torch.arange(self.shown, device=self.device) * VIEWS + drawn
         size = self._at_once(chains)
         for start in range(0, self.shown, size):
             stop = min(start + size, self.shown)
@@ -689,7 +411,7 @@ class NetworkPotential:
         leaf = self._leaf(theta)
         with torch.enable_grad(), full_precision():
             likelihood = self._likelihood(leaf, backward=True)
-        slope = self._slope[None] if leaf is theta else leaf.grad + theta * self._precision_cast
+        slope = self.flat.slope[None] if leaf is theta else leaf.grad + theta * self._precision_cast
         return self.prior(theta) + likelihood, slope.to(theta.dtype, copy=True)
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
@@ -705,20 +427,20 @@ class NetworkPotential:
         leaf = self._leaf(theta)
         with torch.enable_grad():
             loss = self._nll(leaf, index).sum() * (self.data_size / index.shape[-1])
-            wanted = self._parameters if leaf is theta else [leaf]
+            wanted = self.flat.parameters if leaf is theta else [leaf]
             slopes = torch.autograd.grad(loss, wanted, materialize_grads=True)
         if leaf is not theta:
             return (slopes[0] + theta * self._precision_cast).to(theta.dtype)
         # At once: backward() would add each parameter's by itself, which on a GPU is a tenth of a step.
-        torch._foreach_add_([parameter.grad for parameter in self._parameters], slopes)
-        return self._slope[None].to(theta.dtype, copy=True)
+        torch._foreach_add_([parameter.grad for parameter in self.flat.parameters], slopes)
+        return self.flat.slope[None].to(theta.dtype, copy=True)
 
     def _leaf(self, theta: Tensor) -> Tensor:
         """What gradients are taken by: of several chains θ as a leaf; of a single one the module's parameters, whose
         slope then begins as the prior's."""
         if len(theta) > 1:
             return theta.detach().requires_grad_()
-        torch.mul(self._position, self._precision_cast, out=self._slope)
+        torch.mul(self.flat.position, self._precision_cast, out=self.flat.slope)
         return theta
 
     @torch.no_grad()
@@ -754,126 +476,42 @@ class NetworkPotential:
         self._load(theta)
         raw = inputs.like(self.train).inputs if isinstance(inputs, Dataset) else inputs
         with full_precision():
-            if self._batch_norms:
-                self._collect_statistics()
-            try:
-                for norm in self._batch_norms:
-                    norm.eval()
+            self._collect_statistics()
+            with self.flat.predicting():
                 parts = []
                 for part in raw.split(self._at_once(len(theta))):
                     part = part.to(self.device)
                     part = self.train.normalise(part, self.dtype) if isinstance(inputs, Dataset) else part
                     parts.append(self._forward(theta, part).double().softmax(-1))
-            finally:
-                for norm in self._batch_norms:
-                    norm.train()
         return torch.cat(parts, 1)
 
     def _collect_statistics(self) -> None:
         """Give the batch norms the statistics of the training images at the loaded θ (mean over U's batches)."""
-        if self._statistics_of is not None and torch.equal(self._statistics_of, self._position):
-            return
-        momenta = [norm.momentum for norm in self._batch_norms]
-        for norm in self._batch_norms:
-            norm.track_running_stats = True
-            norm.reset_running_stats()
-        for number, images in enumerate(self.train.inputs.split(self.evaluation_batch), 1):
-            for norm in self._batch_norms:
-                norm.momentum = 1 / number  # the plain mean over batches; None would wait for the device each time
-            self._logits(self.train.normalise(images, self.dtype))
-        for norm, momentum in zip(self._batch_norms, momenta, strict=True):
-            norm.track_running_stats, norm.momentum = False, momentum
-        self._statistics_of = self._position.clone()
+        parts = self.train.inputs.split(self.evaluation_batch)
+        self.flat.collect_statistics(self.train.normalise(images, self.dtype) for images in parts)
 
     # checks
 
     def _why_inexact(self) -> str | None:
         reasons = []
-        if self._batch_norms:
+        if self.flat.batch_norms:
             reasons.append("batch normalisation makes U depend on which images share a batch")
         if self.augmentation == "random":
             reasons.append("random augmentation makes U another function at each evaluation")
         return "; ".join(reasons) or None
 
-    def _first_two(self) -> Tensor:
-        return self.train.normalise(self.train.inputs[:2], self.dtype)
-
     @torch.no_grad()
-    def _tried(self, inputs: Tensor):
-        """What the module makes of the inputs, or SettingError."""
+    def _find_least_batch(self, few: Tensor) -> int:
+        """Data of which a gradient can be taken: 2 where batch normalisation makes no statistics of a single one."""
+        if not self.flat.batch_norms:
+            return 1
         try:
-            return self.model(inputs)
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            why = f"does not take inputs of shape {list(inputs.shape)}: {error}"
-            if "indices" in str(error):  # an embedding's
-                why += "; inputs go in as floats, of which x.long() makes indices"
-            raise SettingError("model", type(self.model).__name__, why) from error
-
-    @torch.no_grad()
-    def _check_outputs(self) -> None:
-        """The module maps these data to logits."""
-        few, name = self._first_two(), type(self.model).__name__
-        outputs = self._tried(few)
-        size = self.evaluation_batch
-        self.least_batch = 1  # data of which a gradient can be taken
-        if self._batch_norms:
-            try:
-                self.model(few[:1])
-            except ValueError as error:
-                self.least_batch = 2
-                if 1 in (size, self.data_size % size, self.shown % size):
-                    mend = f"leaves one datum of {self.shown} alone, of which batch normalisation makes no statistics"
-                    mend += ": take another size, or number of data"
-                    raise SettingError("evaluation_batch", size, mend) from error
-        if not isinstance(outputs, Tensor) or outputs.shape != (len(few), self.train.classes):
-            shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-            raise SettingError("model", name, f"must give logits {[len(few), self.train.classes]}, gave {shape}")
-        if bool((outputs >= 0).all()) and torch.allclose(outputs.sum(-1), torch.ones_like(outputs[:, 0]), atol=1e-5):
-            raise SettingError("model", name, "gives probabilities, which sum to 1: leave the softmax out")
-
-    @torch.no_grad()
-    def _check_each(self) -> None:
-        """Logits are a fixed function of the datum and of θ: the same alone as beside another datum, and again."""
-        if self._batch_norms or self.data_size < 2:
-            return
-        name, few = type(self.model).__name__, self._first_two()
-        self._load(self.initial(1, Random(0)))
-        try:
-            with full_precision():  # in TF32 a batch of one may be another kernel's
-                both = self._logits(few).clone()  # of a module that keeps what it gave
-                alone = [self._logits(one) for one in few.split(1)]
-        except (RuntimeError, ValueError, TypeError) as error:
-            raise SettingError("model", name, f"does not take one datum by itself: {error}") from error
-        finally:
-            self._position.copy_(self._resting)
-        for one, beside in zip(alone, both.split(1), strict=True):
-            if one.shape != beside.shape:
-                need = f"must give logits {list(beside.shape)} of one datum, gave {list(one.shape)}"
-                raise SettingError("model", name, need)
-            if not _close(one, beside):
-                mend = "gives a datum other logits alone than beside another one, or when it is asked again: they must"
-                raise SettingError("model", name, f"{mend} be a fixed function of the datum and of the weights")
-
-    def _check_gradients(self) -> None:
-        """What the logits depend on has a gradient: without, a chain that is not corrected would sample another law."""
-        few = self._first_two()
-        self._load(self.initial(1, Random(0)))
-        try:
-            with torch.enable_grad():
-                logits, slopes = self._logits(few), [None] * len(self._parameters)
-                if logits.requires_grad:
-                    slopes = torch.autograd.grad(logits.sum(), self._parameters, allow_unused=True)
-            logits = logits.detach().clone()  # of a module that keeps what it gave
-            for key, parameter, slope in zip(self._names, self._parameters, slopes, strict=True):
-                if slope is not None:
-                    continue
-                with torch.no_grad():
-                    parameter.mul_(1.5).add_(0.5)
-                    same = _close(self._logits(few), logits)
-                if not same:
-                    mend = f"gives no gradient of {key}, which its logits depend on (no_grad, detach): let it through,"
-                    raise SettingError(
-                        "model", type(self.model).__name__, f"{mend} or freeze it (requires_grad_(False))"
-                    )
-        finally:
-            self._position.copy_(self._resting)
+            self.flat.logits(few[:1])
+        except ValueError as error:
+            size = self.evaluation_batch
+            if 1 in (size, self.data_size % size, self.shown % size):
+                mend = f"leaves one datum of {self.shown} alone, of which batch normalisation makes no statistics"
+                mend += ": take another size, or number of data"
+                raise SettingError("evaluation_batch", size, mend) from error
+            return 2
+        return 1

@@ -1,0 +1,74 @@
+"""What a module must be for its posterior to be sampled: logits that are a fixed function of the datum and of the
+weights, with a gradient by all that they depend on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from sgmcmc.errors import SettingError
+from sgmcmc.precision import full_precision
+
+if TYPE_CHECKING:
+    from sgmcmc.potentials.flat import FlatModule
+
+
+def close(logits: Tensor, others: Tensor) -> bool:
+    """Whether logits are the same, to rounding; of such as are not finite, nothing is known."""
+    known, slack = bool(others.isfinite().all()), 1e-3 * float(others.abs().max())
+    return not known or torch.allclose(logits, others, rtol=1e-3, atol=slack)
+
+
+def check_outputs(name: str, outputs, number: int, classes: int) -> None:
+    """What a module gave for a number of data are logits of these classes."""
+    if not isinstance(outputs, Tensor) or outputs.shape != (number, classes):
+        shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise SettingError("model", name, f"must give logits {[number, classes]}, gave {shape}")
+    if bool((outputs >= 0).all()) and torch.allclose(outputs.sum(-1), torch.ones_like(outputs[:, 0]), atol=1e-5):
+        raise SettingError("model", name, "gives probabilities, which sum to 1: leave the softmax out")
+
+
+@torch.no_grad()
+def check_each(module: FlatModule, some: Tensor, weights: Tensor) -> None:
+    """At these weights ``[dim]`` a datum has the same logits alone as beside another one, and again."""
+    module.load(weights)
+    try:
+        with full_precision():  # in TF32 a batch of one may be another kernel's
+            both = module.logits(some).clone()  # of a module that keeps what it gave
+            alone = [module.logits(one) for one in some.split(1)]
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise SettingError("model", module.name, f"does not take one datum by itself: {error}") from error
+    finally:
+        module.position.copy_(module.resting)
+    for one, beside in zip(alone, both.split(1), strict=True):
+        if one.shape != beside.shape:
+            need = f"must give logits {list(beside.shape)} of one datum, gave {list(one.shape)}"
+            raise SettingError("model", module.name, need)
+        if not close(one, beside):
+            mend = "gives a datum other logits alone than beside another one, or when it is asked again: they must"
+            raise SettingError("model", module.name, f"{mend} be a fixed function of the datum and of the weights")
+
+
+def check_gradients(module: FlatModule, some: Tensor, weights: Tensor) -> None:
+    """What the logits depend on at these weights has a gradient: without, a chain that is not corrected would sample
+    another law."""
+    module.load(weights)
+    try:
+        with torch.enable_grad():
+            logits, slopes = module.logits(some), [None] * len(module.parameters)
+            if logits.requires_grad:
+                slopes = torch.autograd.grad(logits.sum(), module.parameters, allow_unused=True)
+        logits = logits.detach().clone()  # of a module that keeps what it gave
+        for key, parameter, slope in zip(module.names, module.parameters, slopes, strict=True):
+            if slope is not None:
+                continue
+            with torch.no_grad():
+                parameter.mul_(1.5).add_(0.5)
+                same = close(module.logits(some), logits)
+            if not same:
+                mend = f"gives no gradient of {key}, which its logits depend on (no_grad, detach): let it through,"
+                raise SettingError("model", module.name, f"{mend} or freeze it (requires_grad_(False))")
+    finally:
+        module.position.copy_(module.resting)

@@ -431,15 +431,15 @@ MUTANTS = [
     Mutant(
         "counter not restored on resume",
         "chain",
-        'self.cycle, self.proposed = saved["cycle"],',
-        "self.cycle, self.proposed = 0,",
+        'self.cycle, self.fits = saved["cycle"],',
+        "self.cycle, self.fits = 0,",
         "chain.py::test_killed_after_any_block_it_ends_as_the_uninterrupted_run[stairs]",
     ),
     Mutant(
         "tuned step not restored on resume",
-        "chain",
-        'self.tuning, self.mass = saved["tuning"], saved["mass"]',
-        'self.mass = saved["mass"]',
+        "adaptation",
+        'self.tuning, self.mass = values["tuning"], values["mass"]',
+        'self.mass = values["mass"]',
         "chain.py::test_killed_after_any_block_it_ends_as_the_uninterrupted_run[nonreversible_with_tuning_for_each_chain]",
     ),
     Mutant(
@@ -472,9 +472,9 @@ MUTANTS = [
     ),
     Mutant(
         "chains that diverged tune the others",
-        "chain",
-        "probability = probability[alive]",
-        "pass",
+        "adaptation",
+        "probability[alive] if len(self.tuning) == 1 else probability",
+        "probability",
         "chain.py::test_chains_that_diverged_do_not_tune_the_others",
     ),
     Mutant(

@@ -18,6 +18,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from sgmcmc.adaptation import Adaptation
 from sgmcmc.captured import Captured
 from sgmcmc.checks import check_finite, check_same_target, check_target
 from sgmcmc.compiled import Compiled, Normals, Segments
@@ -26,12 +27,11 @@ from sgmcmc.diagnostics import Ensemble
 from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.interrupt import Interrupted, Signals
-from sgmcmc.kernel import Kernel, check_growth
-from sgmcmc.ladder import BARKER, Ladder, check, scaled, tuned
+from sgmcmc.kernel import Kernel
 from sgmcmc.measured import diagnostic_gradient, estimated_mass, observer, predicted, temperatures
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, groups, is_network, shown, together
-from sgmcmc.progress import SUMS, Moments, Unfinished, Unwritten, summed, traced
+from sgmcmc.progress import SUMS, Moments, Tally, Unfinished, Unwritten, summed, traced
 from sgmcmc.random import Random
 from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, start, walk
 
@@ -118,12 +118,6 @@ class Chain:
     ):
         self.kernel, self.potential, self.plan, self.random = kernel, potential, plan, random
         self.together = together(potential) and not is_network(potential)  # one tensor, whose cycle may be a graph
-        if plan.tune is not None and kernel.impossible:
-            raise SettingError("tune.target", plan.tune, f"there is no acceptance to tune to: {kernel.impossible}")
-        if plan.tune is not None and plan.tune >= 0.5 and kernel.acceptance in BARKER:
-            raise SettingError("tune.target", plan.tune, "Barker's rule accepts less than a half at any step size")
-        if plan.tune is not None or plan.trajectory:
-            check_growth(kernel, "tuning")
         if plan.trace and self.together and chains > 1 and kernel.random_direction:
             raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
         kernel.schedule.check(plan.cycles)
@@ -133,35 +127,23 @@ class Chain:
             kernel = self.kernel = replace(kernel, measured=False)  # U serves the rows alone
         self.initial = initial
         self.chains = chains
-        self.base = kernel
         self.states: list[State] = []
         self.cycle = 0
-        self.tuning = torch.zeros(1 if isinstance(kernel.step_size, float) else chains, dtype=torch.float64)
-        self.mass = kernel.mass
-        self.ladder: Ladder | None = None
-        if plan.trajectory:
-            check(kernel, plan.estimate_mass)
-            self.ladder = Ladder(kernel, potential, plan.burn_in, plan.tune, self.share)
+        # The part of what U looks at that one gradient sees: 1 where there are no data, and for full gradients.
+        self.share = 1.0
+        if isinstance(kernel.batches, Minibatches):
+            self.share = kernel.batches.batch_size / shown(potential)
+        self.adaptation = Adaptation(kernel, potential, plan, chains, self.share)
         self._set_kernel()
-        self.steps = self.steps_before = 0  # steps so far, and before this row's cycles
-        self.gradients = self.energies = 0.0  # of a chain so far, in passes: see ``Kernel.work``
-        self.accepted_before = self.proposed = 0  # accepted before this row's cycles
-        self.burnt = 0, 0  # accepted and proposed of the burn-in
-        # Each chain's sum of accept_prob since the start, or the end of the burn-in.
-        self.chances = torch.zeros(chains, dtype=torch.float64, device=random.device)
-        self.looked_before = 0.0  # data that decisions looked at before this row's cycles
-        self.seconds = 0.0
+        self.tally = Tally.none(chains, random.device)
         self.moments: Moments | None = None
         self.ensembles: dict[str, Ensemble] = {}
         self.fits: list[dict] = [{} for _ in self.groups]
-        self.sums = torch.zeros(len(SUMS), dtype=torch.float64, device=random.device)
-        self.row_start = (0, 0.0)
         self.compiled = plan.compile
         self.cycle_graph: Compiled | None = None
         self.segment, self.numbers, self.walk = segment, random, walk  # of cycles that are no graph
         self.signals = Signals()
         self.unfinished: Unfinished | None = None
-        self.clock: float | None = None  # when the cycle in progress was begun, or gone on with
         self.between: Callable[[], None] = lambda: None  # called between the gradients of a cycle that runs eagerly
 
     # -- beginning, resuming -----------------------------------------------------------------------
@@ -184,23 +166,14 @@ class Chain:
         return {
             "cycle": self.cycle,
             "states": [state.values() for state in self.states],
-            "tuning": self.tuning,
-            "ladder": self.ladder and self.ladder.values(),
-            "work": [self.steps, self.steps_before],
-            "evaluated": [self.gradients, self.energies, self.looked],
-            "mass": self.mass,
-            "accepted": self.accepted,
-            "proposed": self.proposed,
-            "burnt": list(self.burnt),
-            "chances": self.chances,
-            "seconds": self.spent,
+            **self.adaptation.values(),
+            **self.tally.values(),
             "moments": self.moments.values() if self.moments else {},
             "ensembles": {name: ensemble.state() for name, ensemble in self.ensembles.items()},
             "fits": self.fits,
-            "sums": dict(zip(SUMS, self.sums.tolist(), strict=True)),
-            "row_start": list(self.row_start),
             "compiled": self.compiled,
-            "unfinished": self.unfinished and self.unfinished.values(self.steps, self.kernel.word.gradients_a_step),
+            "unfinished": self.unfinished
+            and self.unfinished.values(self.tally.steps, self.kernel.word.gradients_a_step),
         }
 
     def resume(self, saved: dict) -> None:
@@ -213,24 +186,13 @@ class Chain:
         self.groups = list(map(range, ends, ends[1:]))  # as the run was begun
         if self.joined and not together(self.potential) and hasattr(self.potential, "join_chains"):
             self.potential.join_chains()
-        self.cycle, self.proposed = saved["cycle"], saved["proposed"]
-        self.burnt = tuple(saved.get("burnt", (0, 0)))
-        unknown = torch.full((self.chains,), math.nan, dtype=torch.float64)  # of a run begun before it was kept
-        self.chances = saved.get("chances", unknown).to(device)
-        self.seconds, self.fits = saved["seconds"], saved["fits"]
+        self.cycle, self.fits = saved["cycle"], saved["fits"]
+        self.tally = Tally.of(saved, self.chains, device)
+        self.adaptation.resume(saved)
         if saved["moments"]:
             values = (saved["moments"][name] for name in ("count", "mean", "m2"))
             self.moments = Moments(*(torch.as_tensor(one, dtype=torch.float64).to(device) for one in values))
         self.ensembles = {name: Ensemble.from_state(value, device) for name, value in saved["ensembles"].items()}
-        self.tuning, self.mass = saved["tuning"], saved["mass"]
-        if self.ladder:
-            self.ladder.resume(saved["ladder"])
-        sums = [saved["sums"][name] for name in SUMS]
-        self.sums, self.row_start = torch.tensor(sums, dtype=torch.float64, device=device), tuple(saved["row_start"])
-        self.steps, self.steps_before = saved["work"]
-        self.gradients, self.energies, looked = saved["evaluated"]
-        self.looked_before = looked - saved["sums"]["data"]
-        self.accepted_before = saved["accepted"] - int(saved["sums"]["accepted"])
         self.compiled = saved["compiled"]
         if saved["unfinished"]:
             self.unfinished = Unfinished.of(saved["unfinished"], device)
@@ -246,7 +208,7 @@ class Chain:
         if not self.compiled:
             return
         try:
-            if self.together and self.ladder:
+            if self.together and self.plan.trajectory:
                 raise CannotCompile("trajectories whose length is tuned are not compiled")
             if self.together:
                 self._compile_cycle()
@@ -286,30 +248,16 @@ class Chain:
         state, graph = self.states[0], Compiled(run_cycle)
         moments = self.moments or Moments.none(state.theta)
         self.weights = [torch.tensor(weight, dtype=torch.float64, device=state.theta.device) for weight in (0.0, 1.0)]
-        arguments = self.random, self.cycle, self.groups[0], self.sums, self.chances, moments, self.weights[1]
+        arguments = self.random, self.cycle, self.groups[0], *self.tally.summed, moments, self.weights[1]
         graph.prepare(self.kernel, self.potential, state, *arguments)
         self.cycle_graph, self.moments = graph, moments
-
-    @property
-    def accepted(self) -> int:
-        """Accepted trajectories so far, over chains."""
-        return self.accepted_before + int(self.sums[SUMS.index("accepted")])
-
-    @property
-    def looked(self) -> float:
-        """Data that decisions looked at so far, over chains."""
-        return self.looked_before + float(self.sums[SUMS.index("data")])
 
     @property
     def evaluated(self) -> tuple[float, float]:
         """Gradients and U that a chain's trajectories have evaluated, in passes; decisions look at both ends."""
         size = self.chains * self.potential.data_size
-        return self.gradients, self.energies + (2 * self.looked / size if self.kernel.subsampled else 0.0)
-
-    @property
-    def spent(self) -> float:
-        """Seconds of all cycles, with those of the one in progress."""
-        return self.seconds + (time.perf_counter() - self.clock if self.clock else 0.0)
+        looked = 2 * self.tally.looked / size if self.kernel.subsampled else 0.0
+        return self.tally.gradients, self.tally.energies + looked
 
     # -- one cycle ---------------------------------------------------------------------------------
 
@@ -318,42 +266,41 @@ class Chain:
         index, is_traced = self.cycle, bool(self.plan.trace)
         is_traced = is_traced and (not self.plan.trace_cycles or index + 1 in self.plan.trace_cycles)
         draws = self.plan.draws_after(index + 1)
-        before = self.theta if self.ladder and index < self.plan.burn_in else None
-        self.clock = time.perf_counter()
+        before = self.theta if self.plan.trajectory and index < self.plan.burn_in else None
+        self.tally.clock = time.perf_counter()
         self.signals.arm()
         if is_traced or self.cycle_graph is None:
             done = self._eager_cycle(index, is_traced)
             states, fits, probabilities, sums = done.states, done.fits, torch.cat(done.probabilities), done.sums
         if self.cycle_graph is None:
-            chances, moments = self.chances + probabilities, None
+            chances, moments = self.tally.chances + probabilities, None
         else:  # of a traced cycle the eager evaluation was for the trace alone
-            arguments = self.random, index, self.groups[0], self.sums, self.chances, self.moments, self.weights[draws]
+            arguments = self.random, index, self.groups[0], *self.tally.summed, self.moments, self.weights[draws]
             state, probabilities, sums, chances, moments = self.cycle_graph(
                 self.kernel, self.potential, self.states[0], *arguments
             )
             states, fits = [state], self.fits
         # From here on the cycle counts: an interruption before this line leaves the chain as it was.
         self.signals.armed = False
-        self.states, self.fits, self.sums, self.chances, self.unfinished = states, fits, sums, chances, None
+        self.states, self.fits, self.unfinished = states, fits, None
+        self.tally.sums, self.tally.chances = sums, chances
         if moments is not None:
             self.moments = moments
         elif draws:
             theta = self.theta
             self.moments = (self.moments or Moments.none(theta)).counting(theta, 1.0)
-        self.proposed += self.chains
         self.cycle += 1
-        self.steps += self.kernel.steps
-        self.gradients, self.energies = self.gradients + self.cost[0], self.energies + self.cost[1]
+        self.tally.count(self.kernel.steps, self.cost)
         if self.cycle <= self.plan.burn_in:
             self._adapt(probabilities, before)
         if self.cycle == self.plan.burn_in:
-            self.burnt, self.chances = (self.accepted, self.proposed), torch.zeros_like(self.chances)
-        self.seconds, self.clock = self.spent, None
+            self.tally.end_burn_in()
+        self.tally.stop()
         return traced(done.trace) if is_traced else []
 
     def _eager_cycle(self, index: int, is_traced: bool) -> Unfinished:
         """The cycle, group after group, from where it stands to its end; the chain stays as it is but for that."""
-        done = self.unfinished or Unfinished([], [], [], self.sums, [])
+        done = self.unfinished or Unfinished([], [], [], self.tally.sums, [])
         for number in range(len(done.states), len(self.groups)):
             group, state = self.groups[number], self.states[number]
             if self.cycle_graph is None:
@@ -362,7 +309,7 @@ class Chain:
                 self.potential.counter = (index + 1) * len(self.groups) + number
             observe = None
             if is_traced:
-                of_cycle = self.plan.trace, index + 1, self.steps, done.trace
+                of_cycle = self.plan.trace, index + 1, self.tally.steps, done.trace
                 observe = observer(self.kernel, self.potential, state, group, *of_cycle)
             kernel = self.kernel if len(self.groups) == 1 else self.kernel.rows(torch.tensor(group))
             arguments = self.numbers, index, group, observe, done.under_way, self.segment, self.walk
@@ -407,46 +354,30 @@ class Chain:
         alive = self.alive
         if not bool(alive.any()):
             return
-        if self.ladder:
+        jump = None
+        if before is not None:
             move = (self.theta - before).double().square() * cast(self.kernel.mass, self.theta.double())
             moves = getattr(self.potential, "moves", None)  # the others are Gibbs updates'
-            move = move if moves is None else move[:, moves]
-            self.ladder.saw(self.cycle - 1, probability, float(move.sum(-1).mean()))
-            self._set_kernel()
-        elif self.plan.tune is not None:
-            if len(self.tuning) == 1:
-                probability = probability[alive]
-            self.tuning = tuned(self.tuning, probability, self.plan.tune, self.cycle)
+            jump = float((move if moves is None else move[:, moves]).sum(-1).mean())
+        if self.adaptation.saw(self.cycle - 1, probability, alive, jump):
             self._set_kernel()
         if self.plan.estimate_mass:
             self._set_mass(self._estimated_mass(self.theta))
 
     def _set_kernel(self) -> None:
         """Set the kernel, and what a trajectory costs, from what tuning and mass are now."""
-        if self.ladder:
-            kernel = self.ladder.kernel(self.cycle)
-        else:
-            kernel = self.base if self.plan.tune is None else scaled(self.base, self.tuning)
-        self.kernel = replace(kernel, mass=self.mass)
+        self.kernel = self.adaptation.kernel(self.cycle)
         self.cost = self.kernel.work(self.share, self.potential)
 
     def _set_mass(self, mass: Tensor) -> None:
         ratio = mass**0.5 / self.kernel.mass**0.5  # of the momentum's scales: T does not change, and may be 0
-        self.mass = mass
+        self.adaptation.mass = mass
         self._set_kernel()
         for state in self.states:
             state.momentum = state.momentum * ratio.to(state.momentum)
 
     def _estimated_mass(self, theta: Tensor) -> Tensor:
         return estimated_mass(self.kernel, self.potential, theta, self.alive, self.random, self.cycle, self.groups)
-
-    @property
-    def share(self) -> float:
-        """The part of what U looks at that one gradient sees (1 where there are no data, and for full gradients)."""
-        batches = self.base.batches  # a trajectory of one step between exact ends has none
-        if not isinstance(batches, Minibatches):
-            return 1.0
-        return batches.batch_size / shown(self.potential)
 
     # -- what is measured --------------------------------------------------------------------------
 
@@ -458,8 +389,8 @@ class Chain:
         """
         boundary = self.cycle % self.plan.log_every == 0
         plan, kernel, potential = self.plan, self.kernel, self.potential
-        _, began = self.row_start
-        sums, size = dict(zip(SUMS, self.sums.tolist(), strict=True)), max(potential.data_size, 1)
+        tally, adaptation = self.tally, self.adaptation
+        sums, size = dict(zip(SUMS, tally.sums.tolist(), strict=True)), max(potential.data_size, 1)
         number = sums["number"] or math.nan
         finite = sums["finite"]
         if not kernel.evaluates:  # U of the states at the row's end
@@ -470,8 +401,8 @@ class Chain:
             sums["delta_potential"] = math.nan
         row = {
             "cycle": self.cycle,
-            "epoch": (self.steps / self.base.steps if self.ladder else self.cycle) * plan.epochs_per_cycle,
-            "step": self.steps,
+            "epoch": (tally.steps / adaptation.base.steps if plan.trajectory else self.cycle) * plan.epochs_per_cycle,
+            "step": tally.steps,
             "potential": sums["potential"] / number,
             "potential_per_datum": sums["potential"] / number / size,
             "delta_potential": sums["delta_potential"] / finite if finite else math.nan,
@@ -483,18 +414,16 @@ class Chain:
             **({"data_per_decision": sums["data"] / number} if kernel.subsampled else {}),
             "alive": int(self.alive.sum()),
             "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()) * self._stair,
-            **({"steps_per_cycle": kernel.steps} if self.ladder else {}),
+            **({"steps_per_cycle": kernel.steps} if plan.trajectory else {}),
             **temperatures(kernel, potential, self.states, self._gradients()),
             **self._fit(),
             **self._predict(boundary),
         }
-        row["seconds"] = self.seconds
-        row["steps_per_second"] = (self.steps - self.steps_before) / max(self.seconds - began, 1e-9)
+        row["seconds"] = tally.seconds
+        steps, seconds = tally.steps - tally.steps_before, tally.seconds - tally.seconds_before
+        row["steps_per_second"] = steps / max(seconds, 1e-9)
         if boundary:
-            self.accepted_before += int(sums["accepted"])
-            self.looked_before += sums["data"]
-            self.sums, self.row_start = torch.zeros_like(self.sums), (self.cycle, self.seconds)
-            self.steps_before = self.steps
+            tally.end_row()
         return row
 
     @property
@@ -601,14 +530,14 @@ def run(
             signals.arm()  # compiling, the warm start and an evaluation of U may be left, too
             _begin(chain, saved is None, over, tell)
             signals.armed = False
-            before, last = chain.seconds, 0.0  # seconds of the last cycle
+            before, last = chain.tally.seconds, 0.0  # seconds of the last cycle
             chain.between = between
             if saved is None:
                 unwritten.write(chain.checkpoint)
             status = _finished(chain, plan)
             while status == RUNNING and not signals.arrived and time.monotonic() + last < until:
                 unwritten.trace += chain.advance()
-                before, last = chain.seconds, chain.seconds - before
+                before, last = chain.tally.seconds, chain.tally.seconds - before
                 if plan.keep != "none" and plan.draws_after(chain.cycle):
                     unwritten.add_draw(chain.theta.cpu())
                 row, status = None, _finished(chain, plan)
@@ -650,10 +579,11 @@ def _begin(chain: Chain, new: bool, over: bool, tell: Callable[[str], object]) -
 
 def _fill(result: Result, chain: Chain) -> None:
     """What a chain has to say at its end."""
-    result.cycles, result.accepted, result.proposed = chain.cycle, chain.accepted, chain.proposed
-    result.burnt = chain.burnt
+    tally = chain.tally
+    result.cycles, result.accepted, result.proposed = chain.cycle, tally.accepted, tally.proposed
+    result.burnt = tally.burnt
     seen = chain.cycle - (chain.plan.burn_in if chain.cycle >= chain.plan.burn_in else 0)
-    result.accept_prob = torch.where(chain.alive, chain.chances / seen, math.nan).cpu() if seen else None
+    result.accept_prob = torch.where(chain.alive, tally.chances / seen, math.nan).cpu() if seen else None
     result.gradients, result.energies = chain.evaluated
     result.moments = chain.moments.values() if chain.moments else {}
     result.compiled, result.captured = chain.compiled, chain.captured
@@ -665,7 +595,7 @@ def _fill(result: Result, chain: Chain) -> None:
         for group, state in zip(chain.groups, chain.states, strict=False)  # no states yet: interrupted at the start
         for row in torch.nonzero(~state.alive).flatten()
     ]
-    result.seconds, result.kernel, result.ensembles = chain.spent, chain.kernel, chain.ensembles
+    result.seconds, result.kernel, result.ensembles = tally.spent, chain.kernel, chain.ensembles
 
 
 def _finished(chain: Chain, plan: Plan) -> str:

@@ -1,7 +1,8 @@
-"""What a run has come to: sums of a row, moments of the draws, what is not written yet, the cycle that is under way."""
+"""What a run has come to: its numbers, moments of the draws, what is not written yet, the cycle that is under way."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -60,6 +61,102 @@ class Moments:
         """As a checkpoint and ``Result`` hold them; empty before the first draw."""
         count = int(self.count)
         return {"count": count, "mean": self.mean, "m2": self.m2} if count else {}
+
+
+@dataclass
+class Tally:
+    """What all cycles so far have come to, and what of it was so when the row of metrics in progress began.
+
+    ``sums`` are the row's (``SUMS``), ``chances`` each chain's sum of ``accept_prob`` ``[chains]``, float64 both, since
+    the start, or the end of the burn-in. ``gradients`` and ``energies`` are of one chain, in passes over the data (see
+    ``Kernel.work``), ``looked`` the data that decisions looked at, over chains, as are the numbers of trajectories.
+    """
+
+    sums: Tensor
+    chances: Tensor
+    steps: int = 0
+    gradients: float = 0.0
+    energies: float = 0.0
+    proposed: int = 0
+    burnt: tuple[int, int] = (0, 0)  # accepted and proposed of the burn-in
+    seconds: float = 0.0  # of all cycles that are over
+    clock: float | None = None  # when the cycle in progress was begun, or gone on with
+    # before the row's cycles
+    steps_before: int = 0
+    seconds_before: float = 0.0
+    accepted_before: int = 0
+    looked_before: float = 0.0
+
+    @classmethod
+    def none(cls, chains: int, device: torch.device) -> Tally:
+        """That of no cycle."""
+        return cls(*(torch.zeros(size, dtype=torch.float64, device=device) for size in (len(SUMS), chains)))
+
+    @property
+    def summed(self) -> tuple[Tensor, Tensor]:
+        """What a cycle adds to: ``sums`` and ``chances``."""
+        return self.sums, self.chances
+
+    @property
+    def accepted(self) -> int:
+        """Accepted trajectories."""
+        return self.accepted_before + int(self.sums[SUMS.index("accepted")])
+
+    @property
+    def looked(self) -> float:
+        return self.looked_before + float(self.sums[SUMS.index("data")])
+
+    @property
+    def spent(self) -> float:
+        """Seconds of all cycles, with those of the one in progress."""
+        return self.seconds + (time.perf_counter() - self.clock if self.clock else 0.0)
+
+    def count(self, steps: int, cost: tuple[float, float]) -> None:
+        """One cycle more, of so many steps, gradients and energies, the sums of which are added already."""
+        self.proposed += len(self.chances)
+        self.steps += steps
+        self.gradients, self.energies = self.gradients + cost[0], self.energies + cost[1]
+
+    def end_burn_in(self) -> None:
+        self.burnt, self.chances = (self.accepted, self.proposed), torch.zeros_like(self.chances)
+
+    def stop(self) -> None:
+        """The cycle in progress is over, and all that belongs to it."""
+        self.seconds, self.clock = self.spent, None
+
+    def end_row(self) -> None:
+        """Another row begins."""
+        self.accepted_before, self.looked_before = self.accepted, self.looked
+        self.steps_before, self.seconds_before = self.steps, self.seconds
+        self.sums = torch.zeros_like(self.sums)
+
+    def values(self) -> dict:
+        """As a checkpoint holds it."""
+        return {
+            "work": [self.steps, self.steps_before],
+            "evaluated": [self.gradients, self.energies, self.looked],
+            "accepted": self.accepted,
+            "proposed": self.proposed,
+            "burnt": list(self.burnt),
+            "chances": self.chances,
+            "seconds": self.spent,
+            "sums": dict(zip(SUMS, self.sums.tolist(), strict=True)),
+            "row_start": [self.seconds_before],
+        }
+
+    @classmethod
+    def of(cls, saved: dict, chains: int, device: torch.device) -> Tally:
+        """From what ``values`` returned."""
+        unknown = torch.full((chains,), math.nan, dtype=torch.float64)  # of a run begun before it was kept
+        sums = torch.tensor([saved["sums"][name] for name in SUMS], dtype=torch.float64, device=device)
+        tally = cls(sums, saved.get("chances", unknown).to(device), seconds=saved["seconds"])
+        tally.proposed, tally.burnt = saved["proposed"], tuple(saved.get("burnt", (0, 0)))
+        tally.steps, tally.steps_before = saved["work"]
+        tally.gradients, tally.energies, looked = saved["evaluated"]
+        tally.seconds_before = saved["row_start"][-1]  # behind a cycle in older ones
+        tally.accepted_before = saved["accepted"] - int(saved["sums"]["accepted"])
+        tally.looked_before = looked - saved["sums"]["data"]
+        return tally
 
 
 class Unwritten:

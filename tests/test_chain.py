@@ -752,9 +752,9 @@ def test_the_step_is_tuned_by_the_number_of_the_cycle():
     chain = Chain(kernel, target, Plan(9, burn_in=5, tune=0.6), Random(1), 3, lambda: torch.zeros(3, 2, dtype=F64))
     chain.begin()
     for count in range(1, 5):
-        before = chain.chances.mean()
+        before = chain.tally.chances.mean()
         chain.advance()
-        factor += float(chain.chances.mean() - before - 0.6) * count**-0.6
+        factor += float(chain.tally.chances.mean() - before - 0.6) * count**-0.6
         assert chain.kernel.step_size == pytest.approx(0.5 * math.exp(factor), rel=1e-12)
 
 
@@ -784,7 +784,7 @@ def test_chains_that_diverged_are_not_in_the_mass():
         Random(1),
         4,
         lambda: far,
-        report=lambda chain, row: seen.append((chain.theta, chain.mass)),
+        report=lambda chain, row: seen.append((chain.theta, chain.kernel.mass)),
     )
     for theta, mass in seen[:5]:
         rms = target.gradient(theta[:3]).square().mean(0).add(1e-7).sqrt()
@@ -860,7 +860,7 @@ def test_the_mass_is_the_root_mean_square_gradient_and_is_frozen_after_the_burn_
         random,
         2,
         lambda: target.initial(2, random),
-        report=lambda chain, row: masses.append(chain.mass),
+        report=lambda chain, row: masses.append(chain.kernel.mass),
     )
     assert (
         not torch.equal(masses[0], masses[1])
@@ -875,7 +875,7 @@ def test_the_mass_is_the_root_mean_square_gradient_and_is_frozen_after_the_burn_
     many = make_kernel("hmc", gauss, 0.01, dtype=F64)
     seen = []
     run(many, gauss, Plan(1, burn_in=1, estimate_mass=True), random, 4_000, lambda: gauss.exact(4_000, random),
-        report=lambda chain, row: seen.append(chain.mass))  # fmt: skip
+        report=lambda chain, row: seen.append(chain.kernel.mass))  # fmt: skip
     assert seen[0].tolist() == pytest.approx([1.0, 100.0], rel=0.06)
 
 
@@ -1074,7 +1074,7 @@ def test_kept_momentum_is_rescaled_when_the_mass_changes(temperature):
     torch.testing.assert_close(chain.states[0].momentum, before * torch.tensor([1.0, 3.0], dtype=F64))
     assert bool(torch.isfinite(chain.states[0].momentum).all())
     if temperature:
-        energy = chain.states[0].momentum ** 2 / chain.mass - temperature
+        energy = chain.states[0].momentum ** 2 / chain.kernel.mass - temperature
         assert abs(z_score(energy[:, 0])) < LIMIT and abs(z_score(energy[:, 1])) < LIMIT
 
 
@@ -1309,14 +1309,14 @@ def test_a_ladder_goes_on_bit_for_bit_inside_and_after_the_burn_in():
     assert {steps for steps, _ in seen} == {4, 2, 1}
     assert len(set(seen[120:])) == 1 and seen[120][0] in (1, 2, 4)  # frozen
     assert len({size for _, size in seen[:120]}) > 100
-    assert whole.steps == sum(steps for steps, _ in seen) == whole.row()["step"]
+    assert whole.tally.steps == sum(steps for steps, _ in seen) == whole.row()["step"]
     for cycle, state in saved.items():
         again = laddered()
         again.resume(state)
         for _ in range(cycle, 160):
             again.advance()
         assert torch.equal(again.theta, whole.theta), cycle
-        assert again.steps == whole.steps and again.kernel.step_size == whole.kernel.step_size
+        assert again.tally.steps == whole.tally.steps and again.kernel.step_size == whole.kernel.step_size
 
 
 def test_a_ladder_keeps_the_costs_that_it_chose_by():
@@ -1336,11 +1336,11 @@ def test_a_ladder_tunes_every_rung_to_its_acceptance_and_takes_the_best():
     chain.begin()
     accepted = {}
     for cycle in range(220):
-        rung = chain.ladder.rung(cycle)
+        rung = chain.adaptation.ladder.rung(cycle)
         before = chain.theta
         chain.advance()
         accepted.setdefault(rung, []).append(float((chain.theta != before).any(-1).double().mean()))
-    ladder = chain.ladder
+    ladder = chain.adaptation.ladder
     for number, (_, target) in enumerate(ladder.rungs):
         assert abs(sum(accepted[number][-8:]) / 8 - target) < 0.12
     rates = [jump / cost for jump, cost in zip(ladder.jumps, ladder.costs, strict=True)]
@@ -1361,8 +1361,8 @@ def test_a_rung_costs_what_its_trajectories_evaluate(target, sampler, settings, 
     kernel = make_kernel(sampler, target, 0.1, steps=4, acceptance="metropolis", dtype=F64, **settings)
     plan = Plan(200, burn_in=120, trajectory=True)
     chain = Chain(kernel, target, plan, Random(1), 2, lambda: target.initial(2, Random(1)))
-    assert [steps for steps, _ in chain.ladder.rungs] == [4] * 3 + [2] * 3 + [1] * 3
-    assert chain.ladder.costs == pytest.approx([cost for cost in costs for _ in range(3)])
+    assert [steps for steps, _ in chain.adaptation.ladder.rungs] == [4] * 3 + [2] * 3 + [1] * 3
+    assert chain.adaptation.ladder.costs == pytest.approx([cost for cost in costs for _ in range(3)])
 
 
 @pytest.mark.parametrize(
@@ -1452,7 +1452,7 @@ def test_each_chain_s_acceptance_is_its_mean_after_the_burn_in(name):
     chains, seen = 3, []
 
     def watched(chain, row):
-        seen.append(chain.chances.clone())
+        seen.append(chain.tally.chances.clone())
 
     def whole(cycles, store=None):
         random, changed = Random(1), replace(plan, cycles=cycles, log_every=1)
@@ -1490,7 +1490,7 @@ def test_a_row_s_speed_is_that_of_its_own_cycles_and_its_step_the_mean_of_the_ch
     rows = []
     for cycle in range(1, 5):
         chain.advance()
-        chain.seconds = float(cycle if cycle < 3 else 2 + 4 * (cycle - 2))
+        chain.tally.seconds = float(cycle if cycle < 3 else 2 + 4 * (cycle - 2))
         if cycle % 2 == 0:
             rows.append(chain.row())
     assert [row["steps_per_second"] for row in rows] == pytest.approx([20 / 2, 20 / 8])
@@ -1541,7 +1541,7 @@ def test_the_fit_of_a_row_is_that_of_the_states_over_all_chains():
             fits.append(dict(target.fit))
         for key in ("train_nll", "train_accuracy"):
             assert row[key] == pytest.approx((fits[0][key] + fits[1][key]) / 2, rel=1e-9)
-    assert 0 < chain.accepted < chain.proposed == 24 and fits[0]["train_nll"] != fits[1]["train_nll"]
+    assert 0 < chain.tally.accepted < chain.tally.proposed == 24 and fits[0]["train_nll"] != fits[1]["train_nll"]
 
 
 def test_epochs_of_a_ladder_are_by_its_steps():
@@ -1552,7 +1552,7 @@ def test_epochs_of_a_ladder_are_by_its_steps():
     chain.begin()
     while chain.cycle < 120:
         chain.advance()
-    assert chain.row()["epoch"] == pytest.approx(chain.steps) and chain.steps < 4 * 120
+    assert chain.row()["epoch"] == pytest.approx(chain.tally.steps) and chain.tally.steps < 4 * 120
 
 
 def test_all_chains_propose_in_every_cycle_frozen_or_not():
@@ -1592,13 +1592,13 @@ def jump_of_first_rung(target, mass=1.0):
         kernel, target, Plan(120, burn_in=burn_in, trajectory=True), random, 6, lambda: target.initial(6, random)
     )
     chain.begin()
-    span, places = chain.ladder.span, []
+    span, places = chain.adaptation.ladder.span, []
     for _ in range(2 * span):
         places.append(chain.theta)
         chain.advance()
     places.append(chain.theta)
     moves = torch.stack(places).diff(dim=0)[span + span // 2 :]  # the second half of the first rung's span
-    return chain.ladder.jumps[0], moves
+    return chain.adaptation.ladder.jumps[0], moves
 
 
 def test_what_a_ladder_compares_is_how_far_moves_are_in_the_mass():
@@ -1646,7 +1646,7 @@ def with_sums(target, cycle, sampler="hmc", **settings):
     chain = Chain(kernel, target, Plan(4, log_every=2), Random(1), 2, lambda: theta)
     chain.begin()
     chain.cycle, sums = cycle, {name: 1.0 + k for k, name in enumerate(SUMS)} | {"number": 8.0, "finite": 5.0}
-    chain.sums = torch.tensor(list(sums.values()), dtype=F64)
+    chain.tally.sums = torch.tensor(list(sums.values()), dtype=F64)
     return chain, sums
 
 
@@ -1669,13 +1669,13 @@ def test_a_row_takes_its_sums_with_it_only_at_its_regular_end():
         chain, sums = with_sums(LocationMixture(20), cycle, acceptance="austerity")
         for _ in range(3):
             chain.row()
-            assert (chain.accepted, chain.looked) == tuple(sums[name] for name in ("accepted", "data"))
-            assert bool(chain.sums.any()) == (cycle == 1)
-        chain.sums += 1.0
-        assert (chain.accepted, chain.looked) == (sums["accepted"] + 1, sums["data"] + 1)
+            assert (chain.tally.accepted, chain.tally.looked) == tuple(sums[name] for name in ("accepted", "data"))
+            assert bool(chain.tally.sums.any()) == (cycle == 1)
+        chain.tally.sums += 1.0
+        assert (chain.tally.accepted, chain.tally.looked) == (sums["accepted"] + 1, sums["data"] + 1)
         chain.cycle = 2
         chain.row()
-        assert (chain.accepted, chain.looked) == (sums["accepted"] + 1, sums["data"] + 1)
+        assert (chain.tally.accepted, chain.tally.looked) == (sums["accepted"] + 1, sums["data"] + 1)
 
 
 def test_where_trajectories_do_not_look_at_u_a_row_s_is_of_the_chains_that_are_alive():
@@ -1701,4 +1701,4 @@ def test_a_ladder_s_steps_and_gradients_are_those_of_each_cycle_s_own_length():
         if cycle in (25, 35, 59):
             assert chain.row()["epoch"] == sum(lengths_run) / 2
     assert {*lengths_run} == {4, 2, 1}
-    assert chain.steps == chain.gradients == chain.evaluated[0] == sum(lengths_run)
+    assert chain.tally.steps == chain.tally.gradients == chain.evaluated[0] == sum(lengths_run)

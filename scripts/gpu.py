@@ -11,13 +11,12 @@ GPU runs the tests that need one, benchmarks/gpu_accuracy.py and benchmarks/gpu.
 the plan, most wanted chain first, until the minutes are over: the exact preset of the GGMC paper, GGMC and HMC; how
 long a cycle may be; the seeds of AMAGOLD's Table 2; the preset as its authors ran it; then augmentation that stays
 exact, the learning rate that the paper leaves out, and four corrected seeds beside four that are not. A finished chain
-leaves its rows of the summary tables, and one in gpu_runs.csv that says what it ran on and how fast; of the one in
-progress the last checkpoint is packed. With SIDE=6 each chain has a process of its own, the next in the plan's order
-begins where one ends, how fast is how fast beside the others, and of those in progress as many are packed as fit; a
-call without SIDE packs its own one alone, so the others that were begun do not travel any further. A table whose chains
-are all done is written to results/paper/tables/, the others to results/state/tables/. With DEVICE=cpu the same is done
-in miniature, with the smoke configurations, under results/runs/smoke/; with MINIATURE=1 on a GPU, too, which tells
-within a minute, and of most chains without data of its own, whether they run there at all.
+leaves its rows of the summary tables, and one in gpu_runs.csv that says what it ran on and how fast; of those in
+progress the last checkpoints are packed, as many as fit. With SIDE=6 each chain has a process of its own, the next in
+the plan's order begins where one ends, and how fast is how fast beside the others. A table whose chains are all done is
+written to results/paper/tables/, the others to results/state/tables/. With DEVICE=cpu the same is done in miniature,
+with the smoke configurations, under results/runs/smoke/; with MINIATURE=1 on a GPU, too, which tells within a minute,
+and of most chains without data of its own, whether they run there at all.
 
 What is to be kept is in results/state/ and, with OUT=folder, there in at most 8 files of at most 16 MiB. Nothing is
 downloaded: chains of a data set that is not there are left out, and where none is there that is said before the rest.
@@ -192,6 +191,8 @@ class Session:
         timer.start()
         try:
             current = self.advance_side_by_side() if self.side > 1 else [job for job in [self.advance_all()] if job]
+            # Others that a call before had begun go on travelling, where there is room.
+            current += [job for job in self.jobs if job not in current and not self.is_done(job)]
         finally:
             timer.cancel()
             signal.signal(signal.SIGTERM, before)
@@ -314,8 +315,8 @@ class Session:
         return self.home / "rows" / f"{job['experiment']}-{identity(job['config'])}.json"
 
     def advance_all(self) -> dict | None:
-        """One chain after the other. The state that travels is that of the chain in progress when the time is over,
-        else of the first that was begun and failed."""
+        """One chain after the other. Returned is the one whose state travels before others: that in progress when the
+        time is over, else the first that was begun and failed."""
         import torch
 
         unfinished = None

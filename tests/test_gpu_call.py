@@ -363,7 +363,7 @@ def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, mon
     session = session_of(gpu, budget=(gpu.PACKING + 2) / 60)
     monkeypatch.setattr(gpu, "LEAST", 0.1)
     names = ("mnist", "cifar10", "none", "none", "none")
-    jobs, packed = [{"config": {"data": {"name": name}}} for name in names], []
+    jobs, packed = [{"config": {"data": {"name": name}, "seed": seed}} for seed, name in enumerate(names)], []
     seen = []
 
     def advance(job):
@@ -390,7 +390,7 @@ def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, mon
         monkeypatch.setattr(session, name, made)
     began, before = time.monotonic(), signal.getsignal(signal.SIGTERM)
     assert session.run() == 1 and session.failed
-    assert seen == jobs[1:4] and packed == [[jobs[3]]]
+    assert seen == jobs[1:4] and packed == [[jobs[3], *jobs[:3], jobs[4]]]
     assert time.monotonic() - began < 30 and signal.getsignal(signal.SIGTERM) is before
 
 

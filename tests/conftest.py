@@ -8,7 +8,13 @@ fixed only so that a failure can be looked at; any other would do.
 
 from __future__ import annotations
 
+import functools
+import gc
 import math
+import os
+import pickle
+import sys
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -29,6 +35,43 @@ def pytest_collection_modifyitems(items):
     """Files with slow tests first: what is left at the end, for one worker of two, is quick."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish():
+    """What has been imported by now stays: the garbage collector need not go through it again and again."""
+    if sys.modules.get("omegaconf"):  # which a machine that runs the GPU's tests may not have
+        parse_once(sys.modules["omegaconf"].OmegaConf)
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    """At the end all is freed: a library that was left out would be told of as leaking."""
+    gc.unfreeze()
+
+
+# ---- the files of conf/, which Hydra reads anew for each configuration
+
+
+CONF = os.path.join(Path(__file__).resolve().parents[1], "conf", "")
+
+
+def parse_once(omegaconf):
+    """``OmegaConf.load``, a new object each time, but for the parsing of a file of conf/ that has not changed since."""
+    load = omegaconf.load
+
+    @functools.cache
+    def parsed(path: str, changed: int, size: int) -> bytes:
+        return pickle.dumps(load(path))
+
+    def load_once(file):
+        path = os.path.abspath(file if isinstance(file, str | Path) else str(getattr(file, "name", "")))
+        if not path.startswith(CONF):
+            return load(file)
+        found = os.stat(path)
+        return pickle.loads(parsed(path, found.st_mtime_ns, found.st_size))
+
+    omegaconf.load = staticmethod(load_once)
 
 
 # ---- targets

@@ -14,7 +14,10 @@ import math
 import os
 import pickle
 import sys
+import tempfile
+import traceback
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import torch
 from torch import Tensor
@@ -72,6 +75,47 @@ def parse_once(omegaconf):
         return pickle.loads(parsed(path, found.st_mtime_ns, found.st_size))
 
     omegaconf.load = staticmethod(load_once)
+
+
+# ---- command lines
+
+
+def forked(main, *words: str, folder: Path) -> CompletedProcess:
+    """How a command ends that is ``words`` and whose program is ``main``, in a process of its own in that folder.
+
+    It is a fork of this one, which has imported what takes a process of its own seconds.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        child = os.fork()
+        if not child:
+            _be(main, words, folder, out, err)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        for file in (out, err):
+            file.seek(0)
+        return CompletedProcess(words, code, out.read(), err.read())
+
+
+def _be(main, words, folder, out, err):
+    code = 1
+    try:
+        os.chdir(folder)
+        for number, file in enumerate((out, err), 1):
+            os.dup2(file.fileno(), number)
+        sys.argv, sys.stdout, sys.stderr = list(words), out, err
+        code = main() or 0
+    except SystemExit as left:
+        code = left.code or 0
+        if not isinstance(code, int):
+            print(code, file=err)
+            code = 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        out.flush()
+        err.flush()
+        os._exit(code)
 
 
 # ---- targets

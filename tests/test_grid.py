@@ -11,7 +11,9 @@ import sys
 import time
 from pathlib import Path
 
+import jug.jug
 import pytest
+from conftest import forked
 
 import sgmcmc
 from experiments import grid, signals, tables, tasks
@@ -273,13 +275,12 @@ def test_jug_runs_a_grid_writes_its_table_and_says_that_it_is_done(tmp_path):
     """Two workers side by side; the table's rows are the grid's points."""
     for name in ("conf", "experiments", "sgmcmc", "jugfile.py"):
         (tmp_path / name).symlink_to(ROOT / name)
-    jug = [str(Path(sys.executable).with_name("jug"))]
+    program = str(Path(sys.executable).with_name("jug"))
     words = ["jugfile.py", "experiment=neal_rejection", "scale=smoke"]
-    run = {"cwd": tmp_path, "capture_output": True, "text": True}
-    workers = [subprocess.Popen([*jug, "execute", *words, "--will-cite"], cwd=tmp_path) for _ in range(2)]
+    workers = [subprocess.Popen([program, "execute", *words, "--will-cite"], cwd=tmp_path) for _ in range(2)]
     assert [worker.wait(timeout=240) for worker in workers] == [0, 0]
-    assert subprocess.run([*jug, "execute", *words, "--will-cite"], **run).returncode == 0
-    assert subprocess.run([*jug, "check", *words], **run).returncode == 0
+    for command in (["execute", "--will-cite"], ["check"]):
+        assert forked(jug.jug.main, "jug", command[0], *words, *command[1:], folder=tmp_path).returncode == 0
     with open(tmp_path / "results/runs/smoke/tables/neal_rejection.csv") as file:
         rows = list(csv.DictReader(file))
     assert [row["sampler"] for row in rows] == [

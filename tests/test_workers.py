@@ -9,8 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+import jug.jug
 import pytest
 import torch
+from conftest import forked
 
 from experiments.grid import configurations
 from experiments.resolved import folder
@@ -19,6 +21,7 @@ from sgmcmc.formats import read_status
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
+import status  # noqa: E402
 import workers  # noqa: E402
 
 GRID = ["experiment=amagold_fig1", "scale=smoke"]
@@ -160,8 +163,8 @@ def test_workers_that_are_killed_finish_the_grid_as_one_worker_does(copy, tmp_pa
     alone = tmp_path_factory.mktemp("alone")
     for name in ("conf", "experiments", "sgmcmc", "jugfile.py"):
         (alone / name).symlink_to(ROOT / name)
-    jug = [str(Path(sys.executable).with_name("jug")), "execute", "jugfile.py", *GRID, "--will-cite"]
-    assert subprocess.run(jug, cwd=alone, capture_output=True).returncode == 0
+    words = ["jug", "execute", "jugfile.py", *GRID, "--will-cite"]
+    assert forked(jug.jug.main, *words, folder=alone).returncode == 0
     for one, other in zip(all_draws(copy, monkeypatch), all_draws(alone, monkeypatch), strict=True):
         assert torch.equal(one, other)
 
@@ -178,15 +181,14 @@ def test_a_signal_leaves_with_status_75_and_the_same_words_go_on(copy):
     again = started(copy, "--cpus", "1", *GRID)
     out, err = again.communicate(timeout=240)
     assert again.returncode == 0 and "all done" in out, err
-    status = [sys.executable, str(ROOT / "scripts" / "status.py"), *GRID]
-    shown = subprocess.run(status, cwd=copy, capture_output=True, text=True)
+    shown = forked(status.main, "status.py", *GRID, folder=copy)
     assert shown.returncode == 0, shown.stderr
     head, line = (row.split() for row in shown.stdout.splitlines())
     cells = dict(zip(head, line, strict=False))
     assert cells["chains"] == cells["done"] and cells["running"] == "0" and "no table" not in shown.stdout
-    jug = [sys.executable, "-c", "from jug.jug import main; main()", "invalidate", "jugfile.py", *GRID]
-    subprocess.run([*jug, "--name", "experiments.tasks.table"], cwd=copy, check=True, capture_output=True)
-    assert "no table" in subprocess.run(status, cwd=copy, capture_output=True, text=True).stdout
+    words = ["jug", "invalidate", "jugfile.py", *GRID, "--name", "experiments.tasks.table"]
+    assert forked(jug.jug.main, *words, folder=copy).returncode == 0
+    assert "no table" in forked(status.main, "status.py", *GRID, folder=copy).stdout
 
 
 @pytest.fixture
@@ -218,19 +220,17 @@ def test_workers_share_a_grid_through_redis(copy, redis):
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0 and "all done" in out, err
     assert not (copy / "jugfile.jugdata").exists()
-    jug = [str(Path(sys.executable).with_name("jug")), "check", "jugfile.py", *GRID, "--jugdir", redis]
-    assert subprocess.run(jug, cwd=copy, capture_output=True).returncode == 0
-    status = [sys.executable, str(ROOT / "scripts" / "status.py"), "--jugdir", redis, *GRID]
-    assert subprocess.run(status, cwd=copy, capture_output=True).returncode == 0
+    words = ["jug", "check", "jugfile.py", *GRID, "--jugdir", redis]
+    assert forked(jug.jug.main, *words, folder=copy).returncode == 0
+    assert forked(status.main, "status.py", "--jugdir", redis, *GRID, folder=copy).returncode == 0
 
 
 def test_the_status_of_a_table_that_came_with_the_repository(tmp_path):
-    status = [sys.executable, str(ROOT / "scripts" / "status.py"), "--jugdir", "dict_store"]
+    words = ["status.py", "--jugdir", "dict_store", "experiment=ggmc_appendix_c"]
 
     def line():
-        shown = subprocess.run(
-            [*status, "experiment=ggmc_appendix_c"], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
+        shown = forked(status.main, *words, folder=tmp_path)
+        assert shown.returncode == 0, shown.stderr
         return shown.stdout.splitlines()[1]
 
     assert line().split()[2:4] == ["4", "0"] and "table is there" not in line()

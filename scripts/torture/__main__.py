@@ -50,10 +50,15 @@ def one_part(name: str, seed: int, quick: bool) -> tuple[list[Row], list[tuple[s
 
     matplotlib.use("Agg")
     import matplotlib.pyplot
+    import sklearn.datasets  # noqa: F401
     import torch
-    import torch._inductor.compile_fx
+    from arviz_stats.base import array_stats  # noqa: F401
 
-    from experiments import picture, run  # noqa: F401  children are forks: they find all of it imported
+    # Children are forks: they find all of it imported.
+    from experiments import command_line, grid, picture, run  # noqa: F401
+
+    if not quick:  # of which no run is compiled
+        import torch._inductor.compile_fx
 
     torch.set_num_threads(1)
     if quick or name != "inputs":  # a picture takes longer than a run here

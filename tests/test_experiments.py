@@ -28,16 +28,22 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("smoke")
 
 
+@pytest.fixture(scope="module")
+def seen():
+    """The settings, in a word, of the runs of which a picture was drawn."""
+    return set()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_an_experiment_runs_and_makes_its_tables(experiment, folder, monkeypatch):
+def test_an_experiment_runs_and_makes_its_tables(experiment, folder, seen, monkeypatch):
     configs = few_seeds(experiment, configurations(experiment, ("scale=smoke",)))
     for config in configs:
         for name in (config["data"]["name"], config["data"]["ood"]):
             if name in REAL and not (Path(os.environ.get("SGMCMC_DATA", "")) / REAL[name]).exists():
                 pytest.skip(f"needs {name} in the folder that SGMCMC_DATA names")
     monkeypatch.chdir(folder)
-    ends, seen, draw_picture = [], set(), picture.draw
+    ends, draw_picture = [], picture.draw
     for config in configs:
         # A picture takes longer than most of these chains: it is drawn of those unlike the ones before, in a word.
         kinds = {(key, value) for key, value in flatten(config).items() if isinstance(value, str | bool | None)}

@@ -1,7 +1,9 @@
 """`make gpu`, in miniature on the CPU: chains that go on from call to call, also on another machine."""
 
+import contextlib
 import csv
 import importlib.util
+import io
 import json
 import math
 import os
@@ -30,6 +32,20 @@ WORDS = ["experiment=ggmc_fig1", "scale=smoke", "data.train_size=50", "epochs=40
 @pytest.fixture
 def call(tmp_path, monkeypatch):
     """``call(machine, budget)`` in a folder of its own: where it lies, its exit status."""
+    return calls(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """One long call: where it lies, its exit status, what it said, its seconds. It is several tests', which leave it
+    as it is."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said:
+        call, begun = calls(tmp_path_factory.mktemp("long"), patch), time.process_time()
+        root, status = call("whole", 10)
+    return root, status, said.getvalue(), time.process_time() - begun
+
+
+def calls(folder, monkeypatch):
     spec = importlib.util.spec_from_file_location("gpu", ROOT / "scripts" / "gpu.py")
     gpu = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "gpu", gpu)
@@ -42,7 +58,7 @@ def call(tmp_path, monkeypatch):
     ]
 
     def run(machine: str, minutes: float) -> tuple[Path, int]:
-        root = tmp_path / machine
+        root = folder / machine
         monkeypatch.setattr(gpu, "ROOT", root)
         home = gpu.home("smoke")
         home.mkdir(parents=True, exist_ok=True)
@@ -76,16 +92,16 @@ def columns(root: Path, job: dict) -> dict:
 
 
 @pytest.mark.slow
-def test_chains_go_on_from_call_to_call_and_on_another_machine(call, capsys):
+def test_chains_go_on_from_call_to_call_and_on_another_machine(whole, call, capsys):
     """Whatever the calls' length: the same rows as in one long call, each chain once, a table when all are done."""
-    whole, status = call("whole", 10)
-    assert status == 0 and "2 of 2 chains are done: the plan is complete" in capsys.readouterr().out
+    whole, status, said, seconds = whole
+    assert status == 0 and "2 of 2 chains are done: the plan is complete" in said
     here = None
     for number in range(100):
         machine, before = f"machine{number}", here
         if before is not None:  # what travels: the state, not the run folders
             shutil.copytree(before / "results/runs/smoke/state", before.parent / machine / "results/runs/smoke/state")
-        here, status = call(machine, 0.02)
+        here, status = call(machine, max(0.02, seconds / 60 / 6))
         assert status == 0
         states = [json.loads(path.read_text())["state"] for path in here.glob("results/runs/ggmc_fig1/*/status.json")]
         assert states.count("interrupted") <= 1  # what travels is the state of one
@@ -128,9 +144,9 @@ sys.exit(call.main())
 
 
 @pytest.mark.slow
-def test_chains_side_by_side_are_those_one_after_the_other(call, tmp_path):
+def test_chains_side_by_side_are_those_one_after_the_other(whole, call, tmp_path):
     """Each has a process of its own. Ended together, both travel, and go on: the same rows, each chain once."""
-    whole, status = call("whole", 10)
+    whole, status, *_ = whole
     assert status == 0
 
     def started(root: Path) -> subprocess.Popen:
@@ -489,8 +505,9 @@ def test_without_the_data_of_any_chain_that_is_said_first_and_nothing_is_downloa
     assert "left out, all chains of mnist: no mnist here" in capsys.readouterr().err
 
 
-def test_a_table_whose_statistics_are_not_installed_is_written_elsewhere(call, monkeypatch, capsys):
+def test_a_table_whose_statistics_are_not_installed_is_written_elsewhere(whole, call, tmp_path, monkeypatch, capsys):
     """Its rows are kept; the other tables are written."""
+    shutil.copytree(whole[0], tmp_path / "whole")
     root, _ = call("whole", 10)
     gpu = sys.modules["gpu"]
     from experiments import tables

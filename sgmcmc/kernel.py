@@ -453,12 +453,13 @@ def _show(value) -> object:
 
 def _mass(value, dim: int):
     """A float, or a float64 tensor ``[dim]`` of a sequence; checked to be positive."""
+    need = f"must be one number, or a list of {dim}, one a coordinate"
     try:
         mass = torch.as_tensor(value, dtype=torch.float64).cpu()
     except (TypeError, ValueError, RuntimeError):
-        raise SettingError("mass", value, f"must be a number or {dim}, one a coordinate") from None
+        raise SettingError("mass", value, need) from None
     if mass.ndim and tuple(mass.shape) != (dim,):
-        raise SettingError("mass", f"[{mass.numel()} numbers]", f"must be a number or {dim}, one a coordinate")
+        raise SettingError("mass", f"[{mass.numel()} numbers]", need)
     if not bool((mass > 0).all() and torch.isfinite(mass).all()):
         raise SettingError("mass", mass.tolist(), "must be positive")
     return mass if mass.ndim else float(mass)

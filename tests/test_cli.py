@@ -1044,7 +1044,7 @@ def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, t
         ("model=banana step_size=.1 momentum_decay=1", "momentum_decay=1.0: never refreshes the momentum"),
         ("model=banana step_size=.1 momentum_decay=0 sampler=ovrvo", "momentum_decay=0.0: is infinite friction"),
         ("model=banana step_size=.1 trace=1 trace_cycles=0", "trace_cycles=0: must be"),
-        ("model=banana step_size=1 mass=[1,2,3]", "mass=[3 numbers]: must be a number or 2, one a coordinate"),
+        ("model=banana step_size=1 mass=[1,2,3]", "mass=[3 numbers]: must be one number, or a list of 2, one"),
         ("model._target_=nowhere.Model step_size=1", "model._target_=nowhere.Model: nowhere.Model cannot be used"),
         ("model._target_=Model step_size=1", "model._target_=Model: must be module.Class, such as mine.Ring"),
         ("model=banana step_size=1 cycles=20 thin=30", "thin=30: keeps none of the 20 draws after the burn-in"),

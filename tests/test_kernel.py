@@ -274,7 +274,7 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
         ({"friction": Friction("gamma", 5e-7), "dtype": F32}, "refreshes the momentum too little at this step size"),
         ({"sampler": "sghmc", "friction": Friction("gamma", 9e-8), "dtype": F32}, "or dtype=float64"),
         ({"sampler": "ovrvo", "word": "EA"}, "sampler.word=EA: has an E"),
-        ({"mass": "estimate"}, "mass=estimate: must be a number or"),
+        ({"mass": "estimate"}, "mass=estimate: must be one number, or"),
         ({"sampler": "sghmc", "friction": Friction("gamma", 7.0)}, "outside [-1, 1]"),
         ({"friction": Friction("beta", 5.0)}, "negative momentum decay, which cannot be split over the O's of OBABO"),
         ({"friction": Friction("beta", 1.0), "schedule": Schedule("stairs", factor=9.0)}, "where the schedule makes h"),

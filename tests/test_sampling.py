@@ -55,7 +55,7 @@ def short(target=square, sampler="ggmc", **settings):
             {"target": lambda theta: (torch.ones(2, 2, dtype=torch.float64) @ theta).sum(), "dim": 2},
             "function=<lambda>: must map .* (so constants are matrix.to(theta)).*: expected m1",
         ),
-        ({"mass": [1.0, 2.0, 3.0]}, "mass=[3 numbers]: must be a number or 2"),
+        ({"mass": [1.0, 2.0, 3.0]}, "mass=[3 numbers]: must be one number, or a list of 2"),
         ({"thin": 0}, "thin=0: must be a whole number, at least 1"),
         ({"thin": 6, "burn_in": 15}, "thin=6: leaves no draws of 5 cycles"),
         ({"chains": 0}, "chains=0: must be a whole number, at least 1"),

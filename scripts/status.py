@@ -82,8 +82,9 @@ def look(config: dict, end: dict | None) -> dict:
     chain = {"state": "waiting", "cycles": 0, "planned": planned, "each": None, "epochs": 0.0, "host": None}
     with contextlib.suppress(StoreError, OSError, KeyError, IndexError, ValueError):
         metrics = load_metrics(path)
-        chain["cycles"] = int(metrics["cycle"][-1])
-        chain["each"] = float(metrics["seconds"][-1]) / chain["cycles"]
+        cycles = int(metrics["cycle"][-1])
+        chain["cycles"] = cycles if planned is None else min(cycles, planned)  # a larger scale's may lie here
+        chain["each"] = float(metrics["seconds"][-1]) / cycles
         chain["epochs"] = 60 * float(metrics["epoch"][-1]) / float(metrics["seconds"][-1])
     with contextlib.suppress(StoreError, OSError, KeyError, IndexError):
         status = read_status(path)

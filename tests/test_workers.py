@@ -1,5 +1,6 @@
 """Workers that are killed, signalled and restarted; the cluster's scripts; the table of how things stand."""
 
+import math
 import os
 import shutil
 import signal
@@ -287,3 +288,13 @@ def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, 
     assert (tmp_path / "requeued").exists() == requeued
     if requeued:
         assert (tmp_path / "requeued").read_text() == "requeue 5_2\n"
+
+
+def test_status_counts_no_more_cycles_than_are_planned(tmp_path, monkeypatch):
+    """A run of a larger scale may lie where this scale's does: their lengths are no part of its identity."""
+    done = {"cycle": [50], "seconds": [5.0], "epoch": [math.nan]}
+    monkeypatch.setattr(status, "folder", lambda config: tmp_path)
+    monkeypatch.setattr(status, "load_metrics", lambda path: done)
+    chain = status.look({"cycles": 20, "epochs_per_cycle": None}, None)
+    assert chain["cycles"] == chain["planned"] == 20 and chain["each"] == pytest.approx(0.1)
+    assert status.look({"cycles": 80, "epochs_per_cycle": None}, None)["cycles"] == 50

@@ -175,9 +175,10 @@ def _wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
 
 
 def check_finite(kernel: Kernel, value: Tensor) -> None:
-    """Raise SettingError where U at the start ``[chains]`` is not finite, and the chains decide."""
-    chains = len(value)
-    if kernel.acceptance != "monitor" and not bool(value.isfinite().all()):
+    """Raise SettingError where U at the start ``[chains]`` is not finite, and the chains decide; where they are only
+    monitored, if it is no number in any chain, for then it is not the step size that makes them diverge."""
+    chains, nowhere = len(value), bool(value.isnan().all())
+    if nowhere or (kernel.acceptance != "monitor" and not bool(value.isfinite().all())):
         lost = (~value.isfinite()).nonzero()[:, 0].tolist()
         which = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
         where = f"is not finite in chains {which} of {chains}: start where the target's density is positive"

@@ -524,6 +524,12 @@ def test_chains_that_diverged_are_told():
     assert result.status == "done" and result.frozen == [1] and len(result.draws) == 60
 
 
+@pytest.mark.parametrize("acceptance", ["monitor", "metropolis"])
+def test_a_potential_that_is_no_number_is_not_put_down_to_the_step_size(acceptance):
+    with pytest.raises(sgmcmc.SettingError, match="^U at the start=nan: is not finite in chains 0, 1 of 2"):
+        short(lambda theta: theta.sum() * math.nan, dim=1, chains=2, acceptance=acceptance)
+
+
 class Tilted(Gaussian):
     """A Gaussian whose gradient is wrong by a factor."""
 

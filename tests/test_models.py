@@ -206,7 +206,7 @@ def test_build_and_refusals():
     assert build("resnet20", images, depth=8).conv.in_channels == 1
     assert count(build("mlp", rows, hidden=[3])) == 14 * 3 + 4 * 2
     for call, words in [
-        (lambda: build("resnet20", rows), "images"),
+        (lambda: build("resnet20", rows), "^model=resnet20: needs images"),
         (lambda: build("resnet21", images), "resnet20"),
         (lambda: ResNet(depth=19), "6n"),
         (lambda: ResNet(norm="batch"), "frn"),

@@ -32,7 +32,7 @@ def build(name: str, data: Dataset, **settings) -> nn.Module:
     shape = data.inputs.shape[1:]
     if name == "resnet20":
         if len(shape) != 3:
-            raise SettingError("model.name", name, f"needs images, and the data are rows of {tuple(shape)}: use mlp")
+            raise SettingError("model", name, f"needs images, and the data are rows of {tuple(shape)}: use mlp")
         return ResNet(in_channels=shape[0], classes=data.classes, **settings)
     if name == "mlp":
         return MLP(inputs=shape.numel(), classes=data.classes, **settings)

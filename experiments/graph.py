@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from tqdm import tqdm
+
 from experiments.grid import configurations
 from experiments.resolved import PRACTICAL
 from experiments.schema import nearest, options
@@ -40,7 +42,9 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
     try:
         with signals_first():
             own = [word for word in sorted(more) if word.partition("=")[0] not in PRACTICAL]
-            return [(name, scale, configurations(name, (f"scale={scale}", *more)), own) for name in names]
+            # Hydra takes half a minute for all of them: where somebody looks on, a bar that is gone at the end.
+            bar = tqdm(names, "the experiments' configurations", leave=False, disable=None, delay=1)
+            return [(name, scale, configurations(name, (f"scale={scale}", *more)), own) for name in bar]
     except Exception as error:
         from experiments.command_line import MISTAKES, sentence
 

@@ -106,6 +106,8 @@ def home(scale: str) -> Path:
 
 def plan(first: str | None = None) -> int:
     """Write the resolved configurations of both scales, in the order of wanting, one experiment before the others."""
+    from tqdm import tqdm
+
     from experiments.grid import configurations
     from sgmcmc import LAW
     from sgmcmc.environment import environment
@@ -113,7 +115,8 @@ def plan(first: str | None = None) -> int:
     commit = environment()["git_commit"]  # which a machine with a copy of the tree cannot know
     for scale in ("paper", "smoke"):
         jobs = []
-        for experiment, words in sorted(WANTED, key=lambda wanted: wanted[0] != first):
+        wanted = sorted(WANTED, key=lambda wanted: wanted[0] != first)
+        for experiment, words in tqdm(wanted, f"{scale} scale", leave=False, disable=None):
             for config in configurations(experiment, (*words, f"scale={scale}")):
                 config["data"]["root"] = None  # each machine has its own
                 jobs.append({"experiment": experiment, "config": config})

@@ -38,7 +38,18 @@ from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import MLP
 from sgmcmc.models import build as build_network
 from sgmcmc.plan import Plan
-from sgmcmc.potentials import NEEDED, Potential, analytic, groups, is_network, location, mixed, regression, together
+from sgmcmc.potentials import (
+    NEEDED,
+    Potential,
+    analytic,
+    groups,
+    is_network,
+    location,
+    mixed,
+    own_method,
+    regression,
+    together,
+)
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.schedules import Schedule
@@ -484,7 +495,7 @@ def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:
 def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, device, dtype) -> Callable[[], Tensor]:
     """A function that gives the starting positions ``[chains, dim]``; ``init`` is checked now."""
     init, chains = config["init"], config["chains"]
-    if init == "exact" and not hasattr(potential, "exact"):
+    if init == "exact" and not own_method(potential, "exact", "potential"):
         raise SettingError("init", init, "the target cannot be drawn from exactly; leave init out, or use he or sgd")
     if init == "sgd" and not potential.data_size:
         raise SettingError("init", init, "the target has no data to descend on")
@@ -551,7 +562,7 @@ def _stored(path: str, potential: Potential) -> Tensor:
 def _predictions(config: dict, data: Data, potential: Potential) -> dict:
     """The sets that chains predict: ``test`` with its labels, ``ood`` without."""
     data, other = predictable(data, potential), config["data"]["ood"]
-    if not hasattr(potential, "predict") or data.train is None:
+    if not callable(getattr(potential, "predict", None)) or data.train is None:
         if other is not None:
             raise SettingError("data.ood", other, "the target has no data that it predicts: leave it out")
         return {}

@@ -62,7 +62,7 @@ def _main(words: list[str]) -> int:
     settings, device = settings_of(folders[0], known["data.root"]), find_device(known["device"])
     given = settings["data"]
     potential, own = reopened(folders[0], device, given["root"])
-    if own.train is None or not hasattr(potential, "predict"):
+    if own.train is None or not callable(getattr(potential, "predict", None)):
         raise SettingError("RUN", folders[0], "its target has no data that it predicts")
     name = known["data"] or given["name"]
     elsewhere = name != given["name"]

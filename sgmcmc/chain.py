@@ -305,7 +305,8 @@ class Chain:
             group, state = self.groups[number], self.states[number]
             if self.cycle_graph is None:
                 self.unfinished, done.under_way.reached = done, self.between
-            if hasattr(self.potential, "counter"):  # random augmentation: another draw for each evaluation of U
+            # Random augmentation: another draw for each evaluation of U. Of a U that is one function it is not ours.
+            if self.kernel.inexact and hasattr(self.potential, "counter"):
                 self.potential.counter = (index + 1) * len(self.groups) + number
             observe = None
             if is_traced:
@@ -341,6 +342,10 @@ class Chain:
         if gibbs is None:
             return state
         theta = gibbs(state.theta, self.kernel.temperature, self.random, index, group)
+        if not isinstance(theta, Tensor) or theta.shape != state.theta.shape:  # another shape would broadcast
+            shown = list(theta.shape) if isinstance(theta, Tensor) else type(theta).__name__
+            raise SettingError("shape of gibbs", shown, f"must be {list(state.theta.shape)}: θ after the update")
+        theta = theta.to(state.theta)
         state = replace(state, theta=torch.where(state.alive[:, None], theta, state.theta))  # a frozen chain stays
         evaluate(self.kernel, self.potential, state)
         return state

@@ -53,7 +53,7 @@ def why_eager(kernel: Kernel, potential, tuned: bool = False) -> str | None:
         return "the cycles of networks whose chains go together are not compiled"
     if tuned:
         return "trajectories whose length is tuned are not compiled"
-    if hasattr(potential, "gibbs"):
+    if getattr(potential, "gibbs", None):
         return "Gibbs updates between trajectories are not compiled"
     if kernel.random_direction:
         return "trajectories in a random direction are not compiled"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from sgmcmc.acceptance import SUBSAMPLED
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.flows import held
-from sgmcmc.potentials import in_one_pass, is_network
+from sgmcmc.potentials import check_attributes, in_one_pass, is_network
 from sgmcmc.samplers import NUMBERS, POLICIES, Sampler, lookup
 from sgmcmc.schedules import SCHEDULES, Schedule, why_impossible
 from sgmcmc.words import Op, Word
@@ -140,7 +139,7 @@ class Kernel:
         to sum it apart). After Gibbs updates U is evaluated anew, and so is the gradient that a trajectory starts with.
         What decisions on a part of the data look at is not known before, and not in it.
         """
-        points, gibbs = self.points, hasattr(potential, "gibbs")
+        points, gibbs = self.points, bool(getattr(potential, "gibbs", None))
         full = points if self.gradient == "full" else self.exact_ends
         gradients, energies = full + (points - full) * share, float(self.evaluates)
         if self.full_ends:
@@ -281,10 +280,7 @@ def make_kernel(
     Raises SettingError, naming the reason, for a trajectory that is to be corrected but whose acceptance
     probability is not exact, for momentum that would never be refreshed, and for impossible numbers.
     """
-    for name, least in (("dim", 1), ("data_size", 0)):
-        value = getattr(potential, name)
-        if not isinstance(value, Integral) or value < least:
-            raise SettingError(name, value, f"of the target must be an int, at least {least}")
+    check_attributes(potential)
     row = lookup(sampler) if isinstance(sampler, str) else sampler
     word = Word(word or row.word)
     refresh, acceptance = refresh or row.refresh, acceptance or row.acceptance

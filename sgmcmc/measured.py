@@ -17,7 +17,7 @@ from sgmcmc.diagnostics import (
     temperature_interval,
 )
 from sgmcmc.kernel import Kernel
-from sgmcmc.potentials import Potential, is_network
+from sgmcmc.potentials import Potential, is_network, own_method
 from sgmcmc.random import Random
 from sgmcmc.trajectory import State, cast
 
@@ -155,7 +155,7 @@ def observer(
     begun = state.potential if kernel.evaluates else potential.potential(state.theta)
     moves, size = _moving(potential), max(potential.data_size, 1)
     inverse_mass = _part(cast(kernel.inverse_mass, state.theta), moves)
-    estimate, each = getattr(potential, "estimate", None), kernel.word.gradients_a_step
+    estimate, each = own_method(potential, "estimate", "potential"), kernel.word.gradients_a_step
 
     def observe(point: int, theta: Tensor, m: Tensor, energy: Tensor, batch: Tensor | None) -> None:
         if point % every and point != kernel.points - 1:

@@ -134,7 +134,7 @@ def why_inexact(kernel) -> str:
 
 def check(kernel, potential) -> None:
     """Refuse a target that does not say the terms of its sum over data, and impossible numbers."""
-    if not (potential.data_size and hasattr(potential, "losses") and hasattr(potential, "prior")):
+    if not (potential.data_size and all(callable(getattr(potential, name, None)) for name in ("losses", "prior"))):
         mend = "decides on a part of the data, and this target has none, or no losses(theta, batch) and prior(theta)"
         mend += "; use metropolis or barker"
         raise SettingError("sampler.acceptance", kernel.acceptance, mend)

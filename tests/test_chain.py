@@ -19,11 +19,12 @@ from sgmcmc.loading import load_metrics, load_samples, load_trace
 from sgmcmc.measured import MASS_BATCHES, temperatures
 from sgmcmc.models import MLP
 from sgmcmc.plan import Plan
+from sgmcmc.potentials import own_method
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.location import LocationMixture
 from sgmcmc.potentials.mixed import MixedBinary
 from sgmcmc.potentials.network import NetworkPotential
-from sgmcmc.potentials.regression import GeneratedLogistic, HierarchicalRegression
+from sgmcmc.potentials.regression import GeneratedLogistic, HierarchicalRegression, LinearRegression
 from sgmcmc.progress import SUMS
 from sgmcmc.random import Random
 from sgmcmc.samplers import custom
@@ -248,6 +249,8 @@ def leave(name, store, at=None, **changes):
             os.kill(os.getpid(), signal.SIGTERM)
 
     class Bell(NetworkPotential):
+        estimate = NetworkPotential.estimate  # of the same U
+
         def potential(self, theta):
             ring()
             return super().potential(theta)
@@ -988,6 +991,105 @@ def test_what_is_inherited_in_one_pass_is_not_the_u_of_a_class_of_one_s_own(kind
     assert kernel.work(1.0, target)[1] == 1 and kernel.work(1.0, plain)[1] == 0
 
 
+class Wider(HierarchicalRegression):
+    """Another prior of beta: given beta the variances have other laws than the parent's ``gibbs`` draws."""
+
+    def potential(self, theta):
+        return super().potential(theta) - theta[:, :-2].double().square().sum(-1) / 4
+
+
+def test_a_gibbs_update_of_another_u_is_refused_and_one_that_is_said_to_be_right_is_taken():
+    """Inherited, it left another law invariant than the trajectories do."""
+
+    class Said(Wider):
+        gibbs = HierarchicalRegression.gibbs
+
+    class Update:
+        gibbs = HierarchicalRegression.gibbs
+
+    class Mixed(Update, Wider):
+        pass
+
+    with pytest.raises(SettingError, match="^gibbs=HierarchicalRegression.gibbs: is of another potential than Wider's"):
+        make_kernel("hmc", Wider(), 0.01)
+    for kind in (HierarchicalRegression, Said, Mixed):
+        make_kernel("hmc", kind(), 0.01)
+    plain = Wider()
+    plain.gibbs = None
+    assert make_kernel("hmc", plain, 0.01).work(1.0, plain) == (1.0, 1.0)
+
+
+def test_what_belongs_to_the_u_of_a_parent_is_not_a_child_s():
+    inputs = torch.arange(6.0).view(3, 2)
+    parent = LinearRegression(inputs, inputs[:, 0])
+
+    class Child(LinearRegression):
+        def potential(self, theta):
+            return 2 * super().potential(theta)
+
+    class Sloping(LinearRegression):
+        def gradient(self, theta, batch=None):
+            return 2 * super().gradient(theta, batch)
+
+    class Wrapped:
+        def __init__(self, target):
+            self.target = target
+
+        def __getattr__(self, name):
+            return getattr(self.target, name)
+
+    class Twice(Wrapped):
+        def potential(self, theta):
+            return 2 * self.target.potential(theta)
+
+    for target in (Child(inputs, inputs[:, 0]), Twice(parent)):
+        assert own_method(target, "exact", "potential") is None
+    for target in (parent, Wrapped(parent), Sloping(inputs, inputs[:, 0])):
+        assert own_method(target, "exact", "potential")
+    parent.exact = torch.zeros(3)
+    assert own_method(parent, "exact", "potential") is None
+
+
+def test_an_update_of_another_shape_is_refused():
+    """One of [1, dim] would give all chains one position."""
+
+    class Broad(HierarchicalRegression):
+        def gibbs(self, *arguments):
+            return super().gibbs(*arguments)[:1]
+
+    target, random = Broad(), Random(1)
+    kernel = make_kernel("hmc", target, 0.01)
+    with pytest.raises(SettingError, match=r"^shape of gibbs=\[1, 12\]: must be \[3, 12\]"):
+        run(kernel, target, Plan(1), random, 3, lambda: target.initial(3, random))
+
+
+def test_an_update_of_another_dtype_leaves_the_chain_s():
+    class Double(HierarchicalRegression):
+        def gibbs(self, theta, *arguments):
+            return super().gibbs(theta.double(), *arguments)
+
+    target, random = Double(), Random(1)
+    kernel = make_kernel("hmc", target, 0.01)
+    result = run(kernel, target, Plan(2), random, 3, lambda: target.initial(3, random).float())
+    assert result.draws.dtype == torch.float32
+
+
+def test_a_counter_is_a_target_s_own_where_its_u_is_one_function():
+    """A target that counts how often it is asked would have been told something else."""
+
+    class Counting(Gaussian):
+        counter = 0
+
+        def gradient(self, theta, batch=None):
+            self.counter += 1
+            return super().gradient(theta, batch)
+
+    target, random = Counting(1), Random(1)
+    kernel = make_kernel("hmc", target, 0.1, steps=3)
+    run(kernel, target, Plan(50), random, 1, lambda: target.initial(1, random))
+    assert target.counter >= 150
+
+
 @pytest.mark.parametrize("change", [lambda u: u + 1, lambda u: u.float(), lambda u: u.sum()])
 def test_a_u_of_one_pass_that_is_another_is_refused(change):
     class Both(Gaussian):
@@ -1131,6 +1233,8 @@ def counting(kind, *arguments):
         def losses(self, theta, batch):
             self.energies += batch.numel() / self.data_size / CHAINS
             return super().losses(theta, batch)
+
+        gibbs = getattr(kind, "gibbs", None)  # right for this U, too
 
         if hasattr(kind, "potential_and_gradient"):
 

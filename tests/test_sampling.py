@@ -37,6 +37,15 @@ class WithoutStart:
         return theta
 
 
+class WithData(WithoutStart):
+    """The mean of four data."""
+
+    data_size = 4
+
+    def initial(self, chains, random):
+        return random.normal("start", 0, 1, chains, 2)[0]
+
+
 FEW = sgmcmc.Dataset(torch.zeros(4, 3), torch.arange(4) % 2, 2)
 NETWORK = sgmcmc.NetworkPotential(torch.nn.Linear(3, 2), FEW)
 
@@ -122,6 +131,46 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
         said = said.replace(character, "\\" + character)
     with pytest.raises(SettingError, match=f"^{said}"):
         short(**settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("inexact", True, "True: of the target must be a sentence, or None; something else needs another name"),
+        ("moves", [True, False], "list: of the target must be a bool tensor [2]"),
+        ("moves", torch.ones(2), "Tensor [2]: of the target must be a bool tensor [2]"),
+        ("std", 1.0, "1.0: of the target must be a tensor [2]"),
+        ("std", torch.ones(3), "Tensor [3]: of the target must be a tensor [2]"),
+        ("blocks", torch.nn.ModuleList(), "ModuleList: of the target must be a list of (name, slice)"),
+        ("blocks", [1, 2], "list: of the target must be a list of (name, slice)"),
+        ("fit", print, "builtin_function_or_method: of the target must be a dict of columns"),
+        ("noise", torch.ones(2), "Tensor [2]: of the target must be 0 or a positive number"),
+        ("noise", -1.0, "-1.0: of the target must be 0 or a positive number"),
+        ("views", 0, "0: of the target must be an int, at least 1"),
+        ("shown", torch.zeros(3), "Tensor [3]: of the target must be an int, at least 1"),
+        ("least_batch", "two", "two: of the target must be an int, at least 1"),
+        ("chains_at_once", 1.5, "1.5: of the target must be an int, at least 1"),
+        ("together", "yes", "yes: of the target must be True or False"),
+        ("is_network", torch.ones(2), "Tensor [2]: of the target must be True or False"),
+        ("capturable", None, "None: of the target must be True or False"),
+        ("gibbs", 3, "3: of the target must be a method"),
+        ("uncompile_layers", [], "list: of the target must be a method"),
+    ],
+)
+def test_what_has_the_name_of_something_that_a_target_may_have_is_refused_at_once(name, value, said):
+    """It was a traceback from the midst of the run, or another chain."""
+    target = Gaussian(2) if name not in ("views", "shown", "least_batch") else WithData()
+    setattr(target, name, value)
+    with pytest.raises(SettingError) as error:
+        short(target)
+    assert str(error.value).startswith(f"{name}={said}")
+
+
+@pytest.mark.parametrize(("name", "value"), [("noise", torch.ones(3)), ("prior", torch.nn.Linear(1, 1)), ("test", 1.0)])
+def test_what_no_chain_asks_for_may_have_any_name(name, value):
+    target = WithData()
+    setattr(target, name, value)
+    assert torch.equal(short(target, "hmc").draws, short(WithData(), "hmc").draws)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@
 - ``initial(chains, random)`` is where chains start.
 
 A target may have more, and is asked for it where it is needed; where it has none, the value in brackets is taken.
+``potential_and_gradient``, ``estimate``, ``exact`` and ``gibbs`` are of one U: a class that inherits them, and has a
+``potential`` of its own, has none of the first three (``own_method``), and says of ``gibbs`` that it is right.
 
 What U is a sum of, and how it is estimated:
 
@@ -17,7 +19,7 @@ What U is a sum of, and how it is estimated:
 - ``inexact`` [None]: why U is not a fixed function of θ, if it is not; no acceptance is exact then.
 - ``views`` [1]: how many views a datum has. Minibatches choose one of each: index j is view j mod K of datum j div K.
 - ``shown`` [``data_size`` times ``views``]: how many of these views U sums over.
-- ``potential_and_gradient(theta)`` [one after the other]: U and ∇U in one pass; its own, as ``in_one_pass`` says.
+- ``potential_and_gradient(theta)`` [one after the other]: U and ∇U in one pass.
 - ``least_batch`` [1]: data of which a gradient can be taken (batch normalisation needs two).
 - ``estimate(theta, batch)`` [the exact U]: U from a minibatch, ``[chains]`` float64, along a traced trajectory.
 - ``losses(theta, batch)``, ``[chains, B]`` float64, the terms of the sum over data, and ``prior(theta)``,
@@ -43,7 +45,8 @@ What is predicted:
 - ``blocks``: names of parameter tensors and their slices of θ; ``std``: the prior's standard deviations ``[dim]``,
   infinite of a flat prior.
 - ``fit``: columns of metrics that the last evaluation of U left, numbers or tensors ``[chains]``.
-- ``counter``: a number that the chain raises before each trajectory, for another draw of random augmentation.
+- ``counter``: a number that the chain raises before each trajectory, for another draw of random augmentation, where
+  U is ``inexact``.
 - ``capturable`` [False]: whether a minibatch's gradient is the same work on the device at every call, so that it may be
   replayed as a CUDA graph.
 - ``compile_layers``, ``uncompile_layers`` and ``normalised``: of layers that are worth compiling.
@@ -52,11 +55,15 @@ What is predicted:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
+from sgmcmc.errors import SettingError
 from sgmcmc.random import Random
 
 
@@ -74,6 +81,59 @@ class Potential(Protocol):
 
 
 NEEDED = ("potential", "gradient", "initial", "dim", "data_size")
+
+
+def check_attributes(target: Potential) -> None:
+    """Refuse a target whose ``dim`` or ``data_size`` is no size, or that has something of its own by the name of what
+    it may have, such as a ``std`` of its data or a method ``fit``: that would fail in mid-run, or change the chain.
+
+    What few runs ask for (``exact``, ``estimate``, ``losses``, ``prior``, ``predict``, ``train``, ``test``) counts
+    there as missing where it is something else.
+    """
+    for name, least in (("dim", 1), ("data_size", 0)):
+        value = getattr(target, name)
+        if not _is_whole(value, least):
+            raise SettingError(name, value, f"of the target must be an int, at least {least}")
+    dim, data = target.dim, target.data_size > 0
+    for names, what, fits in (
+        ("inexact", "a sentence, or None", lambda one: isinstance(one, str | None)),
+        ("moves", f"a bool tensor [{dim}]", lambda one: one is None or _is_vector(one, dim, torch.bool)),
+        ("std", f"a tensor [{dim}]", lambda one: one is None or _is_vector(one, dim)),
+        ("blocks", "a list of (name, slice)", _is_blocks),
+        ("fit", "a dict of columns", lambda one: isinstance(one, dict)),
+        ("noise", "0 or a positive number", lambda one: data or one is None or _is_number(one, 0)),
+        ("views shown least_batch", "an int, at least 1", lambda one: not data or _is_whole(one, 1)),
+        ("chains_at_once", "an int, at least 1", lambda one: _is_whole(one, 1)),
+        ("together is_network capturable", "True or False", lambda one: isinstance(one, bool)),
+        ("gibbs", "a method", lambda one: one is None or callable(one)),
+        ("potential_and_gradient normalised compile_layers uncompile_layers join_chains", "a method", callable),
+    ):
+        for name in names.split():
+            if hasattr(target, name) and not fits(value := getattr(target, name)):
+                shown = value if isinstance(value, Real | str | None) else type(value).__name__
+                shown = f"{shown} {list(value.shape)}" if isinstance(value, Tensor) else shown
+                raise SettingError(name, shown, f"of the target must be {what}; something else needs another name")
+    if getattr(target, "gibbs", None) and not own_method(target, "gibbs", "potential"):
+        theirs, name = getattr(target.gibbs, "__qualname__", "gibbs"), type(target).__name__
+        mend = f"is of another potential than {name}'s: write one there, or gibbs = {theirs} if it is right for both"
+        raise SettingError("gibbs", theirs, mend)
+
+
+def _is_whole(value, least: int) -> bool:
+    return isinstance(value, Integral) and value >= least
+
+
+def _is_number(value, least: float) -> bool:
+    return isinstance(value, Real) and least <= value < math.inf
+
+
+def _is_vector(value, dim: int, dtype: torch.dtype | None = None) -> bool:
+    return isinstance(value, Tensor) and value.shape == (dim,) and dtype in (None, value.dtype)
+
+
+def _is_blocks(value) -> bool:
+    pairs = isinstance(value, list | tuple) and all(isinstance(one, tuple) and len(one) == 2 for one in value)
+    return pairs and all(isinstance(where, slice) for _, where in value)
 
 
 def together(target: Potential) -> bool:
@@ -104,17 +164,27 @@ def shown(target: Potential) -> int:
     return getattr(target, "shown", target.data_size * getattr(target, "views", 1))
 
 
-def in_one_pass(target: Potential) -> Callable[[Tensor], tuple[Tensor, Tensor]] | None:
-    """The target's ``potential_and_gradient``, if it has one.
+def own_method(target: Potential, name: str, *of: str) -> Callable | None:
+    """The target's method ``name``, if it has one and that is of its own U.
 
-    One that was inherited is not that of a class, or of an instance, with a ``potential`` or ``gradient`` of its own.
+    One that was inherited from a class with ``of``, its ``potential`` say, is not that of a class, or of an instance,
+    which has a ``potential`` of its own.
     """
-    for own in (getattr(target, "__dict__", {}), *map(vars, type(target).__mro__)):
-        if "potential_and_gradient" in own:
-            return target.potential_and_gradient
-        if "potential" in own or "gradient" in own:
-            break
-    return None
+    method = getattr(target, name, None)
+    if not callable(method):
+        return None
+    places = [getattr(target, "__dict__", {}), *map(vars, type(target).__mro__)]
+    here = next((number for number, place in enumerate(places) if name in place), len(places))  # the end: __getattr__
+    for key in of:
+        known = [number for number, place in enumerate(places) if key in place]
+        if any(number < here for number in known) and (known[-1] >= here or here == len(places)):
+            return None
+    return method
+
+
+def in_one_pass(target: Potential) -> Callable[[Tensor], tuple[Tensor, Tensor]] | None:
+    """The target's ``potential_and_gradient``, if it has one of its own ``potential`` and ``gradient``."""
+    return own_method(target, "potential_and_gradient", "potential", "gradient")
 
 
 def potential_and_gradient(target: Potential, theta: Tensor) -> tuple[Tensor, Tensor]:

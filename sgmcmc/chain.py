@@ -150,7 +150,7 @@ class Chain:
 
     def begin(self) -> None:
         """Start every chain: positions, momentum, U."""
-        theta = self.initial()
+        theta = self.initial().detach()
         check_target(self.kernel, self.potential, theta, self.chains)
         if self.plan.estimate_mass:
             self._set_mass(self._estimated_mass(theta))

@@ -24,7 +24,7 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     without the other chains; and where U is not finite at the start, which a chain that decides could never leave. A
     network has looked at its module itself.
     """
-    dim, name = potential.dim, type(potential).__name__
+    dim, name, theta = potential.dim, type(potential).__name__, theta.detach()
     if tuple(theta.shape) != (chains, dim):
         raise SettingError("initial", _shape(theta), f"must be [{chains}, {dim}]: [chains, dim]")
     if isinstance(potential, NetworkPotential):
@@ -52,12 +52,26 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
         if not torch.allclose(alone, value[:1], rtol=1e-5, atol=1e-5, equal_nan=True):
             mend = "gives the first chain another U when it is asked again, alone: U must be"
             raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
+        if kernel.subsampled:
+            _check_terms(potential, theta)
         if kernel.full_ends and in_one_pass(potential):
             both = potential_and_gradient(potential, theta)[0]  # what decides
             same = (both.shape, both.dtype) == (value.shape, value.dtype)
             if not (same and torch.allclose(both, value, rtol=1e-5, atol=1e-5, equal_nan=True)):
                 raise SettingError("target", name, "gives another U by potential_and_gradient than by potential")
     check_finite(kernel, value)
+
+
+def _check_terms(potential: Potential, theta: Tensor) -> None:
+    """Refuse terms of the sum over data in another shape, which would be summed over the chains."""
+    batch = torch.arange(2, device=theta.device).expand(len(theta), 2)
+    for what, one, need in (
+        ("losses", potential.losses(theta, batch), [len(theta), 2]),
+        ("prior", potential.prior(theta), [len(theta)]),
+    ):
+        if not isinstance(one, Tensor) or _shape(one) != need:
+            shown = _shape(one) if isinstance(one, Tensor) else type(one).__name__
+            raise SettingError(f"shape of {what}", shown, f"must be {need}, of {len(theta)} chains and two data each")
 
 
 CLOSE = 1e-2  # how near to U's slope a gradient must be
@@ -67,7 +81,7 @@ PARTS = 1e-3  # of the largest of them: how near the parts of a partition must a
 def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     """A sentence where what a target of one's own gives does not fit its U at θ ``[chains, dim]``, as far as the kernel
     asks for it: the gradient, its estimates from minibatches, the terms of the sum over data. None where it may."""
-    if kernel.gradient != "none" and (why := wrong_gradient(potential, theta)):
+    if kernel.gradient != "none" and (why := _changing_gradient(potential, theta) or wrong_gradient(potential, theta)):
         return why
     if isinstance(potential, NetworkPotential | FunctionPotential) or not potential.data_size > 1:
         return None
@@ -79,6 +93,23 @@ def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
         return _wrong_losses(potential, theta, kernel.decision_batch) if kernel.subsampled else None
     except Exception:
         return None
+
+
+def _changing_gradient(potential: Potential, theta: Tensor) -> str | None:
+    """A sentence where ``gradient`` is another when it is asked again. Random, of numbers of its own at each call, it
+    leaves decisions exact, but not if it remembers what was asked before: no trajectory then reads the same backwards.
+    """
+    if isinstance(potential, NetworkPotential | FunctionPotential):
+        return None
+    try:
+        one, other = (potential.gradient(theta[:1].clone()).detach().double().clone() for _ in "12")
+    except Exception:
+        return None  # a target that cannot be asked has its own error later
+    slack = 1e-3 * float(one.nan_to_num().abs().max())
+    if one.shape == other.shape and torch.allclose(one, other, rtol=1e-3, atol=slack, equal_nan=True):
+        return None
+    said = "is another one when it is asked again: if it remembers what it was asked before, no decision is exact"
+    return f"the gradient of {type(potential).__name__} {said}"
 
 
 def _wrong_minibatches(potential: Potential, theta: Tensor, batch: int) -> str | None:
@@ -145,7 +176,7 @@ def _wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
     away = Random(0, theta.device).normal("diagnostic", 0, 1, len(theta), theta.shape[1], theta.dtype)[0]
     moves = getattr(potential, "moves", None)
     away = away if moves is None else away * moves.to(theta.device)
-    slope, before = potential.gradient(theta).double(), None
+    slope, before = potential.gradient(theta).detach().double(), None
     bound = known = torch.full((len(theta),), torch.inf, dtype=torch.float64, device=theta.device)
     for power in range(STEPS):
         step = 0.1 / 3**power

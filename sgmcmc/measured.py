@@ -72,7 +72,7 @@ def diagnostic_gradient(
     if state.gradient is not None:
         return state.gradient
     if not is_network(potential) or kernel.batches is None:
-        return potential.gradient(state.theta)
+        return potential.gradient(state.theta.detach()).detach()
     number = min(max(kernel.points // 20, 1), MASS_BATCHES)
     chains = torch.arange(group.start, group.stop, device=state.theta.device)
     batches = kernel.batches.independent(number).draw(random, 2**61 + cycle, chains)

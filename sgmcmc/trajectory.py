@@ -187,7 +187,7 @@ def walk(
     data; the rest as in ``segment``.
     """
     for ops, batch in zip(parts, batches, strict=True):
-        gradient = potential.gradient(theta, batch)
+        gradient = _gradient(potential, theta, batch)
         theta, m, energy = segment(ops, theta, m, energy, gradient, noise, inverse_mass, moves)
     return theta, m, energy, gradient
 
@@ -310,7 +310,7 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
                 end_potential, gradient = potential_and_gradient(potential, theta)
                 end_gradient = gradient
             else:
-                gradient = potential.gradient(theta)
+                gradient = _gradient(potential, theta)
             theta, m, energy = advance(parts[here], *before, gradient, *constants)
             point = here + 1
         if observe:
@@ -326,11 +326,16 @@ def _propose(kernel, potential, state, random, index, chains, way, observe, unde
     return begun, end, energy
 
 
+def _gradient(potential: Potential, theta: Tensor, *batch: Tensor | None) -> Tensor:
+    """The target's gradient in θ's dtype, which a chain keeps; detached, as in ``potential_and_gradient``."""
+    return potential.gradient(theta.detach(), *batch).detach().to(theta.dtype)
+
+
 def _exact(kernel: Kernel, potential: Potential, theta: Tensor) -> Tensor:
     """U, or NaN where it is not needed; a copy, for a target may have a buffer for it."""
     if not kernel.evaluates:
         return torch.full((len(theta),), torch.nan, dtype=torch.float64, device=theta.device)
-    return potential.potential(theta).clone()
+    return potential.potential(theta.detach()).detach().clone()
 
 
 def _decide(kernel, potential, state, begun, end, energy, random, index, chains):

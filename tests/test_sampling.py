@@ -173,6 +173,75 @@ def test_what_no_chain_asks_for_may_have_any_name(name, value):
     assert torch.equal(short(target, "hmc").draws, short(WithData(), "hmc").draws)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_gradient_of_another_dtype_leaves_the_chain_s(compiled):
+    """A compiled chain took the float64 numbers that followed for float32, and was NaN."""
+
+    class Double(Gaussian):
+        def gradient(self, theta, batch=None):
+            return super().gradient(theta.double(), batch)
+
+    settings = {"steps": 2, "chains": 100, "step_size": 0.5, "compile": compiled}
+    for sampler in ("hmc", "ggmc"):
+        result = short(Double(2), sampler, **settings)
+        assert result.compiled == compiled and result.draws.dtype == torch.float32
+        torch.testing.assert_close(result.draws, short(Gaussian(2), sampler, **settings).draws)
+
+
+@pytest.mark.parametrize("sampler", ["hmc", "ggmc", "sghmc"])
+def test_no_graph_of_autograd_grows_along_a_chain(sampler):
+    class Learned(Gaussian):
+        weight = torch.nn.Parameter(torch.ones(2))
+
+        def potential(self, theta):
+            return super().potential(theta * self.weight)
+
+        def gradient(self, theta, batch=None):
+            return super().gradient(theta, batch) * self.weight
+
+    class Marked(Gaussian):
+        def gradient(self, theta, batch=None):
+            theta.requires_grad_()  # of what it is given, which may not be the chain's own
+            return torch.autograd.grad(self.potential(theta).sum(), theta)[0]
+
+    for target in (Learned(2), Marked(2)):
+        given = torch.ones(1, 2)
+        result = short(target, sampler, initial=given, acceptance="monitor")
+        assert not result.draws.requires_grad and not given.requires_grad
+
+
+def test_a_gradient_that_is_another_one_when_it_is_asked_again_is_told():
+    """Momentum of its own makes a trajectory that reads otherwise backwards: E[x²] came out .74 for .47."""
+
+    class Remembering(WithoutStart):
+        last = 0.0
+
+        def gradient(self, theta, batch=None):
+            self.last = self.last / 2 + theta
+            return self.last
+
+    with pytest.warns(UserWarning, match="the gradient of Remembering is another one when it is asked again"):
+        short(Remembering(), initial=torch.ones(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "need"), [("losses", [3], r"\[3, 2\]"), ("prior", [], r"\[3\]"), ("prior", [3, 1], r"\[3\]")]
+)
+def test_terms_of_the_sum_over_data_in_another_shape_are_refused(name, shape, need):
+    """They were summed over the chains."""
+
+    class Terms(WithData):
+        def losses(self, theta, batch):
+            return torch.zeros(*batch.shape, dtype=torch.float64)
+
+        def prior(self, theta):
+            return self.potential(theta)
+
+    setattr(Terms, name, lambda *_: torch.zeros(shape, dtype=torch.float64))
+    with pytest.raises(SettingError, match=f"^shape of {name}={shape}: must be {need}".replace("=[", r"=\[")):
+        short(Terms(), "hmc", acceptance="austerity", chains=3)
+
+
 @pytest.mark.parametrize(
     ("settings", "shape"),
     [

@@ -188,7 +188,11 @@ def in_one_pass(target: Potential) -> Callable[[Tensor], tuple[Tensor, Tensor]] 
 
 
 def potential_and_gradient(target: Potential, theta: Tensor) -> tuple[Tensor, Tensor]:
-    """U and its full gradient, in one pass where the target has one; copies: a target may have buffers for them."""
-    both = in_one_pass(target)
+    """U and its full gradient, in one pass where the target has one; copies: a target may have buffers for them.
+
+    The gradient is in θ's dtype, which a chain keeps. Both are detached, and so is θ: neither ``requires_grad_`` of it
+    nor a target's own parameters may leave a graph that grows along the chain.
+    """
+    both, theta = in_one_pass(target), theta.detach()
     energy, slope = both(theta) if both else (target.potential(theta), target.gradient(theta))
-    return energy.clone(), slope.clone()
+    return energy.detach().clone(), slope.detach().to(theta.dtype, copy=True)

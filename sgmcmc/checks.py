@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import torch
 from torch import Tensor
 
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
-from sgmcmc.potentials import Potential, in_one_pass, is_network, potential_and_gradient, together
+from sgmcmc.potentials import Potential, in_one_pass, is_network, own_method, potential_and_gradient, together
 from sgmcmc.potentials.analytic import FunctionPotential
-from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.potentials.network import NetworkPotential, full_precision
 from sgmcmc.random import Random
 from sgmcmc.trajectory import State
 
@@ -75,6 +77,7 @@ def _check_terms(potential: Potential, theta: Tensor) -> None:
 
 
 CLOSE = 1e-2  # how near to U's slope a gradient must be
+FEW = 8  # data of a network that its gradient is looked at on
 PARTS = 1e-3  # of the largest of them: how near the parts of a partition must add up to the whole
 
 
@@ -149,18 +152,32 @@ def wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
 
     By central differences of U along one direction: with decisions a wrong gradient makes proposals that are rejected,
     without them another distribution. In more than half of the chains it must be off by more than a hundredth, and by
-    more than the differences themselves can be. Of networks and functions, whose gradients are autograd's, and of what
-    does not move nothing is asked; what is no target at all ``check_target`` refuses.
+    more than the differences themselves can be. Of networks one chain and a few data are asked: autograd's
+    gradient is another where a module says so (a straight-through estimator, a detached factor, a hook). Of what does
+    not move nothing is asked; what is no target at all ``check_target`` refuses.
     """
-    if isinstance(potential, NetworkPotential | FunctionPotential):
-        return None
+    name = type(potential).__name__
     try:
-        return _wrong_gradient(potential, theta.clone() if together(potential) else theta[:1].clone())
+        with full_precision():
+            if isinstance(potential, NetworkPotential) and own_method(potential, "estimate", "potential"):
+                name, wrong = type(potential.model).__name__, _wrong_gradient(_of_few(potential), theta[:1].clone())
+            else:
+                wrong = _wrong_gradient(potential, theta.clone() if together(potential) else theta[:1].clone())
     except Exception:
         return None
+    return f"the gradient of {name} is not that of its U, by differences of U along a direction" if wrong else None
 
 
-def _wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
+def _of_few(potential: NetworkPotential) -> SimpleNamespace:
+    """U and its gradient as the network's first data estimate them."""
+    batch = torch.arange(min(FEW, potential.data_size), device=potential.device)[None]
+    return SimpleNamespace(
+        potential=lambda theta: potential.estimate(theta, batch),
+        gradient=lambda theta: potential.gradient(theta, batch),
+    )
+
+
+def _wrong_gradient(potential: Potential, theta: Tensor) -> bool:
     """``wrong_gradient`` of θ ``[chains, dim]``, by differences of U over smaller and smaller steps along a direction.
 
     At each step and in each chain, all as parts of the larger of the two rises of U (that of U itself and that which
@@ -195,14 +212,12 @@ def _wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
             known = torch.where(contradicts, error, torch.fmin(known, error))
             bound = torch.fmin(bound, error + (rise - along).abs() / largest)
             if 2 * int((bound < CLOSE).sum()) >= len(theta):
-                return None
+                return False
             if 2 * int((rounding > 0.1 * largest).sum()) >= len(theta):
                 break  # smaller steps know less
         before = rise, along
     wrong = (known < 0.1) & (bound > CLOSE + 10 * known)
-    if 2 * int(wrong.sum()) <= len(theta):
-        return None
-    return f"the gradient of {type(potential).__name__} is not that of its U, by differences of U along a direction"
+    return 2 * int(wrong.sum()) > len(theta)
 
 
 def check_finite(kernel: Kernel, value: Tensor) -> None:

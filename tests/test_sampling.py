@@ -723,6 +723,33 @@ def test_chains_in_which_the_slope_is_not_known_do_not_count_as_wrong(known, tol
     assert wrong_gradient(Sloping(), torch.ones(5, 1)) is None
 
 
+class Signs(torch.nn.Module):
+    """The straight-through estimator: signs, with the gradient of what they are of."""
+
+    def forward(self, x):
+        return x + (x.sign() - x).detach()
+
+
+@pytest.mark.parametrize(
+    ("middle", "told"),
+    [([Signs()], True), ([torch.nn.Tanh()], False), ([torch.nn.ReLU(), torch.nn.BatchNorm1d(20)], False)],
+)
+def test_a_module_whose_gradient_is_not_its_logits_is_told(middle, told):
+    """A chain that is not corrected would sample another law than that of the logits."""
+    normal = sgmcmc.Random(3).normal("diagnostic", 0, 1, 30, 8)[0]
+    module = torch.nn.Sequential(torch.nn.Linear(8, 20), *middle, torch.nn.Linear(20, 2))
+    target = sgmcmc.NetworkPotential(module, sgmcmc.Dataset(normal, torch.arange(30) % 2, 2))
+    said = [wrong_gradient(target, target.initial(1, sgmcmc.Random(seed))) for seed in range(20)]
+    known = [why for why in said if why]
+    assert len(known) > 5 if told else not known
+    assert all(why.startswith("the gradient of Sequential is not that of its U") for why in known)
+
+
+def test_a_function_whose_gradient_is_another_is_told():
+    with pytest.warns(UserWarning, match="the gradient of FunctionPotential is not that of its U"):
+        short(lambda theta: (theta.detach() * theta).sum(), dim=2)
+
+
 def test_of_a_target_that_takes_one_chain_at_a_time_the_first_is_asked():
     class Alone(Sloping):
         together = False

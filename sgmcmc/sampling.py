@@ -27,6 +27,7 @@ from sgmcmc.loading import load_samples
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import NEEDED, Potential, is_network
 from sgmcmc.potentials.analytic import FunctionPotential
+from sgmcmc.potentials.flat import SAMPLED
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.samplers import NUMBERS, Sampler, custom, lookup
@@ -283,9 +284,6 @@ def _run(kernel, potential, plan: Plan, random, chains: int, begin, dtype, store
     return result
 
 
-_RUNNING: dict[int, int] = {}  # in which thread a module is sampled, both by their ids
-
-
 @contextmanager
 def _alone(potential) -> Iterator[None]:
     """Refuse a network while another thread samples it: its module holds the weights of one chain at a time."""
@@ -293,14 +291,14 @@ def _alone(potential) -> Iterator[None]:
         yield
         return
     module, thread = id(potential.model), threading.get_ident()
-    owner = _RUNNING.setdefault(module, thread)
+    owner = SAMPLED.setdefault(module, thread)
     if owner != thread:
         mend = "is being sampled in another thread: give each a module and a target of its own, or use processes"
         raise SettingError("potential", type(potential).__name__, mend)
     try:
         yield
     finally:
-        _RUNNING.pop(module, None)
+        SAMPLED.pop(module, None)
 
 
 OF_CALLER = 3  # stacklevel of warnings that a helper of ``sample`` gives: they are about the call of ``sample``

@@ -387,8 +387,21 @@ def test_a_module_is_sampled_in_one_thread_at_a_time():
         thread.start()
         thread.join()
 
+    asked = []
+
+    def ask():
+        row = torch.zeros(1, 1, dtype=torch.int64)
+        for name, *more in (("predict", rows), ("potential",), ("gradient", row), ("losses", row), ("state_dict",)):
+            try:
+                getattr(another, name)(torch.ones(1, 6), *more)
+            except SettingError as error:
+                asked.append(str(error))
+
     class Meanwhile(sgmcmc.NetworkPotential):
         def initial(self, *arguments):
+            thread = threading.Thread(target=ask)
+            thread.start()
+            thread.join()
             for one in (self, another, sgmcmc.NetworkPotential(torch.nn.Linear(2, 2), rows)):
                 elsewhere(one)
             return super().initial(*arguments)
@@ -398,6 +411,8 @@ def test_a_module_is_sampled_in_one_thread_at_a_time():
     refused, same_module, other_module = said
     assert refused.startswith("potential=Meanwhile: is being sampled in another thread")
     assert same_module.startswith("potential=NetworkPotential: is being") and other_module == "done"
+    assert all(one.startswith("model=Linear: is being sampled in another thread") for one in asked)
+    assert len(asked) == 5
     elsewhere(another)
     assert said[-1] == "done"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,6 +19,7 @@ from sgmcmc.potentials import module_checks
 
 COMPILED = (FilterResponseNorm, convolution.Convolution)  # kinds of layers that may be
 BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
+SAMPLED: dict[int, int] = {}  # in which thread a module is sampled, both by their ids
 
 
 def _take_pixels_first(model: nn.Module) -> None:
@@ -175,7 +177,14 @@ class FlatModule:
         torch.clear_autocast_cache()  # of the weights that were there before
 
     def hold(self) -> None:
-        """Take the module again where another target or a training loop had it meanwhile."""
+        """Take the module again where another target or a training loop had it meanwhile.
+
+        Raises SettingError where another thread samples it, whose chain would go on with other weights.
+        """
+        thread = threading.get_ident()
+        if SAMPLED.get(id(self.model), thread) != thread:
+            mend = "is being sampled in another thread: ask a target with a module of its own, or wait"
+            raise SettingError("model", self.name, mend)
         if self._is_lost():
             self.take()
 

@@ -20,6 +20,7 @@ from sgmcmc.models.normalisation import FilterResponseNorm
 from sgmcmc.models.resnet import SameConv2d
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.weights import prior_std
+from sgmcmc.precision import full_precision
 from sgmcmc.random import Random
 from sgmcmc.sampling import sample
 from sgmcmc.warm_start import sgd
@@ -487,6 +488,21 @@ def test_potential_keeps_full_precision_when_the_process_does_not(digits):
         assert [backend.fp32_precision for backend in backends] == allowed  # gradients may go on with less
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_full_precision_lasts_until_the_last_thread_has_left():
+    """Of two threads the first to leave gave the other's U less, and the other left the process with more for good."""
+    kind, before = torch.backends.mkldnn.matmul, torch.backends.mkldnn.matmul.fp32_precision
+    first, second, seen = full_precision(), full_precision(), []
+    try:
+        kind.fp32_precision = "bf16"
+        for step in (first.__enter__, second.__enter__, lambda: first.__exit__(None, None, None)):
+            step()
+            seen.append(kind.fp32_precision)
+        second.__exit__(None, None, None)
+        assert seen == ["ieee"] * 3 and kind.fp32_precision == "bf16"
+    finally:
+        kind.fp32_precision = before
 
 
 def test_autocast_is_for_gradients_alone_and_keeps_no_weights(digits):

@@ -34,7 +34,8 @@ def prior_std(model: nn.Module, prior: str | float = "fan_in", flat_norms: bool 
 
     Biases and the rest have 1. So have the scales, shifts and thresholds of normalisations: a proper prior on every
     parameter. ``flat_norms`` gives those a flat one instead, as in the GGMC paper's and Wenzel et al.'s runs; their
-    U/N has no normaliser for them, and ⟨θ, ∇U⟩ no expectation there.
+    U/N has no normaliser for them, and ⟨θ, ∇U⟩ no expectation there. The posterior is then improper behind a ReLU: U
+    stays what it is where a shift goes to −∞ and no datum passes, so that a long chain has no law to come to.
     """
     if isinstance(prior, str):
         if prior not in PRIORS:

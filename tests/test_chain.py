@@ -709,6 +709,8 @@ def test_under_metropolis_divergence_is_a_rejection():
 
 def test_gibbs_leaves_a_frozen_chain_alone():
     class Frozen(HierarchicalRegression):
+        gibbs = HierarchicalRegression.gibbs
+
         def potential(self, theta):
             return torch.where(theta[:, 0] > 0, math.nan, super().potential(theta))
 

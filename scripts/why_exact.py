@@ -84,7 +84,7 @@ def draw(table: pd.DataFrame, histograms: dict, masses, floor: float) -> None:
     left.set(xlabel="θ", ylabel="density", title="Step size .25")
     left.legend(frameon=False, fontsize=8)
     right.axhline(floor, color="0.5", ls=":", lw=1)
-    right.text(0.252, floor * 0.95, "10⁶ independent draws", va="top", ha="right", fontsize=8, color="0.4")
+    right.text(0.155, floor * 0.95, "10⁶ independent draws", va="top", ha="left", fontsize=8, color="0.4")
     right.set(yscale="log", xlabel="step size", ylabel="J(draws, exact)", title="Only a correction removes the bias")
     right.legend(frameon=False, fontsize=8)
     figure.savefig(OUT / "why_exact.png", dpi=150)

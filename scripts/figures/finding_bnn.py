@@ -105,7 +105,7 @@ def draw(table: pd.DataFrame) -> Figure:
         panel.axvline(1, color=GREY, lw=0.6)
         panel.set(xscale="log", xlabel="temperature T", ylabel=text)
         panel.set_ylim(0)
-    panels[0].plot([], [], "o", color=GREY, mfc="white", ms=4, label="of ever more draws (extrapolated)")
+    panels[0].plot([], [], "o", color=GREY, mfc="white", ms=4, label="extrapolated to many draws")
     panels[0].legend(frameon=False, fontsize=7)
     clean(*panels)
     draw_methods(below, table)
@@ -138,6 +138,7 @@ def draw_methods(figure, table: pd.DataFrame) -> None:
     columns[-1].xaxis.set_minor_locator(NullLocator())
     columns[-1].xaxis.set_major_formatter("{x:g}")
     columns[-1].tick_params(labelsize=7)
+    figure.align_xlabels(columns)
     clean(*columns)
 
 

@@ -15,7 +15,7 @@ friction, and SGHMC's α is 2b. The paper does not give burn-in, thinning, the n
 20 draws are spread over the second half of the authors' lengths (2,500 trajectories of 10 steps; 1,000 epochs of
 SGHMC), and both readings are given: the error of their mean prediction (dots), the reading that was chosen beforehand,
 and that of single draws, as the authors' code scores them (small squares). ± here is over seeds where there are several
-(three or four), else the standard deviation of single draws, for either reading (dots of one seed have no bar), and
+(two to four), else the standard deviation of single draws, for either reading (dots of one seed have no bar), and
 what differs by more than three of it and the paper's error together may then yet be the seed's. All chains of the
 authors' begin at one end of SGD, near which AMAGOLD stays: with several seeds its numbers are compared with what one
 more would give. Their SGD begins at the weights that PyTorch gives a network; where it does here is below, for

@@ -11,7 +11,8 @@ from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential, in_one_pass, is_network, own_method, potential_and_gradient, together
 from sgmcmc.potentials.analytic import FunctionPotential
-from sgmcmc.potentials.network import NetworkPotential, full_precision
+from sgmcmc.potentials.network import NetworkPotential
+from sgmcmc.precision import full_precision
 from sgmcmc.random import Random
 from sgmcmc.trajectory import State
 

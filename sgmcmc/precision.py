@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
@@ -16,15 +16,15 @@ _WITHIN: list[list[str]] = []  # for each ``full_precision`` that is open, what 
 
 
 @contextmanager
-def products_in(precision: str, kinds: Sequence = ON_GPU) -> Iterator[None]:
-    """Products of these kinds in ``ieee``, ``tf32`` or ``bf16``."""
-    before = [kind.fp32_precision for kind in kinds]
+def products_in(precision: str) -> Iterator[None]:
+    """A GPU's products in ``ieee`` or ``tf32``."""
+    before = [kind.fp32_precision for kind in ON_GPU]
     try:
-        for kind in kinds:
+        for kind in ON_GPU:
             kind.fp32_precision = precision
         yield
     finally:
-        for kind, precision in zip(kinds, before, strict=True):
+        for kind, precision in zip(ON_GPU, before, strict=True):
             kind.fp32_precision = precision
 
 

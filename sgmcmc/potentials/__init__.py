@@ -101,7 +101,7 @@ def check_attributes(target: Potential) -> None:
         ("std", f"a tensor [{dim}]", lambda one: one is None or _is_vector(one, dim)),
         ("blocks", "a list of (name, slice)", _is_blocks),
         ("fit", "a dict of columns", lambda one: isinstance(one, dict)),
-        ("noise", "0 or a positive number", lambda one: data or one is None or _is_number(one, 0)),
+        ("noise", "0 or a positive number", lambda one: data or one is None or _is_number(one)),
         ("views shown least_batch", "an int, at least 1", lambda one: not data or _is_whole(one, 1)),
         ("chains_at_once", "an int, at least 1", lambda one: _is_whole(one, 1)),
         ("together is_network capturable", "True or False", lambda one: isinstance(one, bool)),
@@ -123,8 +123,8 @@ def _is_whole(value, least: int) -> bool:
     return isinstance(value, Integral) and value >= least
 
 
-def _is_number(value, least: float) -> bool:
-    return isinstance(value, Real) and least <= value < math.inf
+def _is_number(value) -> bool:
+    return isinstance(value, Real) and 0 <= value < math.inf
 
 
 def _is_vector(value, dim: int, dtype: torch.dtype | None = None) -> bool:

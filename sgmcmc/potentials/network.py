@@ -166,7 +166,6 @@ class NetworkPotential:
 
         Raises SettingError where the module does not give each chain the logits and gradients that it has alone.
         """
-        name = type(self.model).__name__
         self.uncompile_layers()
         if self.inexact:
             raise SettingError("together", True, f"needs a U that is a fixed function: {self.inexact}")
@@ -187,7 +186,7 @@ class NetworkPotential:
             self.flat.position.copy_(self.flat.resting)
         if why:
             self.together = False
-            raise SettingError("together", True, f"{name} {why}")
+            raise SettingError("together", True, f"{self.flat.name} {why}")
 
     def _asked(self, theta: Tensor, index: Tensor) -> tuple[Tensor, ...]:
         """What is asked of the module, of few data: logits of all chains' data, and gradients of all's and each's."""

@@ -613,6 +613,27 @@ MUTANTS = [
         "convolution.py::test_the_kernels_compute_what_pytorch_s_do[check_products-ieee]",
     ),
     Mutant(
+        "a residual block's input without the gradient of what it adds",
+        "residual",
+        "if ADD:",
+        "if False:",
+        "residual.py::test_the_kernels_compute_what_pytorch_s_do[check_networks-ieee]",
+    ),
+    Mutant(
+        "a gradient by u that knows nothing of its mean square",
+        "residual",
+        "rounded(value * pull[None, :] + slope * scale[None, :], PRECISION)",
+        "rounded(slope * scale[None, :], PRECISION)",
+        "residual.py::test_the_kernels_compute_what_pytorch_s_do[check_layers-ieee]",
+    ),
+    Mutant(
+        "products of what was not rounded where it was written",
+        "residual",
+        "tl.store(z + place, rounded(y, PRECISION), mask=inside)",
+        "tl.store(z + place, y, mask=inside)",
+        "residual.py::test_the_kernels_compute_what_pytorch_s_do[check_layers-tf32]",
+    ),
+    Mutant(
         "another rotation in the kernel of the words",
         "random",
         "0x061A0F0D",

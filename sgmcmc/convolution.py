@@ -22,7 +22,7 @@ PROGRAMS = 528  # of a gradient by the weights: four for each processor of an H1
 if triton is not None:
 
     @triton.jit
-    def _rounded(x, PRECISION: tl.constexpr):
+    def rounded(x, PRECISION: tl.constexpr):
         """x to the nearest number of TF32: the matrix units would drop the other bits, and all products be smaller.
         (What is not a number stays so: a GPU's has all bits set, which would go on to the sign.)"""
         if PRECISION == "tf32":
@@ -31,13 +31,42 @@ if triton is not None:
         return x
 
     @triton.jit
-    def _seen(
+    def seen(
         p, tap, H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, S: tl.constexpr,
-        STRIDE: tl.constexpr, PAD: tl.constexpr,
+        STRIDE: tl.constexpr, PAD: tl.constexpr, UP: tl.constexpr,
     ):  # fmt: skip
-        """Which pixel of the images a tap sees from pixel p of what comes out, and whether it is one."""
+        """Which pixel of the images a tap sees from pixel p of what comes out, and whether it is one; between the
+        images' pixels lie UP − 1 that are 0."""
         y, z = (p // OW) % OH * STRIDE - PAD + tap // S, p % OW * STRIDE - PAD + tap % S
-        return (p // (OW * OH) * H + y) * W + z, (y >= 0) & (y < H) & (z >= 0) & (z < W)
+        there = (y >= 0) & (z >= 0)
+        if UP > 1:
+            there = there & (y % UP == 0) & (z % UP == 0)
+            y, z = y // UP, z // UP
+        return (p // (OW * OH) * H + y) * W + z, there & (y < H) & (z < W)
+
+    @triton.jit
+    def by_taps(
+        x, w, p, inside, n, H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, C: tl.constexpr,
+        TAPS: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, UP: tl.constexpr,
+        BY_C: tl.constexpr, BY_N: tl.constexpr, BY_TAP: tl.constexpr, FIRST: tl.constexpr,
+        BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, PRECISION: tl.constexpr,
+        ROUNDED: tl.constexpr = False,
+    ):  # fmt: skip
+        """Σ over taps and c of x[the tap's pixel of p, c] · w[FIRST + c BY_C + n BY_N + tap BY_TAP], [p, n]; of an x
+        that is ``ROUNDED`` to what the products take."""
+        c = tl.arange(0, BLOCK_C)
+        total = tl.zeros((BLOCK_P, BLOCK_N), tl.float32)
+        blocks: tl.constexpr = C // BLOCK_C
+        for step in range(TAPS * blocks):
+            tap, first = step // blocks, step % blocks * BLOCK_C
+            pixel, there = seen(p, tap, H, W, OH, OW, S, STRIDE, PAD, UP)
+            mask, near = (inside & there)[:, None], w + FIRST + tap * BY_TAP + (first + c)[:, None] * BY_C
+            values = tl.load(x + (pixel * C + first)[:, None] + c[None, :], mask=mask, other=0.0)
+            weights = tl.load(near + n[None, :] * BY_N)
+            if not ROUNDED:
+                values = rounded(values, PRECISION)
+            total = tl.dot(values, rounded(weights, PRECISION), total, input_precision=PRECISION)
+        return total
 
     @triton.jit
     def _product(
@@ -51,16 +80,10 @@ if triton is not None:
         p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
         n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
         inside = p < pixels
-        c = tl.arange(0, BLOCK_C)
-        total = tl.zeros((BLOCK_P, BLOCK_N), tl.float32)
-        blocks: tl.constexpr = C // BLOCK_C
-        for step in range(R * S * blocks):
-            tap, first = step // blocks, step % blocks * BLOCK_C
-            pixel, there = _seen(p, tap, H, W, OH, OW, S, STRIDE, PAD)
-            values = tl.load(x + (pixel * C + first)[:, None] + c[None, :], mask=(inside & there)[:, None], other=0.0)
-            weights = tl.load(w + FIRST + tap * BY_TAP + (first + c)[:, None] * BY_C + n[None, :] * BY_N)
-            values, weights = _rounded(values, PRECISION), _rounded(weights, PRECISION)
-            total = tl.dot(values, weights, total, input_precision=PRECISION)
+        total = by_taps(
+            x, w, p, inside, n, H, W, OH, OW, C, R * S, S, STRIDE, PAD, 1,
+            BY_C, BY_N, BY_TAP, FIRST, BLOCK_P, BLOCK_N, BLOCK_C, PRECISION,
+        )  # fmt: skip
         tl.store(out + p[:, None] * N + n[None, :], total, mask=inside[:, None])
 
     @triton.jit
@@ -69,7 +92,7 @@ if triton is not None:
         H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
         C: tl.constexpr, N: tl.constexpr, R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
         EACH: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr,
-        PRECISION: tl.constexpr,
+        PRECISION: tl.constexpr, X_ROUNDED: tl.constexpr = False, G_ROUNDED: tl.constexpr = False,
     ):  # fmt: skip
         """out[part, n, k] = Σ over the part's pixels p of g[p, n] · x[the pixel of p and k's tap, k's channel]."""
         part = tl.program_id(0)
@@ -80,11 +103,14 @@ if triton is not None:
         for start in range(0, EACH, BLOCK_P):
             p = part * EACH + start + tl.arange(0, BLOCK_P)
             inside = p < pixels
-            pixel, there = _seen(p[None, :], tap[:, None], H, W, OH, OW, S, STRIDE, PAD)
+            pixel, there = seen(p[None, :], tap[:, None], H, W, OH, OW, S, STRIDE, PAD, 1)
             there = there & inside[None, :] & (k < R * S * C)[:, None]
             values = tl.load(x + pixel * C + c[:, None], mask=there, other=0.0)
             slopes = tl.load(g + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
-            values, slopes = _rounded(values, PRECISION), _rounded(slopes, PRECISION)
+            if not X_ROUNDED:
+                values = rounded(values, PRECISION)
+            if not G_ROUNDED:
+                slopes = rounded(slopes, PRECISION)
             total = tl.dot(values, slopes, total, input_precision=PRECISION)
         K: tl.constexpr = R * S * C
         tl.store(out + (part * N + n[None, :]) * K + k[:, None], total, mask=(k < K)[:, None])
@@ -113,16 +139,36 @@ def product(x: Tensor, w: Tensor, stride: int, padding: int, backward: bool = Fa
 
 def by_weights(x: Tensor, slope: Tensor, shape: torch.Size, stride: int, padding: int) -> Tensor:
     """The gradient with respect to the weights, of that with respect to the output."""
-    (B, C, H, W), (N, _, R, S), (OH, OW) = x.shape, shape, slope.shape[2:]
-    pixels, K, kind = B * OH * OW, R * S * C, precision(x)
-    blocks = {"BLOCK_P": 64, "BLOCK_K": min(64, max(16, triton.next_power_of_2(K))), "BLOCK_N": min(N, 64)}
-    tiles = triton.cdiv(K, blocks["BLOCK_K"]), N // blocks["BLOCK_N"]
-    each = max(1, triton.cdiv(pixels, max(1, PROGRAMS // (tiles[0] * tiles[1])) * 64)) * 64
-    out = torch.empty((triton.cdiv(pixels, each), N, R, S, C), dtype=x.dtype, device=x.device)
-    sizes = _sizes((H, W), (OH, OW), C, N, (R, S), stride, padding, kind)
-    how = {"num_warps": 2 if kind == "tf32" else 4, "num_stages": 3}
-    launch(_by_weights, (len(out), *tiles), x, slope, out, pixels, **sizes, EACH=each, **blocks, **how)
+    N, C, R, S = shape
+    _, number = in_parts(slope.shape, shape)
+    out = torch.empty((number, N, R, S, C), dtype=x.dtype, device=x.device)
+    put_by_weights(x, slope, shape, stride, padding, out)
     return out.sum(0).permute(0, 3, 1, 2)
+
+
+def in_parts(out: torch.Size, shape: torch.Size) -> tuple[int, int]:
+    """Pixels of an output that are a part of the gradient by weights of such a shape, and how many parts there are."""
+    (B, _, OH, OW), (N, C, R, S) = out, shape
+    tiles = triton.cdiv(R * S * C, _block(R * S * C)) * (N // min(N, 64))
+    each = max(1, triton.cdiv(B * OH * OW, max(1, PROGRAMS // tiles) * 64)) * 64
+    return each, triton.cdiv(B * OH * OW, each)
+
+
+def _block(K: int) -> int:
+    return min(64, max(16, triton.next_power_of_2(K)))
+
+
+def put_by_weights(x, slope, shape, stride: int, padding: int, out: Tensor, x_rounded=False, rounded=False) -> None:
+    """The parts of ``by_weights``' sum, numbers ``[parts, N, R, S, C]``, of an x and a slope that may be rounded to
+    what the products take."""
+    (B, C, H, W), (N, _, R, S), (OH, OW) = x.shape, shape, slope.shape[2:]
+    each, number = in_parts(slope.shape, shape)
+    K, kind = R * S * C, precision(x)
+    blocks = {"BLOCK_P": 64, "BLOCK_K": _block(K), "BLOCK_N": min(N, 64)}
+    grid = number, triton.cdiv(K, blocks["BLOCK_K"]), N // blocks["BLOCK_N"]
+    sizes = _sizes((H, W), (OH, OW), C, N, (R, S), stride, padding, kind)
+    how = {"num_warps": 2 if kind == "tf32" else 4, "num_stages": 3, "X_ROUNDED": x_rounded, "G_ROUNDED": rounded}
+    launch(_by_weights, grid, x, slope, out, B * OH * OW, **sizes, EACH=each, **blocks, **how)
 
 
 def _sizes(image: tuple, out: tuple, C: int, N: int, kernel: tuple, stride: int, padding: int, kind: str) -> dict:
@@ -175,13 +221,22 @@ class Convolution(nn.Conv2d):
         out = _Convolution.apply(x, self.weight, self.stride[0], self.padding[0])
         return out if self.bias is None else out + self.bias[:, None, None]
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether it has square steps, zeros around, no groups and no holes."""
+        simple = self.groups == 1 and self.dilation == (1, 1) and self.padding_mode == "zeros"
+        square = all(len(set(pair)) == 1 for pair in (self.stride, self.padding, self.kernel_size))
+        return simple and square and not isinstance(self.padding, str)
+
+    def sees(self, size: int) -> tuple[int, int]:
+        """The zeros before so many pixels, and how many come out."""
+        return self.padding[0], (size + 2 * self.padding[0] - self.kernel_size[0]) // self.stride[0] + 1
+
     def takes(self, x: Tensor) -> bool:
         """Whether the kernels can do it: square steps, no groups, channels last, not within autocast; offsets that are
         32-bit integers; and an input that fits the layer at all, which ``nn.Conv2d`` says where it does not."""
         outside, (padding, side) = self.out_channels, (self.padding[0], self.kernel_size[0])
-        simple = self.groups == 1 and self.dilation == (1, 1) and self.padding_mode == "zeros"
-        square = all(len(set(pair)) == 1 for pair in (self.stride, self.padding, self.kernel_size))
-        if not (on_device(x) and simple and square) or isinstance(self.padding, str) or x.ndim != 4:
+        if not (on_device(x) and self.is_usual) or x.ndim != 4:
             return False
         height, width = (size + 2 * padding for size in x.shape[2:])
         return (

@@ -114,11 +114,11 @@ def check_words(device: str = "cpu") -> None:
             assert torch.equal(one, expected[0]) and torch.equal(other, expected[1])
 
 
-def interpreted(check: str, precision: str) -> None:
+def interpreted(check: str, precision: str, module: str = "test_convolution") -> None:
     """A check in a process of its own: Triton asks when it is imported whether it is to interpret."""
     tests = Path(__file__).parent
     script = f"""
-import torch, test_convolution as tests
+import torch, {module} as tests
 torch.backends.cudnn.conv.fp32_precision = {precision!r}
 tests.convolution.on_device = lambda x: True
 tests.{check}()

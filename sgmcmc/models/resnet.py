@@ -13,6 +13,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sgmcmc import residual
 from sgmcmc.convolution import Convolution
 from sgmcmc.errors import SettingError
 from sgmcmc.models.normalisation import FilterResponseNorm
@@ -35,6 +36,10 @@ class SameConv2d(Convolution):
             pads += [total // 2, total - total // 2]
         return super().forward(F.pad(x, pads) if any(pads) else x)
 
+    def sees(self, size: int) -> tuple[int, int]:
+        outside = math.ceil(size / self.stride[0])
+        return max((outside - 1) * self.stride[0] + self.kernel_size[0] - size, 0) // 2, outside
+
 
 class Block(nn.Module):
     def __init__(self, inside: int, outside: int, stride: int, convolve, normalise):
@@ -50,6 +55,11 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         inner = self.norm2(self.conv2(self.norm1(self.conv1(x))))
         return F.relu_(inner.add_(self.shortcut(x)))
+
+    def layers(self) -> tuple[tuple[nn.Module, nn.Module], ...]:
+        """Its convolutions, each with its normalisation, the shortcut's last."""
+        shortcut = (tuple(self.shortcut),) if len(self.shortcut) else ()
+        return (self.conv1, self.norm1), (self.conv2, self.norm2), *shortcut
 
 
 class ResNet(nn.Module):
@@ -114,4 +124,8 @@ class ResNet(nn.Module):
         self.linear = nn.Linear(channels, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.linear(self.blocks(self.norm(self.conv(images))).mean((2, 3)))
+        layers = [block.layers() for block in self.blocks]
+        features = residual.at_once(images, self.modules(), ((self.conv, self.norm),), *layers)
+        if features is None:
+            features = self.blocks(self.norm(self.conv(images)))
+        return self.linear(features.mean((2, 3)))

@@ -1,0 +1,424 @@
+"""The convolutions and filter response normalisations of a residual network on a CUDA device, a kernel each way.
+
+A network of small images is bound by how often its activations go through memory and by how many kernels are started.
+Here one program has one image of one layer, so the sums over an image's pixels that the normalisation takes need no
+pass of their own: forwards it makes u = conv(x) and z = max(γ u / √(mean u² + ε) + β, τ), or relu(… + what a residual
+block adds); backwards the gradients by u, by x (with what else is added to it) and, for each image, by γ, β and τ. The
+gradients by the weights, ``convolution.put_by_weights``, are made beside these, and all sums over images end in one
+kernel. Sums have a fixed order, so the same numbers come out each time.
+
+For gradients in TF32: what goes into products, z and the gradient by u, is rounded once, where it is written, and not
+each time that a tap reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from sgmcmc.convolution import Convolution, by_taps, in_parts, precision, put_by_weights, rounded, seen
+from sgmcmc.launch import launch, tl, triton
+from sgmcmc.models.normalisation import EPSILON, FilterResponseNorm
+
+CHANNELS = (16, 32, 64)  # that a program holds all of
+KINDS = ("tf32",)  # of products: float32's own are slower so
+
+if triton is not None:
+
+    @triton.jit
+    def _respond(
+        x, w, gamma, beta, tau, other, u, rate, z,
+        H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, C: tl.constexpr, N: tl.constexpr,
+        R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
+        EPS: tl.constexpr, ROUNDED: tl.constexpr, THRESHOLD: tl.constexpr, SUM: tl.constexpr, BLOCK_P: tl.constexpr,
+        BLOCK_C: tl.constexpr,
+    ):  # fmt: skip
+        """u, the rate 1/√(mean u² + ε), and z of an image; x, which may be ``ROUNDED``, and the others lie channels
+        last."""
+        P: tl.constexpr = OH * OW
+        image, n = tl.program_id(0), tl.arange(0, N)
+        squares = tl.zeros((N,), tl.float32)
+        for first in range(0, P, BLOCK_P):
+            p = first + tl.arange(0, BLOCK_P)
+            if C < BLOCK_C:  # taps and channels as one
+                k = tl.arange(0, BLOCK_C)
+                pixel, there = seen(p[:, None], k[None, :] // C, H, W, OH, OW, S, STRIDE, PAD, 1)
+                there = there & (p < P)[:, None] & (k < R * S * C)[None, :]
+                values = tl.load(x + image * (H * W * C) + pixel * C + k[None, :] % C, mask=there, other=0.0)
+                weights = tl.load(w + k[:, None] + n[None, :] * (R * S * C), mask=(k < R * S * C)[:, None], other=0.0)
+                values, weights = rounded(values, PRECISION), rounded(weights, PRECISION)
+                total = tl.dot(values, weights, input_precision=PRECISION)
+            else:
+                total = by_taps(
+                    x + image * (H * W * C), w, p, p < P, n, H, W, OH, OW, C, R * S, S, STRIDE, PAD, 1,
+                    1, R * S * C, C, 0, BLOCK_P, N, BLOCK_C, PRECISION, ROUNDED,
+                )  # fmt: skip
+            squares += tl.sum(total * total, 0)
+            tl.store(u + ((image * P + p) * N)[:, None] + n[None, :], total, mask=(p < P)[:, None])
+        each = 1 / tl.sqrt_rn(squares / P + EPS)
+        tl.store(rate + image * N + n, each)
+        scale, shift = tl.load(gamma + n) * each, tl.load(beta + n)
+        tl.debug_barrier()  # what one thread has written another reads
+        for first in range(0, P, BLOCK_P):
+            p = first + tl.arange(0, BLOCK_P)
+            place, inside = ((image * P + p) * N)[:, None] + n[None, :], (p < P)[:, None]
+            y = tl.load(u + place, mask=inside, other=0.0) * scale[None, :] + shift[None, :]
+            if THRESHOLD:
+                y = tl.maximum(y, tl.load(tau + n)[None, :], propagate_nan=tl.PropagateNan.ALL)
+            if SUM:
+                y += tl.load(other + place, mask=inside, other=0.0)
+                y = tl.maximum(y, 0.0, propagate_nan=tl.PropagateNan.ALL)
+            tl.store(z + place, rounded(y, PRECISION), mask=inside)
+
+    @triton.jit
+    def _sloped(
+        upstream, u, z, place, inside, scale, shift, threshold, THRESHOLD: tl.constexpr, SUM: tl.constexpr
+    ):  # fmt: skip
+        """Of pixels the gradient by z, u, and the gradient by what the threshold or the sum's relu lets through."""
+        above = tl.load(upstream + place, mask=inside, other=0.0)
+        value = tl.load(u + place, mask=inside, other=0.0)
+        slope = above
+        if THRESHOLD:
+            slope = tl.where(value * scale + shift > threshold, above, 0.0)
+        if SUM:
+            slope = tl.where(tl.load(z + place, mask=inside, other=0.0) > 0, above, 0.0)
+        return above, value, slope
+
+    @triton.jit
+    def _respond_backward(
+        upstream, u, rate, z, w, gamma, beta, tau, add, by_u, by_other, by_x, sums,
+        H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, C: tl.constexpr, N: tl.constexpr,
+        R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
+        THRESHOLD: tl.constexpr, SUM: tl.constexpr, BY_X: tl.constexpr, ADD: tl.constexpr,
+        BLOCK_P: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_N: tl.constexpr,
+    ):  # fmt: skip
+        """Of an image, from the gradient by z: by u, by what was added (``SUM``), by x (``BY_X``), to which something
+        else is added (``ADD``), and the sums over pixels that are the gradients by γ, β and τ, ``[3, N]``."""
+        P: tl.constexpr = OH * OW
+        Q: tl.constexpr = H * W
+        image, n = tl.program_id(0), tl.arange(0, N)
+        each, weight, shift = tl.load(rate + image * N + n), tl.load(gamma + n), tl.load(beta + n)
+        scale = weight * each
+        threshold = shift
+        if THRESHOLD:
+            threshold = tl.load(tau + n)
+        along, total, whole = tl.zeros((N,), tl.float32), tl.zeros((N,), tl.float32), tl.zeros((N,), tl.float32)
+        for first in range(0, P, BLOCK_P):
+            p = first + tl.arange(0, BLOCK_P)
+            place, inside = ((image * P + p) * N)[:, None] + n[None, :], (p < P)[:, None]
+            above, value, slope = _sloped(
+                upstream, u, z, place, inside, scale[None, :], shift[None, :], threshold[None, :], THRESHOLD, SUM
+            )
+            along += tl.sum(slope * value, 0)
+            total += tl.sum(slope, 0)
+            whole += tl.sum(above, 0)
+        sums += image * (3 * N) + n
+        tl.store(sums, along * each)
+        tl.store(sums + N, total)
+        tl.store(sums + 2 * N, whole - total)
+        pull = along * scale * each * each / -P
+        for first in range(0, P, BLOCK_P):
+            p = first + tl.arange(0, BLOCK_P)
+            place, inside = ((image * P + p) * N)[:, None] + n[None, :], (p < P)[:, None]
+            above, value, slope = _sloped(
+                upstream, u, z, place, inside, scale[None, :], shift[None, :], threshold[None, :], THRESHOLD, SUM
+            )
+            back = rounded(value * pull[None, :] + slope * scale[None, :], PRECISION)
+            tl.store(by_u + place, back, mask=inside)
+            if SUM:
+                tl.store(by_other + place, slope, mask=inside)
+        if BY_X:
+            tl.debug_barrier()
+            c = tl.arange(0, C)
+            for first in range(0, Q, BLOCK_Q):
+                q = first + tl.arange(0, BLOCK_Q)
+                # The taps from the last to the first, and what went in comes out.
+                back = by_taps(
+                    by_u + image * (P * N), w, q, q < Q, c, OH, OW, H, W, N, R * S, S, 1, R - 1 - PAD, STRIDE,
+                    R * S * C, 1, -C, (R * S - 1) * C, BLOCK_Q, C, BLOCK_N, PRECISION, True,
+                )  # fmt: skip
+                place, inside = ((image * Q + q) * C)[:, None] + c[None, :], (q < Q)[:, None]
+                if ADD:
+                    back += tl.load(add + place, mask=inside, other=0.0)
+                tl.store(by_x + place, back, mask=inside)
+
+    @triton.jit
+    def _added(parts, table, out, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+        """Sums over parts that lie one after another: where they begin, how long each is and how many there are, where
+        the sum goes, and how many of its numbers, is a row of the table for each program."""
+        table += tl.program_id(0) * 5
+        parts = parts + tl.load(table)
+        each, number, out, wanted = tl.load(table + 1), tl.load(table + 2), out + tl.load(table + 3), tl.load(table + 4)
+        row, place = tl.arange(0, ROWS), tl.arange(0, BLOCK)
+        total = tl.zeros((ROWS, BLOCK), tl.float32)
+        for first in range(0, number, ROWS):
+            there = (first + row < number)[:, None] & (place < wanted)[None, :]
+            total += tl.load(parts + ((first + row) * each)[:, None] + place[None, :], mask=there, other=0.0)
+        tl.store(out + place, tl.sum(total, 0), mask=place < wanted)
+
+
+ROWS, BLOCK = 16, 64  # of what is added up at once
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution and the normalisation behind it, of images of one size."""
+
+    image: tuple[int, int]
+    out: tuple[int, int]
+    channels: tuple[int, int]  # in and out
+    side: int
+    stride: int
+    padding: int  # above and to the left
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Of the weights."""
+        return self.channels[1], self.channels[0], self.side, self.side
+
+    def respond(self, x: Tensor, parameters, other: Tensor | None, is_rounded: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """z and u ``[B, N, OH, OW]`` and the rate ``[B, N]`` of x ``[B, C, H, W]``."""
+        w, gamma, beta, tau = parameters
+        z, u = (_empty(x, self.channels[1], *self.out) for _ in "zu")
+        rate = torch.empty((len(x), self.channels[1]), dtype=x.dtype, device=x.device)
+        how = self._how(precision(x)) | self._blocks(backward=False) | {"EPS": EPSILON, "ROUNDED": is_rounded}
+        how |= {"THRESHOLD": tau is not None, "SUM": other is not None}
+        unused = [x if one is None else one for one in (tau, other)]
+        launch(_respond, (len(x),), x, w, gamma, beta, *unused, u, rate, z, **how)
+        return z, u, rate
+
+    def backward(self, upstream: Tensor, saved, parameters, sums: Tensor, summed: bool, by_x: Tensor | None, add=None):
+        """The gradients by u, and by what was added (that by z, unless it was ``summed``); put into ``by_x`` that by x
+        with ``add`` added to it, and into ``sums`` those by γ, β and τ of each image."""
+        (z, u, rate), (w, gamma, beta, tau) = saved, parameters
+        by_u, by_other = torch.empty_like(u), torch.empty_like(u) if summed else upstream
+        how = self._how(precision(u)) | self._blocks(backward=True)
+        how |= {"BY_X": by_x is not None, "ADD": add is not None}
+        how |= {"THRESHOLD": tau is not None, "SUM": summed}
+        tau, add, by_x = (u if one is None else one for one in (tau, add, by_x))
+        tensors = upstream, u, rate, z, w, gamma, beta, tau, add, by_u, by_other, by_x, sums
+        launch(_respond_backward, (len(u),), *tensors, **how)
+        return by_u, by_other
+
+    def _how(self, kind: str) -> dict:
+        """What both kernels are compiled for."""
+        (H, W), (OH, OW), (C, N) = self.image, self.out, self.channels
+        sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": self.side, "S": self.side}
+        return sizes | {"STRIDE": self.stride, "PAD": self.padding, "PRECISION": kind}
+
+    def _blocks(self, backward: bool) -> dict:
+        """How much goes at once, and how a program works: as was fastest on an H100."""
+        inside, outside = self.channels
+        by = {"BLOCK_P": self._pixels(self.out, 1024 if outside == 16 else 256), "num_stages": 3}
+        if backward:
+            most = (1024 if self.stride == 1 else 512) if inside <= 16 else 256
+            by |= {"BLOCK_Q": self._pixels(self.image, most), "BLOCK_N": min(outside, 32)}
+            return by | {"num_warps": 8 if inside <= 16 else 4}
+        few = inside < CHANNELS[0]
+        by |= {"BLOCK_C": max(16, triton.next_power_of_2(self.side**2 * inside)) if few else min(inside, 32)}
+        return by | {"num_warps": 8 if few else 4}
+
+    @staticmethod
+    def _pixels(image: tuple[int, int], most: int) -> int:
+        return min(most, triton.next_power_of_2(math.prod(image)))
+
+
+def _empty(x: Tensor, *shape: int) -> Tensor:
+    return torch.empty((len(x), *shape), dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+
+
+Blocks = tuple[tuple[Layer, ...], ...]  # one layer; or two, and what is added to the second: x, or a third's of x
+
+
+class _AtOnce(torch.autograd.Function):
+    """Blocks one after another."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, blocks: Blocks, *parameters: Tensor | None) -> Tensor:
+        given, tensors = _grouped(parameters, 4), []
+        for number, block in enumerate(blocks):
+            mine = [next(given) for _ in block]
+            tensors.append(x)
+            saved = [block[0].respond(x, mine[0], None, number > 0)]
+            if len(block) > 1:
+                others = zip(block[2:], mine[2:], strict=True)
+                shortcut = [layer.respond(x, one, None, number > 0) for layer, one in others]
+                saved.append(block[1].respond(saved[0][0], mine[1], shortcut[0][0] if shortcut else x, True))
+                saved += shortcut
+            tensors += [one for kept in saved for one in kept]
+            x = saved[min(1, len(block) - 1)][0]
+        ctx.blocks = blocks
+        ctx.save_for_backward(*tensors, *parameters)
+        return x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, upstream: Tensor):
+        blocks, saved = ctx.blocks, iter(ctx.saved_tensors)
+        kept = [(next(saved), [(next(saved), next(saved), next(saved)) for _ in block]) for block in blocks]
+        parameters = _grouped(saved, 4)
+        parameters = [[next(parameters) for _ in block] for block in blocks]
+        sums = Sums(blocks, len(upstream), upstream.device)
+        back = upstream.contiguous(memory_format=torch.channels_last)
+        for number, (block, mine, (x, values)) in reversed([*enumerate(zip(blocks, parameters, kept, strict=True))]):
+            first, later, add = number == 0, [], None
+            by_x = torch.empty_like(x) if not first or ctx.needs_input_grad[0] else None
+            if len(block) > 1:
+                inner, back_ = values[0][0], torch.empty_like(values[0][0])
+                by_u, add = block[1].backward(back, values[1], mine[1], sums.of(number, 1), True, back_)
+                later.append((1, inner, by_u, True))
+                back = back_
+            if len(block) > 2:
+                added, by_shortcut = add, torch.empty_like(x)
+                by_u, _ = block[2].backward(added, values[2], mine[2], sums.of(number, 2), False, by_shortcut)
+                later.append((2, x, by_u, not first))
+                add = by_shortcut
+            by_u, _ = block[0].backward(back, values[0], mine[0], sums.of(number, 0), False, by_x, add)
+            later.append((0, x, by_u, not first))
+            sums.by_weights(number, later)
+            back = by_x
+        return back, None, *sums.end()
+
+
+def _grouped(values: Iterable, size: int) -> Iterator[tuple]:
+    return zip(*[iter(values)] * size, strict=True)
+
+
+class Sums:
+    """The gradients by all parameters of blocks: of each image or part of the pixels, one after another, and summed.
+
+    What the gradients by the weights need is there when a block is done, and what they give is needed at the end: they
+    are made on a stream beside the others, which leave half of the device idle.
+    """
+
+    def __init__(self, blocks: Blocks, number: int, device: torch.device):
+        self.blocks, self._held = blocks, []
+        self._places, self._table, length, self._wanted = _places(blocks, number, device)
+        self._parts, self._out = (torch.empty(size, device=device) for size in (length, self._wanted))
+        self._beside = _beside(device)
+
+    def of(self, number: int, place: int) -> Tensor:
+        """Where a layer puts the gradients by γ, β and τ of each image."""
+        start, _, _ = self._places[number][place]
+        return self._parts[start:]
+
+    def by_weights(self, number: int, later: list[tuple[int, Tensor, Tensor, bool]]) -> None:
+        """Of a block: (the layer's place, its x, the gradient by u, whether x is rounded)."""
+        self._held += later  # their memory is not to be given away meanwhile
+        if self._beside is not None:
+            self._beside.wait_stream(torch.cuda.current_stream(self._out.device))
+        with nullcontext() if self._beside is None else torch.cuda.stream(self._beside):
+            for place, x, by_u, is_rounded in later:
+                layer, (_, start, _) = self.blocks[number][place], self._places[number][place]
+                sizes = torch.Size(layer.shape), layer.stride, layer.padding
+                put_by_weights(x, by_u, *sizes, self._parts[start:], is_rounded, True)
+
+    def end(self) -> list[Tensor | None]:
+        """The gradients by w, γ, β and τ of layer after layer; those by a τ that is not there are for nobody."""
+        if self._beside is not None:
+            torch.cuda.current_stream(self._out.device).wait_stream(self._beside)
+        launch(_added, (len(self._table),), self._parts, self._table, self._out, ROWS=ROWS, BLOCK=BLOCK)
+        self._held.clear()
+        found: list[Tensor | None] = []
+        for block, places in zip(self.blocks, self._places, strict=True):
+            for order, (layer, (_, _, start)) in enumerate(zip(block, places, strict=True)):
+                N, C, R, S = layer.shape
+                middle = start + N * C * R * S
+                found.append(self._out[start:middle].view(N, R, S, C).permute(0, 3, 1, 2))
+                found += self._out[middle : middle + 3 * N].view(3, N)
+                if order:
+                    found[-1] = None
+        return found
+
+
+@cache
+def _places(blocks: Blocks, number: int, device: torch.device) -> tuple[list, Tensor, int, int]:
+    """Of each layer: where its images' sums begin, its parts by weights, its gradients; what ``_added`` is told; how
+    many numbers all parts and all gradients have."""
+    places, table, length, wanted = [], [], 0, 0
+    for block in blocks:
+        places.append([])
+        for layer in block:
+            N, C, R, S = layer.shape
+            _, parts = in_parts(torch.Size((number, N, *layer.out)), layer.shape)
+            starts = length, length + number * 3 * N, wanted
+            for start, each, count, size in (
+                (starts[1], N * C * R * S, parts, N * C * R * S),
+                (length, 3 * N, number, 3 * N),
+            ):
+                for first in range(0, size, BLOCK):
+                    table.append((start + first, each, count, wanted + first, min(BLOCK, size - first)))
+                wanted += size
+            places[-1].append(starts)
+            length = starts[1] + parts * N * C * R * S
+    return places, torch.tensor(table, dtype=torch.int32).to(device), length, wanted
+
+
+def _beside(device: torch.device) -> torch.cuda.Stream | None:
+    """A stream for what may be done beside the current one's work."""
+    return None if device.type != "cuda" else _side(device, torch.cuda.current_stream(device).cuda_stream)
+
+
+@cache
+def _side(device: torch.device, stream: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+# -- the modules
+
+
+def at_once(x: Tensor, modules: Iterable[nn.Module], *blocks: tuple[tuple[nn.Module, nn.Module], ...]) -> Tensor | None:
+    """What blocks make of x, one after another: a layer, that is a convolution and its normalisation, or a residual
+    block of two layers, the second without a threshold, with a third as its shortcut or none.
+
+    None where the kernels cannot do it: without TF32, where layers are not compiled, or where somebody looks at what
+    one of the ``modules`` gives.
+    """
+    pairs = [pair for block in blocks for pair in block]
+    if not all(_is_compiled(*pair) for pair in pairs) or not pairs[0][0].takes(x) or precision(x) not in KINDS:
+        return None
+    if x.requires_grad or any(map(_is_watched, modules)):
+        return None
+    plan, given = [], (tuple(x.shape[2:]), x.shape[1])
+    for block in blocks:
+        layers, after = [], given
+        for place, (convolve, normalise) in enumerate(block):
+            layer = _layer(convolve, *(given if place == 2 else after))
+            if layer is None or (normalise.tau is None) != (place > 0):
+                return None
+            after = layer.out, layer.channels[1]
+            layers.append(layer)
+        ends = {(layer.out, layer.channels[1]) for layer in layers[1:]} | ({given} if len(layers) == 2 else set())
+        if len(ends) > 1:
+            return None
+        plan.append(tuple(layers))
+        given = after if len(layers) == 1 else ends.pop()
+    parameters = [(convolve.weight, one.gamma, one.beta, one.tau) for convolve, one in pairs]
+    return _AtOnce.apply(x, tuple(plan), *(one for group in parameters for one in group))
+
+
+def _is_compiled(convolve: nn.Module, normalise: nn.Module) -> bool:
+    kinds = isinstance(convolve, Convolution) and isinstance(normalise, FilterResponseNorm)
+    return kinds and convolve.compiled and normalise.compiled
+
+
+def _is_watched(module: nn.Module) -> bool:
+    return any((module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks))
+
+
+def _layer(convolve: Convolution, image: tuple[int, int], inside: int) -> Layer | None:
+    """The convolution of such images, where the kernels can do it."""
+    w = convolve.weight
+    (above, height), (left, width) = map(convolve.sees, image)
+    fits = inside == convolve.in_channels and (inside in CHANNELS or inside * w[0, 0].numel() <= 32)
+    usual = convolve.is_usual and convolve.bias is None and w.dtype == torch.float32 and above == left
+    if not (fits and usual and len(w) in CHANNELS and w.is_contiguous(memory_format=torch.channels_last)):
+        return None
+    return Layer(image, (height, width), (inside, len(w)), w.shape[2], convolve.stride[0], above)

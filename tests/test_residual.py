@@ -1,0 +1,117 @@
+"""Layers and blocks of a ResNet as kernels for CUDA devices, in Triton's interpreter where there is no device."""
+
+from itertools import product
+
+import pytest
+import torch
+import torch.nn.functional as F
+from test_convolution import gpu, interpreted, last, needs_triton, relative, taken
+from torch import Tensor
+
+from sgmcmc import convolution, residual
+from sgmcmc.models import ResNet
+from sgmcmc.models.normalisation import EPSILON
+from sgmcmc.residual import Layer
+
+# (channels in and out, pixels a side, stride, kernel's side, zeros before): of each stack, between stacks, Keras', the
+# shortcut, the first layer
+SHAPES = [(16, 16, 18, 1, 3, 1), (32, 64, 6, 2, 3, 1), (16, 32, 6, 2, 3, 0), (16, 32, 7, 2, 1, 0), (3, 16, 5, 1, 3, 1)]
+CLOSE = {"ieee": 5e-6, "tf32": 5e-5}  # a value that lies between two of TF32 may go to either
+ROUNDING = {"ieee": 5e-6, "tf32": 3e-4}
+
+
+def respond(x: Tensor, w: Tensor, layer: Layer, gamma, beta, tau, other):
+    """A layer in float64 by autograd, of products of what the kernels take: z and u."""
+    (H, W), (OH, OW) = layer.image, layer.out
+    right, below = ((out - 1) * layer.stride + layer.side - size - layer.padding for out, size in ((OW, W), (OH, H)))
+    u = F.conv2d(F.pad(x, (layer.padding, right, layer.padding, below)), w, None, layer.stride)
+    z = gamma[:, None, None] * u / (u.square().mean((2, 3), keepdim=True) + EPSILON).sqrt() + beta[:, None, None]
+    z = z if tau is None else torch.maximum(z, tau[:, None, None])
+    return z if other is None else (z + other).relu(), u
+
+
+def check_layers(device: str = "cpu") -> None:
+    """What comes out of a layer and each gradient against float64."""
+    torch.manual_seed(0)
+    kind = convolution.precision(torch.empty(0, device=device))
+    close, rounding = CLOSE[kind], ROUNDING[kind]
+    for (inside, outside, size, stride, side, before), summed in product(SHAPES, (False, True)):
+        out = (size - 1) // stride + 1
+        layer = Layer((size, size), (out, out), (inside, outside), side, stride, before)
+        x, w = last(2, inside, size, size, device=device), last(outside, inside, side, side, device=device)
+        other = last(2, outside, out, out, device=device) if summed else None
+        tau = None if summed else 0.3 * torch.randn(outside, device=device)
+        gamma, beta = 1 + 0.3 * torch.randn(2, outside, device=device)
+        upstream, add = last(2, outside, out, out, device=device), last(2, inside, size, size, device=device)
+
+        exact = [None if one is None else one.double().requires_grad_() for one in (gamma, beta, tau, other)]
+        seen, weights = taken(x).requires_grad_(), taken(w).requires_grad_()
+        z, u = respond(seen, weights, layer, *exact)
+        given = w, gamma, beta, tau
+        found = layer.respond(x, given, other, False)
+        assert relative(found[0], z) < rounding and relative(found[1], u) < close
+        if close > CLOSE["ieee"]:  # what is written is rounded
+            assert torch.equal(found[0].double(), taken(found[0]))
+        assert all(one.is_contiguous(memory_format=torch.channels_last) for one in found[:2])
+
+        wanted = [u, *(one for one in exact if one is not None)]
+        by_u, *by_others = torch.autograd.grad(z, wanted, upstream.double(), retain_graph=True)
+        expected = torch.autograd.grad(u, (seen, weights), taken(by_u.float()))
+        by_x = torch.empty_like(x) if inside > 3 else None
+        sums = residual.Sums(((layer,),), 2, x.device)
+        found_by_u, by_other = layer.backward(upstream, found, given, sums.of(0, 0), summed, by_x, add)
+        sums.by_weights(0, [(0, x, found_by_u, False)])
+        by_w, *by_parameters = [one for one in sums.end() if one is not None]
+        assert relative(found_by_u, by_u) < rounding
+        if inside > 3:
+            assert relative(by_x, expected[0] + add) < close
+        assert relative(by_w, expected[1]) < close
+        by_parameters[2:] = [by_other] if summed else by_parameters[2:]
+        for one, other_one in zip(by_parameters, by_others, strict=True):
+            assert relative(one, other_one) < close
+        assert by_other is upstream or summed
+
+
+def check_networks(device: str = "cpu") -> None:
+    """Logits and gradients of a ResNet with all blocks at once and with eager layers; where somebody looks at a layer
+    it goes by itself."""
+    torch.manual_seed(0)
+    went, real, residual.KINDS = [], residual.at_once, ("ieee",)
+    residual.at_once = lambda *given: went.append(real(*given)) or went[-1]
+    for pad in ("torch", "keras") if device == "cuda" else ("keras",):  # the interpreter is slow
+        model = ResNet(depth=8, pad=pad).to(device, memory_format=torch.channels_last)
+        x, labels = last(2, 3, 6, 6, device=device), torch.tensor([1, 2], device=device)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.1 * torch.randn_like(parameter)
+        found = []
+        for compiled in (False, True):
+            for layer in model.modules():
+                layer.compiled = compiled
+            logits = model(x)
+            loss = F.cross_entropy(logits, labels)
+            found.append([logits.detach(), *torch.autograd.grad(loss, list(model.parameters()))])
+        assert went[-2] is None and went[-1] is not None
+        for one, other in zip(*found, strict=True):
+            assert relative(one, other.double()) < 2e-5
+        model.blocks[1].conv2.register_forward_hook(lambda *_: None)
+        assert torch.equal(model(x[:0]), found[0][0][:0]) and went[-1] is None
+    residual.at_once, residual.KINDS = real, ("tf32",)
+
+
+CHECKS = [(check_layers, "ieee"), (check_layers, "tf32"), (check_networks, "ieee")]
+
+
+@needs_triton
+@pytest.mark.parametrize("check, precision", CHECKS)
+def test_the_kernels_compute_what_pytorch_s_do(check, precision):
+    interpreted(check.__name__, precision, "test_residual")
+
+
+@pytest.mark.parametrize("check, precision", CHECKS)
+class TestOnAGPU:
+    pytestmark = gpu
+
+    def test_the_kernels_compute_what_pytorch_s_do(self, check, precision, monkeypatch):
+        monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", precision)
+        check("cuda")

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 import torch
 import torch.nn.functional as F
-from test_convolution import gpu, interpreted, last, needs_triton, relative, taken
+from test_convolution import interpreted, last, needs_triton, relative, taken
 from torch import Tensor
 
 from sgmcmc import convolution, residual
@@ -110,7 +110,7 @@ def test_the_kernels_compute_what_pytorch_s_do(check, precision):
 
 @pytest.mark.parametrize("check, precision", CHECKS)
 class TestOnAGPU:
-    pytestmark = gpu
+    pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
     def test_the_kernels_compute_what_pytorch_s_do(self, check, precision, monkeypatch):
         monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", precision)

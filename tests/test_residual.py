@@ -115,3 +115,35 @@ class TestOnAGPU:
     def test_the_kernels_compute_what_pytorch_s_do(self, check, precision, monkeypatch):
         monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", precision)
         check("cuda")
+
+
+def test_what_the_kernels_cannot_take_goes_layer_by_layer(monkeypatch):
+    """Another precision, layers that are not compiled, other norms, widths, biases, kernels that take more than 32
+    numbers of few channels; gradients by the images; blocks that do not fit together."""
+    plans = []
+    monkeypatch.setattr(convolution, "on_device", lambda x: True)
+    monkeypatch.setattr(residual, "precision", lambda x: "tf32")
+    monkeypatch.setattr(residual._AtOnce, "apply", lambda x, blocks, *parameters: plans.append(blocks) or x)
+
+    def goes(x: Tensor | None = None, compiled=True, change=lambda model: None, **settings) -> bool:
+        model = ResNet(depth=8, **settings).to(memory_format=torch.channels_last)
+        for layer in model.modules():
+            layer.compiled = compiled
+        change(model)
+        images = last(2, settings.get("in_channels", 3), 8, 8) if x is None else x
+        pairs = [(model.conv, model.norm)], *(block.layers() for block in model.blocks)
+        return residual.at_once(images, model.modules(), *pairs) is not None
+
+    assert goes() and goes(pad="keras") and goes(in_channels=1)
+    first, _, last_block = (plan for plan in plans[0][1:])
+    assert [layer.channels for layer in first] == [(16, 16), (16, 16)] and len(last_block) == 3
+    assert last_block[0] == Layer((4, 4), (2, 2), (32, 64), 3, 2, 1) and last_block[2].padding == 0
+    assert plans[1][3][0].padding == 0  # Keras' strided layer sees no zeros above
+    assert not goes(compiled=False) and not goes(width=8) and not goes(width=32) and not goes(conv_bias=True)
+    assert not goes(norm="bn") and not goes(norm="none") and not goes(in_channels=4)
+    assert not goes(last(2, 3, 8, 8).requires_grad_()) and not goes(last(2, 3, 8, 8).double())
+    assert not goes(change=lambda model: model.blocks[0].register_forward_hook(lambda *_: None))
+    assert not goes(change=lambda model: setattr(model.blocks[1], "shortcut", torch.nn.Sequential()))
+    assert not goes(change=lambda model: setattr(model.blocks[0].norm1, "tau", None))
+    monkeypatch.setattr(residual, "precision", lambda x: "ieee")
+    assert not goes()

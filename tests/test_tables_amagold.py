@@ -455,6 +455,36 @@ def test_figure_5_judges_the_share_of_letters_that_are_all_but_certain():
         assert found["SGHMC, b = 5e-06, lr = 0.0005"].startswith(verdict)
 
 
+def test_figure_5_compares_amagold_s_settings_over_the_seeds_that_all_have():
+    """Seeds are farther apart than settings may be; a seed that one setting alone has moves nothing."""
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig5.py")
+    middles = {(0.01, 0): 0.30, (0.01, 1): 0.50, (0.01, 2): 0.90, (5e-6, 0): 0.33, (5e-6, 1): 0.51}
+    rows, errors = [], []
+    for (b, seed), middle in middles.items():
+        run = {"sampler": "amagold", "b": b, "lr": 5e-4, "seed": seed, "train_size": 60000, "status": "done"}
+        rows += [{**run, "entropy": at, "share": value} for at, value in ((0, 0), (0.1, 0.05), (1, middle), (2.3, 1))]
+        errors.append({**run, "accept_prob": 0.05, "error": 2.0, "kinetic_temperature": 1.0})
+    (row, *_) = figure.compare(pd.DataFrame(rows), pd.DataFrame(errors))
+    assert row[2].startswith(
+        "0.020 (coincide: under 0.1); mean entropies within 0.022 nats of each other, of the 2 seeds"
+    )
+    assert "whose curves are 0.190 apart; the chains accept" in row[2] and row[3] == "agrees"
+
+
+def test_figure_5_counts_the_errors_of_amagold_s_seeds_against_a_difference():
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig5.py")
+    rows, errors = [], []
+    shares = {("amagold", 0.01): (0.03, 0.07), ("amagold", 5e-6): (0.04, 0.04), ("sghmc", 0.01): (0.3, 0.302)}
+    for (sampler, b), ones in shares.items():
+        for seed, share in enumerate(ones):
+            run = {"sampler": sampler, "b": b, "lr": 5e-4, "seed": seed, "train_size": 60000, "status": "done"}
+            rows += [{**run, "entropy": at, "share": value} for at, value in ((0, 0), (0.1, share), (2.3, 1))]
+            errors.append({**run, "accept_prob": 0.05, "error": 2.0, "kinetic_temperature": 1.0})
+    found = {row[0].split(":")[0]: row for row in figure.compare(pd.DataFrame(rows), pd.DataFrame(errors))}
+    # .301 ± .001 from 2 · .05 − .04, of which the first mean is known to ± .02.
+    assert found["SGHMC, b = 0.01, lr = 0.0005"][3] == "not resolved: +0.241 ± 0.040 from where overconfidence begins"
+
+
 @pytest.mark.parametrize(
     ("small", "large", "verdict"),
     [

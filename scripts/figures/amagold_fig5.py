@@ -20,10 +20,10 @@ are in the comparison below: how few trajectories AMAGOLD accepts, so that its c
 of SGD, and coincide for that reason, too; and the test error on digits of SGHMC with little friction, which says
 whether it is a network at all whose confidence is shown. Decided where the paper is silent: overconfident is a sampler
 that gives a larger share of the letters an entropy of at most .1 nats than AMAGOLD does at any setting, by more than
-AMAGOLD's settings differ from each other (of several seeds, their mean and its error decide); these are of one end of
-SGD, and seeds of it would differ more. Of the large
-step size (b = .01, lr = .001), which is said to make SGHMC overconfident, it is asked besides whether that share is
-larger than at half the step size, seed by seed.
+AMAGOLD's settings differ from each other (of several seeds, means and their errors decide). Settings of AMAGOLD are
+compared by means over the seeds that all of them have, as a seed's settings begin at one end of SGD; how far the seeds
+are apart is said beside it. Of the large step size (b = .01, lr = .001), which is said to make SGHMC overconfident, it
+is asked besides whether that share is larger than at half the step size, seed by seed.
 """
 SURE = 0.1  # nats, the entropy of a prediction that is all but certain
 COINCIDE = 0.1  # the largest distance between distribution functions that are taken to
@@ -47,12 +47,24 @@ def draw(table: pd.DataFrame, errors: pd.DataFrame) -> Figure:
 
 def title(table: pd.DataFrame) -> str:
     """That AMAGOLD's curves coincide and SGHMC's do not, where they do and do not."""
-    curves = table.pivot_table(index=["sampler", "b", "lr"], columns="entropy", values="share")
+    curves = table.pivot_table(index=["sampler", "b", "lr"], columns="entropy", values="share")  # means over seeds
     whole = len(curves) == 2 * len(DASHES) and (table.status == "done").all() and (table.train_size == 60000).all()
-    apart = {name: float((part.max() - part.min()).max()) for name, part in curves.groupby(level="sampler")}
-    if whole and apart["amagold"] < COINCIDE < apart["sghmc"]:
+    distance = {name: apart(part) for name, part in curves.groupby(level="sampler")}
+    if whole and distance["amagold"] < COINCIDE < distance["sghmc"]:
         return "AMAGOLD is as confident of letters at every setting, SGHMC is not"
     return "Predictive entropy on letters, networks trained on digits"
+
+
+def of_all_settings(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs ``[(b, lr, seed)]`` of the seeds that all settings have; all runs, where there is no such seed."""
+    has = [set(part.index.get_level_values("seed")) for _, part in runs.groupby(level=["b", "lr"])]
+    common = set.intersection(*has)
+    return runs[runs.index.get_level_values("seed").isin(common)] if common else runs
+
+
+def apart(curves: pd.DataFrame) -> float:
+    """The largest distance between distribution functions, a row each."""
+    return float((curves.max() - curves.min()).max())
 
 
 def mean_entropy(curve: pd.Series) -> float:
@@ -74,13 +86,18 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
         yield "AMAGOLD's curves", "coincide", "", why
     if "amagold" not in own:
         return
-    part = curves.loc["amagold"]
-    distance = float((part.max() - part.min()).max())
+    common = of_all_settings(curves.loc["amagold"])
+    distance = apart(common.groupby(level=["b", "lr"]).mean())
     verdict = "agrees" if distance < COINCIDE else f"differs by {distance:.2f}"
     sure = curves[curves.columns[curves.columns <= SURE]].max(axis=1)
-    least, most = sure["amagold"].min(), sure["amagold"].max()
-    spread = own["amagold"].max() - own["amagold"].min()
-    here = f"{distance:.3f} (coincide: under {COINCIDE}); mean entropies within {spread:.3f} nats of each other"
+    settings = sure["amagold"].groupby(level=["b", "lr"]).agg(["mean", "sem"]).fillna(0.0)
+    least, most = settings.loc[settings["mean"].idxmin()], settings.loc[settings["mean"].idxmax()]
+    means = common.apply(mean_entropy, axis=1).groupby(level=["b", "lr"]).mean()
+    here = f"{distance:.3f} (coincide: under {COINCIDE}); "
+    here += f"mean entropies within {means.max() - means.min():.3f} nats of each other"
+    if (number := common.index.get_level_values("seed").nunique()) > 1:
+        seeds = common.groupby(level="seed").mean()
+        here += f", of the {number} seeds that all settings have, whose curves are {apart(seeds):.3f} apart"
     accepted = errors[errors.sampler == "amagold"].accept_prob.dropna()
     here += "" if accepted.empty else f"; the chains accept {accepted.min():.2f} to {accepted.max():.2f}"
     yield "largest distance between AMAGOLD's curves", "coincide", here, quick or verdict
@@ -92,16 +109,17 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
             why = lost if "diverged" in str(lost) else "no finished run"
             yield what, claim, "", f"not comparable: {why}"
             continue
-        here = f"{share:.3f}{over_seeds(sure, b, lr)}, AMAGOLD's {least:.3f} to {most:.3f}; "
+        here = f"{share:.3f}{over_seeds(sure, b, lr)}, AMAGOLD's {least['mean']:.3f} to {most['mean']:.3f}; "
         here += f"mean entropy {mean_of(entropies, b, lr):.2f} nats, "
         here += f"AMAGOLD's {own['amagold'].mean():.2f}"
         row = errors[(errors.sampler == "sghmc") & (errors.b == b) & (errors.lr == lr)]
         if row.error.notna().any():
             here += f"; test error on digits {row.error.mean():.1f} %"
-        above, error = share - (2 * most - least), of_setting(sure, b, lr).sem()
+        above, error = share - (2 * most["mean"] - least["mean"]), of_setting(sure, b, lr).sem()
         sides = ("agrees", "differs") if claim == "overconfident" else ("differs", "agrees")
         verdict = sides[0] if above > 0 else sides[1]
         if error > 0:  # of several seeds
+            error = float(np.sqrt(error**2 + 4 * most["sem"] ** 2 + least["sem"] ** 2))
             verdict = side(above / error, limit(1, counts["sghmc", b, lr]), sides)
             verdict += f": {above:+.3f} ± {error:.3f} from where overconfidence begins" * (verdict != "agrees")
         if (b, lr) == (0.01, 0.001) and verdict == "agrees":  # it is the large step size that is said to do it

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from sgmcmc.convolution import Convolution, by_taps, in_parts, precision, put_by_weights, rounded, seen
+from sgmcmc.convolution import Convolution, in_parts, precision, put_by_weights
 from sgmcmc.launch import launch, tl, triton
 from sgmcmc.models.normalisation import EPSILON, FilterResponseNorm
 
@@ -31,6 +31,7 @@ CHANNELS = (16, 32, 64)  # that a program holds all of
 KINDS = ("tf32",)  # of products: float32's own are slower so
 
 if triton is not None:
+    from sgmcmc.convolution import by_taps, rounded, seen
 
     @triton.jit
     def _respond(

@@ -1,5 +1,7 @@
 """Layers and blocks of a ResNet as kernels for CUDA devices, in Triton's interpreter where there is no device."""
 
+import subprocess
+import sys
 from itertools import product
 
 import pytest
@@ -147,3 +149,10 @@ def test_what_the_kernels_cannot_take_goes_layer_by_layer(monkeypatch):
     assert not goes(change=lambda model: setattr(model.blocks[0].norm1, "tau", None))
     monkeypatch.setattr(residual, "precision", lambda x: "ieee")
     assert not goes()
+
+
+def test_networks_work_where_triton_is_not_installed():
+    script = "import sys; sys.modules['triton'] = None; import torch; from sgmcmc.models import ResNet\n"
+    script += "print(ResNet(depth=8)(torch.zeros(1, 3, 8, 8)).shape[1])"
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120)
+    assert ended.stdout == "10\n", ended.stderr

@@ -3,13 +3,15 @@
     python benchmarks/convolutions.py [--batch 125]
 
 Microseconds of each of the three products, replayed as a CUDA graph, the least of the rounds, and how far they are
-apart, relative. With TF32, as in gradients of minibatches, and without, as in U.
+apart, relative. With TF32, as in gradients of minibatches, and without, as in U; with TF32 also each layer with its
+normalisation as one kernel each way, by sgmcmc/residual.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from torch import Tensor
 
 from sgmcmc import convolution
 from sgmcmc.captured import cuda_graph
+from sgmcmc.residual import Layer
 
 # (channels in and out, pixels a side, stride, kernel's side), and how often a ResNet-20 has it
 LAYERS = {
@@ -65,6 +68,16 @@ def products(x: Tensor, w: Tensor, slope: Tensor, stride: int) -> Iterator[tuple
     )
 
 
+def at_once(x: Tensor, w: Tensor, slope: Tensor, layer: Layer) -> Iterator[tuple[str, Callable]]:
+    """(which way, a layer with its normalisation), the input's gradient and one that is added to it but for images."""
+    scale, images = torch.ones(len(w), device=x.device), x.shape[1] == 3
+    parameters, add = (w, scale, scale, scale), None if images else torch.zeros_like(x)
+    saved, sums = layer.respond(x, parameters, None, not images), scale.new_empty(len(x) * 3 * len(w))
+    yield "forward", lambda: layer.respond(x, parameters, None, not images)[0]
+    by_x = None if images else torch.empty_like(x)
+    yield "backward", lambda: layer.backward(slope, saved, parameters, sums, False, by_x, add)[0]
+
+
 def microseconds(call: Callable[[], Tensor], device: torch.device) -> float:
     graph, _ = cuda_graph(lambda _: [call() for _ in range(CALLS)], [torch.empty(1, device=device)])
     return 1e6 * clocked(graph, device) / CALLS
@@ -82,7 +95,7 @@ def main() -> int:
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
     for precision in ("tf32", "ieee"):
         torch.backends.cudnn.conv.fp32_precision = precision
-        total = {"cuDNN": 0.0, "here": 0.0}
+        total = Counter()
         for (inside, outside, size, stride, side), times in LAYERS.items():
             shapes = (batch, inside, size, size), (outside, inside, side, side), (batch, outside, *[size // stride] * 2)
             x, w, slope = (torch.randn(shape, device=device).to(memory_format=torch.channels_last) for shape in shapes)
@@ -95,6 +108,11 @@ def main() -> int:
                 print(f"{precision}, {inside} to {outside}, {size}², stride {stride}, {side}×{side}, {what}: {said}")
                 total["cuDNN"] += times * each
                 total["here"] += times * own
+            if precision == "tf32":
+                layer = Layer((size, size), tuple(slope.shape[2:]), (inside, outside), side, stride, side // 2)
+                for way, call in at_once(x, w, slope, layer):
+                    total[f"with normalisation, {way}"] += times * (each := microseconds(call, device))
+                    print(f"tf32, {inside} to {outside}, {size}², with its normalisation, {way}: {each:.1f} µs")
         print(precision, *(f"{name}: {number:.0f} µs a gradient" for name, number in total.items()), flush=True)
     return 0
 

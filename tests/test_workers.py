@@ -28,11 +28,26 @@ import workers  # noqa: E402
 GRID = ["experiment=amagold_fig1", "scale=smoke"]
 
 
+PICTURE = """
+NAME = "picture.png"
+
+
+def draw(folder, *_):
+    (folder / NAME).touch()
+    return folder / NAME
+"""
+
+
 @pytest.fixture
 def copy(tmp_path):
-    """A folder that looks like the repository, with nothing run."""
-    for name in ("conf", "experiments", "sgmcmc", "scripts", "jugfile.py"):
+    """A folder that looks like the repository, with nothing run, and draws no pictures, which take longer than runs."""
+    for name in ("conf", "sgmcmc", "scripts", "jugfile.py"):
         (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "experiments").mkdir()
+    for path in (ROOT / "experiments").iterdir():
+        (tmp_path / "experiments" / path.name).symlink_to(path)
+    (tmp_path / "experiments" / "picture.py").unlink()
+    (tmp_path / "experiments" / "picture.py").write_text(PICTURE)
     return tmp_path
 
 

@@ -395,7 +395,7 @@ def test_variances_are_looked_at_as_means_are(tmp_path, monkeypatch):
     """Of a trajectory of half a period every draw is the one before mirrored: the mean's draws are better than
     independent, and the square never changes but by the momentum's refreshments."""
     monkeypatch.chdir(tmp_path)
-    words = "model=gaussian model.dim=2 sampler=hmc step_size=.1 steps_per_cycle=30 cycles=2000 output=run"
+    words = "model=gaussian model.dim=2 sampler=hmc step_size=.5 steps_per_cycle=6 cycles=2000 output=run"
     assert main(words.split()) == 0
     draws = sgmcmc.load_samples("run").double()
     means, variances = (diagnostics.ess(one).value for one in (draws, (draws - draws.mean(0)) ** 2))

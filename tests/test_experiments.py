@@ -16,7 +16,7 @@ from conftest import forked
 
 from experiments import build, picture, tasks
 from experiments.grid import configurations
-from experiments.tables import EXPERIMENTS, minibatch_mh, tables_of
+from experiments.tables import EXPERIMENTS, minibatch_mh, tables_of, trajectory
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -70,6 +70,7 @@ def test_an_experiment_runs_and_makes_its_tables(experiment, folder, once, monke
                 pytest.skip(f"needs {name} in the folder that SGMCMC_DATA names")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(minibatch_mh, "LOOKS", 3)
+    monkeypatch.setattr(trajectory, "MINIBATCHES", 5)
     ends = []
     for config in configs:
         end = None

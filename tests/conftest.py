@@ -81,20 +81,29 @@ def parse_once(omegaconf):
 
 
 def forked(main, *words: str, folder: Path) -> CompletedProcess:
-    """How a command ends that is ``words`` and whose program is ``main``, in a process of its own in that folder.
+    """How a command ends that is ``words`` and whose program is ``main``, in a process of its own in that folder."""
+    return Fork(main, *words, folder=folder).wait()
 
-    It is a fork of this one, which has imported what takes a process of its own seconds.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        child = os.fork()
-        if not child:
-            _be(main, words, folder, out, err)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        for file in (out, err):
-            file.seek(0)
-        return CompletedProcess(words, code, out.read(), err.read())
+
+class Fork:
+    """Such a command under way: a fork of this process, which has imported what takes a process of its own seconds."""
+
+    def __init__(self, main, *words: str, folder: Path):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.words, self.files = words, [tempfile.TemporaryFile("w+") for _ in range(2)]
+        self.pid = os.fork()
+        if not self.pid:
+            _be(main, words, folder, *self.files)
+
+    def wait(self) -> CompletedProcess:
+        """How it ends, once."""
+        code, said = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]), []
+        for file in self.files:
+            with file:
+                file.seek(0)
+                said.append(file.read())
+        return CompletedProcess(self.words, code, *said)
 
 
 def _be(main, words, folder, out, err):

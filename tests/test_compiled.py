@@ -295,13 +295,13 @@ def test_long_runs_of_short_trajectories_are_worth_compiling():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["amagold", "ggmc metropolis", "nonreversible_langevin"])
-@pytest.mark.parametrize("dtype", [torch.float32, F64])
-def test_moments_stay_over_twenty_compiled_decisions(label, dtype):
+def test_moments_stay_over_twenty_compiled_decisions(label):
+    """In float32: in float64 compiled trajectories are held to the eager ones, whose moments stay, closely."""
     (row,) = [row for row in certify.design() if row.label == label]
     for name in row.targets:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # that it is not compiled
-            cells = statistics.invariance(replace(row, compiled=True), name, dtype, 100_000, Seed(2, 0))
+            cells = statistics.invariance(replace(row, compiled=True), name, torch.float32, 100_000, Seed(2, 0))
             assert all(abs(cell.z) < LIMIT for cell in cells)
 
 

@@ -9,6 +9,8 @@ same numbers come out each time. Channels lie last: images ``[B, C, H, W]`` of s
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -248,6 +250,25 @@ class Convolution(nn.Conv2d):
             and min(height, width) >= side
             and len(x) * height * width * max(self.in_channels, outside) < 1 << 31
         )
+
+
+class SameConv2d(Convolution):
+    """A convolution padded as Keras' ``same``: the output has ceil(size/stride) pixels.
+
+    What does not split evenly goes to the right and the bottom, so with stride 2 on an even size a 3×3 kernel sees
+    one row of zeros below and none above; torch's ``padding=1`` sees one above and none below.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        pads = []
+        for size, kernel, stride in zip(x.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
+            total = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
+            pads += [total // 2, total - total // 2]
+        return super().forward(F.pad(x, pads) if any(pads) else x)
+
+    def sees(self, size: int) -> tuple[int, int]:
+        outside = math.ceil(size / self.stride[0])
+        return max((outside - 1) * self.stride[0] + self.kernel_size[0] - size, 0) // 2, outside
 
 
 def on_device(x: Tensor) -> bool:

@@ -23,12 +23,15 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from sgmcmc.convolution import Convolution, in_parts, precision, put_by_weights
+from sgmcmc.convolution import Convolution, SameConv2d, in_parts, precision, put_by_weights
 from sgmcmc.launch import launch, tl, triton
 from sgmcmc.models.normalisation import EPSILON, FilterResponseNorm
 
 CHANNELS = (16, 32, 64)  # that a program holds all of
 KINDS = ("tf32",)  # of products: float32's own are slower so
+PIXELS = 64**2  # of an image at most: a program has a whole one
+SHARED = 160 << 10  # bytes of shared memory that a program may need
+NUMBERS = 1 << 14  # of pixels and channels at once at most, as there are three such in an H100's shared memory
 
 if triton is not None:
     from sgmcmc.convolution import by_taps, rounded, seen
@@ -87,9 +90,9 @@ if triton is not None:
         value = tl.load(u + place, mask=inside, other=0.0)
         slope = above
         if THRESHOLD:
-            slope = tl.where(value * scale + shift > threshold, above, 0.0)
+            slope = tl.where(value * scale + shift <= threshold, 0.0, above)  # what is no number goes on
         if SUM:
-            slope = tl.where(tl.load(z + place, mask=inside, other=0.0) > 0, above, 0.0)
+            slope = tl.where(tl.load(z + place, mask=inside, other=0.0) <= 0, 0.0, above)
         return above, value, slope
 
     @triton.jit
@@ -215,16 +218,18 @@ class Layer:
         return sizes | {"STRIDE": self.stride, "PAD": self.padding, "PRECISION": kind}
 
     def _blocks(self, backward: bool) -> dict:
-        """How much goes at once, and how a program works: as was fastest on an H100."""
+        """How much goes at once, and how a program works: as was fastest on an H100, within its shared memory."""
         inside, outside = self.channels
-        by = {"BLOCK_P": self._pixels(self.out, 1024 if outside == 16 else 256), "num_stages": 3}
+        few, of_out, of_image = inside < CHANNELS[0], 256, 256
+        if few or inside == CHANNELS[0]:
+            of_image = NUMBERS // min(outside, 32)
+        if outside == CHANNELS[0]:
+            of_out = NUMBERS // (16 if few or backward else min(inside, 32))
+        by = {"BLOCK_P": self._pixels(self.out, of_out), "num_stages": 3, "num_warps": 8 if few else 4}
         if backward:
-            most = (1024 if self.stride == 1 else 512) if inside <= 16 else 256
-            by |= {"BLOCK_Q": self._pixels(self.image, most), "BLOCK_N": min(outside, 32)}
-            return by | {"num_warps": 8 if inside <= 16 else 4}
-        few = inside < CHANNELS[0]
-        by |= {"BLOCK_C": max(16, triton.next_power_of_2(self.side**2 * inside)) if few else min(inside, 32)}
-        return by | {"num_warps": 8 if few else 4}
+            by |= {"BLOCK_Q": self._pixels(self.image, of_image), "BLOCK_N": min(outside, 32)}
+            return by | {"num_warps": 8 if inside <= CHANNELS[0] else 4}
+        return by | {"BLOCK_C": max(16, triton.next_power_of_2(self.side**2 * inside)) if few else min(inside, 32)}
 
     @staticmethod
     def _pixels(image: tuple[int, int], most: int) -> int:
@@ -242,18 +247,18 @@ class _AtOnce(torch.autograd.Function):
     """Blocks one after another."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, blocks: Blocks, *parameters: Tensor | None) -> Tensor:
+    def forward(ctx, x: Tensor, blocks: Blocks, keep: bool, *parameters: Tensor | None) -> Tensor:
         given, tensors = _grouped(parameters, 4), []
         for number, block in enumerate(blocks):
             mine = [next(given) for _ in block]
-            tensors.append(x)
+            tensors += [x] * keep
             saved = [block[0].respond(x, mine[0], None, number > 0)]
             if len(block) > 1:
                 others = zip(block[2:], mine[2:], strict=True)
                 shortcut = [layer.respond(x, one, None, number > 0) for layer, one in others]
                 saved.append(block[1].respond(saved[0][0], mine[1], shortcut[0][0] if shortcut else x, True))
                 saved += shortcut
-            tensors += [one for kept in saved for one in kept]
+            tensors += [one for kept in saved for one in kept] * keep
             x = saved[min(1, len(block) - 1)][0]
         ctx.blocks = blocks
         ctx.save_for_backward(*tensors, *parameters)
@@ -266,26 +271,31 @@ class _AtOnce(torch.autograd.Function):
         kept = [(next(saved), [(next(saved), next(saved), next(saved)) for _ in block]) for block in blocks]
         parameters = _grouped(saved, 4)
         parameters = [[next(parameters) for _ in block] for block in blocks]
-        sums = Sums(blocks, len(upstream), upstream.device)
-        back = upstream.contiguous(memory_format=torch.channels_last)
-        for number, (block, mine, (x, values)) in reversed([*enumerate(zip(blocks, parameters, kept, strict=True))]):
-            first, later, add = number == 0, [], None
-            by_x = torch.empty_like(x) if not first or ctx.needs_input_grad[0] else None
-            if len(block) > 1:
-                inner, back_ = values[0][0], torch.empty_like(values[0][0])
-                by_u, add = block[1].backward(back, values[1], mine[1], sums.of(number, 1), True, back_)
-                later.append((1, inner, by_u, True))
-                back = back_
-            if len(block) > 2:
-                added, by_shortcut = add, torch.empty_like(x)
-                by_u, _ = block[2].backward(added, values[2], mine[2], sums.of(number, 2), False, by_shortcut)
-                later.append((2, x, by_u, not first))
-                add = by_shortcut
-            by_u, _ = block[0].backward(back, values[0], mine[0], sums.of(number, 0), False, by_x, add)
-            later.append((0, x, by_u, not first))
-            sums.by_weights(number, later)
-            back = by_x
-        return back, None, *sums.end()
+        with Sums(blocks, len(upstream), upstream.device) as sums:
+            _backwards(blocks, parameters, kept, sums, upstream)
+        return None, None, None, *sums.gradients()
+
+
+def _backwards(blocks: Blocks, parameters: list, kept: list, sums: Sums, upstream: Tensor) -> None:
+    """Through the blocks from the last to the first: what each layer adds to the sums. (Nobody asks for the gradient by
+    the images, ``at_once`` sees to that.)"""
+    back = upstream.contiguous(memory_format=torch.channels_last)
+    for number, (block, mine, (x, values)) in reversed([*enumerate(zip(blocks, parameters, kept, strict=True))]):
+        first, later, add = number == 0, [], None
+        by_x = None if first else torch.empty_like(x)
+        if len(block) > 1:
+            inner, by_inner = values[0][0], torch.empty_like(values[0][0])
+            by_u, add = block[1].backward(back, values[1], mine[1], sums.of(number, 1), True, by_inner)
+            later.append((1, inner, by_u, True))
+            back = by_inner
+        if len(block) > 2:
+            by_sum, add = add, None if first else torch.empty_like(x)
+            by_u, _ = block[2].backward(by_sum, values[2], mine[2], sums.of(number, 2), False, add)
+            later.append((2, x, by_u, not first))
+        by_u, _ = block[0].backward(back, values[0], mine[0], sums.of(number, 0), False, by_x, None if first else add)
+        later.append((0, x, by_u, not first))
+        sums.by_weights(number, later)
+        back = by_x
 
 
 def _grouped(values: Iterable, size: int) -> Iterator[tuple]:
@@ -302,8 +312,18 @@ class Sums:
     def __init__(self, blocks: Blocks, number: int, device: torch.device):
         self.blocks, self._held = blocks, []
         self._places, self._table, length, self._wanted = _places(blocks, number, device)
-        self._parts, self._out = (torch.empty(size, device=device) for size in (length, self._wanted))
+        sizes = length, self._wanted
+        self._parts, self._out = (torch.empty(size, dtype=torch.float32, device=device) for size in sizes)
         self._beside = _beside(device)
+
+    def __enter__(self) -> Sums:
+        return self
+
+    def __exit__(self, *_) -> None:
+        """What was begun beside is waited for, whatever was raised: its memory is given away then."""
+        if self._beside is not None:
+            torch.cuda.current_stream(self._out.device).wait_stream(self._beside)
+        self._held.clear()
 
     def of(self, number: int, place: int) -> Tensor:
         """Where a layer puts the gradients by γ, β and τ of each image."""
@@ -321,12 +341,9 @@ class Sums:
                 sizes = torch.Size(layer.shape), layer.stride, layer.padding
                 put_by_weights(x, by_u, *sizes, self._parts[start:], is_rounded, True)
 
-    def end(self) -> list[Tensor | None]:
-        """The gradients by w, γ, β and τ of layer after layer; those by a τ that is not there are for nobody."""
-        if self._beside is not None:
-            torch.cuda.current_stream(self._out.device).wait_stream(self._beside)
+    def gradients(self) -> list[Tensor | None]:
+        """Those by w, γ, β and τ of layer after layer; those by a τ that is not there are for nobody."""
         launch(_added, (len(self._table),), self._parts, self._table, self._out, ROWS=ROWS, BLOCK=BLOCK)
-        self._held.clear()
         found: list[Tensor | None] = []
         for block, places in zip(self.blocks, self._places, strict=True):
             for order, (layer, (_, _, start)) in enumerate(zip(block, places, strict=True)):
@@ -375,23 +392,23 @@ def _side(device: torch.device, stream: int) -> torch.cuda.Stream:
 # -- the modules
 
 
-def at_once(x: Tensor, modules: Iterable[nn.Module], *blocks: tuple[tuple[nn.Module, nn.Module], ...]) -> Tensor | None:
+def at_once(x: Tensor, *blocks: tuple[tuple[nn.Module, ...], ...]) -> Tensor | None:
     """What blocks make of x, one after another: a layer, that is a convolution and its normalisation, or a residual
     block of two layers, the second without a threshold, with a third as its shortcut or none.
 
-    None where the kernels cannot do it: without TF32, where layers are not compiled, or where somebody looks at what
-    one of the ``modules`` gives.
+    None where the kernels cannot do it: without TF32, or memory enough for a program; where layers are not compiled, or
+    of no kind that is known here, or somebody looks at what one of them gives; where x itself is asked a gradient by.
     """
     pairs = [pair for block in blocks for pair in block]
-    if not all(_is_compiled(*pair) for pair in pairs) or not pairs[0][0].takes(x) or precision(x) not in KINDS:
+    if not all(len(pair) == 2 and _is_compiled(*pair) for pair in pairs) or not pairs[0][0].takes(x):
         return None
-    if x.requires_grad or any(map(_is_watched, modules)):
+    if precision(x) not in KINDS or x.requires_grad or not _has_room(x.device):
         return None
     plan, given = [], (tuple(x.shape[2:]), x.shape[1])
     for block in blocks:
         layers, after = [], given
         for place, (convolve, normalise) in enumerate(block):
-            layer = _layer(convolve, *(given if place == 2 else after))
+            layer = _layer(convolve, normalise, len(x), *(given if place == 2 else after))
             if layer is None or (normalise.tau is None) != (place > 0):
                 return None
             after = layer.out, layer.channels[1]
@@ -402,24 +419,42 @@ def at_once(x: Tensor, modules: Iterable[nn.Module], *blocks: tuple[tuple[nn.Mod
         plan.append(tuple(layers))
         given = after if len(layers) == 1 else ends.pop()
     parameters = [(convolve.weight, one.gamma, one.beta, one.tau) for convolve, one in pairs]
-    return _AtOnce.apply(x, tuple(plan), *(one for group in parameters for one in group))
+    return _AtOnce.apply(x, tuple(plan), torch.is_grad_enabled(), *(one for group in parameters for one in group))
+
+
+def is_plain(module: nn.Module, *kinds: type[nn.Module]) -> bool:
+    """Whether it is of just one of the kinds, has no forward of its own, and nobody looks at what it gives."""
+    hooks = [module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks]
+    hooks += [getattr(nn.modules.module, f"_global_{name}_hooks", ()) for name in ("forward", "backward")]
+    hooks += [getattr(nn.modules.module, f"_global_{name}_pre_hooks", ()) for name in ("forward", "backward")]
+    return type(module) in kinds and "forward" not in vars(module) and not any(hooks)
 
 
 def _is_compiled(convolve: nn.Module, normalise: nn.Module) -> bool:
-    kinds = isinstance(convolve, Convolution) and isinstance(normalise, FilterResponseNorm)
-    return kinds and convolve.compiled and normalise.compiled
+    known = is_plain(convolve, Convolution, SameConv2d) and is_plain(normalise, FilterResponseNorm)
+    return known and convolve.compiled and normalise.compiled
 
 
-def _is_watched(module: nn.Module) -> bool:
-    return any((module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks))
+def _has_room(device: torch.device) -> bool:
+    """Whether the device has the shared memory that the kernels are cut for: not those of most graphics cards."""
+    return device.type != "cuda" or torch.cuda.get_device_properties(device).shared_memory_per_block_optin >= SHARED
 
 
-def _layer(convolve: Convolution, image: tuple[int, int], inside: int) -> Layer | None:
-    """The convolution of such images, where the kernels can do it."""
-    w = convolve.weight
+def _layer(convolve: Convolution, normalise: FilterResponseNorm, number: int, image, inside: int) -> Layer | None:
+    """The two of so many such images, where the kernels can do it."""
+    w, parameters = (
+        convolve.weight,
+        [one for one in (normalise.gamma, normalise.beta, normalise.tau) if one is not None],
+    )
+    if not convolve.is_usual or convolve.bias is not None or inside != convolve.in_channels:
+        return None
     (above, height), (left, width) = map(convolve.sees, image)
-    fits = inside == convolve.in_channels and (inside in CHANNELS or inside * w[0, 0].numel() <= 32)
-    usual = convolve.is_usual and convolve.bias is None and w.dtype == torch.float32 and above == left
-    if not (fits and usual and len(w) in CHANNELS and w.is_contiguous(memory_format=torch.channels_last)):
+    few = inside < CHANNELS[0] and inside * w[0, 0].numel() <= 32
+    fits = len(w) in CHANNELS and (inside in CHANNELS or few) and above == left and math.prod(image) <= PIXELS
+    same = all(one.dtype == torch.float32 for one in (w, *parameters))
+    whole = all(one.shape == (len(w),) and one.is_contiguous() for one in parameters)
+    last = w.is_contiguous(memory_format=torch.channels_last)
+    most = number * max(math.prod(image) * inside, height * width * len(w))
+    if not (fits and same and whole and last and most < 1 << 31):
         return None
     return Layer(image, (height, width), (inside, len(w)), w.shape[2], convolve.stride[0], above)

@@ -8,11 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from test_convolution import interpreted, last, needs_triton, relative, taken
-from torch import Tensor
+from torch import Tensor, nn
 
 from sgmcmc import convolution, residual
 from sgmcmc.models import ResNet
-from sgmcmc.models.normalisation import EPSILON
+from sgmcmc.models.normalisation import EPSILON, FilterResponseNorm
+from sgmcmc.models.resnet import Block
 from sgmcmc.residual import Layer
 
 # (channels in and out, pixels a side, stride, kernel's side, zeros before): of each stack, between stacks, Keras', the
@@ -60,10 +61,10 @@ def check_layers(device: str = "cpu") -> None:
         by_u, *by_others = torch.autograd.grad(z, wanted, upstream.double(), retain_graph=True)
         expected = torch.autograd.grad(u, (seen, weights), taken(by_u.float()))
         by_x = torch.empty_like(x) if inside > 3 else None
-        sums = residual.Sums(((layer,),), 2, x.device)
-        found_by_u, by_other = layer.backward(upstream, found, given, sums.of(0, 0), summed, by_x, add)
-        sums.by_weights(0, [(0, x, found_by_u, False)])
-        by_w, *by_parameters = [one for one in sums.end() if one is not None]
+        with residual.Sums(((layer,),), 2, x.device) as sums:
+            found_by_u, by_other = layer.backward(upstream, found, given, sums.of(0, 0), summed, by_x, add)
+            sums.by_weights(0, [(0, x, found_by_u, False)])
+        by_w, *by_parameters = [one for one in sums.gradients() if one is not None]
         assert relative(found_by_u, by_u) < rounding
         if inside > 3:
             assert relative(by_x, expected[0] + add) < close
@@ -78,8 +79,8 @@ def check_networks(device: str = "cpu") -> None:
     """Logits and gradients of a ResNet with all blocks at once and with eager layers; where somebody looks at a layer
     it goes by itself."""
     torch.manual_seed(0)
-    went, real, residual.KINDS = [], residual.at_once, ("ieee",)
-    residual.at_once = lambda *given: went.append(real(*given)) or went[-1]
+    went, real, residual.KINDS = [], ResNet._at_once, ("ieee",)
+    ResNet._at_once = lambda self, images: went.append(real(self, images)) or went[-1]
     for pad in ("torch", "keras") if device == "cuda" else ("keras",):  # the interpreter is slow
         model = ResNet(depth=8, pad=pad).to(device, memory_format=torch.channels_last)
         x, labels = last(2, 3, 6, 6, device=device), torch.tensor([1, 2], device=device)
@@ -96,9 +97,19 @@ def check_networks(device: str = "cpu") -> None:
         assert went[-2] is None and went[-1] is not None
         for one, other in zip(*found, strict=True):
             assert relative(one, other.double()) < 2e-5
+        with torch.no_grad():
+            assert relative(model(x[:1]), found[0][0][:1].double()) < 2e-5 and went[-1] is not None
+            model.blocks[2].norm2.gamma[0] = torch.nan
+        lost = []  # what is no number goes back as far
+        for compiled in (False, True):
+            for layer in model.modules():
+                layer.compiled = compiled
+            slopes = torch.autograd.grad(F.cross_entropy(model(x), labels), list(model.parameters()))
+            lost.append([one.isfinite() for one in slopes])
+        assert all(map(torch.equal, *lost)) and not lost[0][0].any()
         model.blocks[1].conv2.register_forward_hook(lambda *_: None)
         assert torch.equal(model(x[:0]), found[0][0][:0]) and went[-1] is None
-    residual.at_once, residual.KINDS = real, ("tf32",)
+    ResNet._at_once, residual.KINDS = real, ("tf32",)
 
 
 CHECKS = [(check_layers, "ieee"), (check_layers, "tf32"), (check_networks, "ieee")]
@@ -119,36 +130,90 @@ class TestOnAGPU:
         check("cuda")
 
 
+class Doubled(FilterResponseNorm):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class Last(Block):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class Standardised(convolution.Convolution):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
 def test_what_the_kernels_cannot_take_goes_layer_by_layer(monkeypatch):
-    """Another precision, layers that are not compiled, other norms, widths, biases, kernels that take more than 32
-    numbers of few channels; gradients by the images; blocks that do not fit together."""
+    """Another precision, layers that are not compiled or compute something else, other norms, widths, biases; blocks
+    that do not fit together; gradients by the images; numbers beyond the kernels' offsets."""
     plans = []
     monkeypatch.setattr(convolution, "on_device", lambda x: True)
     monkeypatch.setattr(residual, "precision", lambda x: "tf32")
-    monkeypatch.setattr(residual._AtOnce, "apply", lambda x, blocks, *parameters: plans.append(blocks) or x)
+    monkeypatch.setattr(residual._AtOnce, "apply", lambda x, blocks, *_: plans.append(blocks) or x)
 
-    def goes(x: Tensor | None = None, compiled=True, change=lambda model: None, **settings) -> bool:
+    def goes(change=lambda model: None, images: Tensor | None = None, compiled=True, **settings) -> bool:
         model = ResNet(depth=8, **settings).to(memory_format=torch.channels_last)
+        change(model)
         for layer in model.modules():
             layer.compiled = compiled
-        change(model)
-        images = last(2, settings.get("in_channels", 3), 8, 8) if x is None else x
-        pairs = [(model.conv, model.norm)], *(block.layers() for block in model.blocks)
-        return residual.at_once(images, model.modules(), *pairs) is not None
+        return model._at_once(last(2, settings.get("in_channels", 3), 8, 8) if images is None else images) is not None
+
+    def setting(name: str, value):
+        def change(model):
+            *path, last_name = name.split(".")
+            setattr(model.get_submodule(".".join(path)), last_name, value)
+
+        return change
 
     assert goes() and goes(pad="keras") and goes(in_channels=1)
-    first, _, last_block = (plan for plan in plans[0][1:])
+    first, _, last_block = plans[0][1:]
     assert [layer.channels for layer in first] == [(16, 16), (16, 16)] and len(last_block) == 3
     assert last_block[0] == Layer((4, 4), (2, 2), (32, 64), 3, 2, 1) and last_block[2].padding == 0
     assert plans[1][3][0].padding == 0  # Keras' strided layer sees no zeros above
     assert not goes(compiled=False) and not goes(width=8) and not goes(width=32) and not goes(conv_bias=True)
     assert not goes(norm="bn") and not goes(norm="none") and not goes(in_channels=4)
-    assert not goes(last(2, 3, 8, 8).requires_grad_()) and not goes(last(2, 3, 8, 8).double())
-    assert not goes(change=lambda model: model.blocks[0].register_forward_hook(lambda *_: None))
-    assert not goes(change=lambda model: setattr(model.blocks[1], "shortcut", torch.nn.Sequential()))
-    assert not goes(change=lambda model: setattr(model.blocks[0].norm1, "tau", None))
-    monkeypatch.setattr(residual, "precision", lambda x: "ieee")
+    assert not goes(images=last(2, 3, 8, 8).requires_grad_()) and not goes(images=last(2, 3, 8, 8).double())
+    assert not goes(images=last(1, 3, 72, 72))
+    for name, value in {
+        "blocks.0": nn.Identity(),
+        "blocks.1": Last(16, 32, 2, convolution.Convolution, FilterResponseNorm),
+        "blocks.1.shortcut": nn.Sequential(),
+        "blocks.2.shortcut": nn.Identity(),
+        "blocks.0.shortcut": nn.Sequential(nn.Identity()),
+        "blocks.0.norm1.tau": None,
+        "blocks.0.norm1.gamma": nn.Parameter(torch.ones(1)),
+        "blocks.0.norm2.beta": nn.Parameter(torch.zeros(16).double()),
+        "blocks.0.norm2": Doubled(16, threshold=False),
+        "blocks.0.conv2": Standardised(16, 16, 3, padding=1, bias=False).to(memory_format=torch.channels_last),
+        "blocks.0.conv1.forward": lambda x: x,
+        "blocks.0.conv1.padding": "same",
+        "conv": nn.Conv2d(3, 16, 3, padding=1, bias=False),
+    }.items():
+        assert not goes(setting(name, value)), name
+    assert not goes(lambda model: model.blocks[0].register_forward_hook(lambda *_: None))
+    assert not goes(lambda model: model.blocks[2].conv2.register_forward_pre_hook(lambda *_: None))
+    with nn.modules.module.register_module_forward_hook(lambda *_: None):
+        assert not goes()
+    monkeypatch.setattr(residual, "_has_room", lambda device: False)
     assert not goes()
+    monkeypatch.undo()
+    wide = convolution.Convolution(16, 64, 3, padding=1, bias=False).to(memory_format=torch.channels_last)
+    given = wide, FilterResponseNorm(64)
+    assert residual._layer(*given, (1 << 31) // 4096 - 1, (8, 8), 16) is not None
+    assert residual._layer(*given, (1 << 31) // 4096, (8, 8), 16) is None
+
+
+def test_no_program_asks_for_more_shared_memory_than_there_is():
+    """What three steps of a product have there: the pixels' block, and the weights'."""
+    for inside, outside, stride, side in product((3, 16, 32, 64), (16, 32, 64), (1, 2), (1, 3)):
+        layer = Layer((32, 32), (32 // stride, 32 // stride), (inside, outside), side, stride, side // 2)
+        if inside > 3:
+            forward, backward = layer._blocks(backward=False), layer._blocks(backward=True)
+            of_x = forward["BLOCK_P"] * forward["BLOCK_C"] + forward["BLOCK_C"] * outside
+            of_u = backward["BLOCK_Q"] * backward["BLOCK_N"] + backward["BLOCK_N"] * inside
+            assert 3 * 4 * max(of_x, of_u) <= 227 << 10
 
 
 def test_networks_work_where_triton_is_not_installed():

@@ -14,31 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sgmcmc import residual
-from sgmcmc.convolution import Convolution
+from sgmcmc.convolution import Convolution, SameConv2d
 from sgmcmc.errors import SettingError
 from sgmcmc.models.normalisation import FilterResponseNorm
 
 NORMS = ("frn", "bn", "gn", "none")
 PADS = ("torch", "keras")
-
-
-class SameConv2d(Convolution):
-    """A convolution padded as Keras' ``same``: the output has ceil(size/stride) pixels.
-
-    What does not split evenly goes to the right and the bottom, so with stride 2 on an even size a 3×3 kernel sees
-    one row of zeros below and none above; torch's ``padding=1`` sees one above and none below.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        pads = []
-        for size, kernel, stride in zip(x.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
-            total = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
-            pads += [total // 2, total - total // 2]
-        return super().forward(F.pad(x, pads) if any(pads) else x)
-
-    def sees(self, size: int) -> tuple[int, int]:
-        outside = math.ceil(size / self.stride[0])
-        return max((outside - 1) * self.stride[0] + self.kernel_size[0] - size, 0) // 2, outside
 
 
 class Block(nn.Module):
@@ -56,10 +37,9 @@ class Block(nn.Module):
         inner = self.norm2(self.conv2(self.norm1(self.conv1(x))))
         return F.relu_(inner.add_(self.shortcut(x)))
 
-    def layers(self) -> tuple[tuple[nn.Module, nn.Module], ...]:
+    def layers(self) -> tuple[tuple[nn.Module, ...], ...]:
         """Its convolutions, each with its normalisation, the shortcut's last."""
-        shortcut = (tuple(self.shortcut),) if len(self.shortcut) else ()
-        return (self.conv1, self.norm1), (self.conv2, self.norm2), *shortcut
+        return (self.conv1, self.norm1), (self.conv2, self.norm2), *([tuple(self.shortcut)] if self.shortcut else ())
 
 
 class ResNet(nn.Module):
@@ -124,8 +104,17 @@ class ResNet(nn.Module):
         self.linear = nn.Linear(channels, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        layers = [block.layers() for block in self.blocks]
-        features = residual.at_once(images, self.modules(), ((self.conv, self.norm),), *layers)
+        features = self._at_once(images)
         if features is None:
             features = self.blocks(self.norm(self.conv(images)))
         return self.linear(features.mean((2, 3)))
+
+    def _at_once(self, images: Tensor) -> Tensor | None:
+        """What goes into the mean over pixels, where all layers are as they were made and kernels of ours take them."""
+        if not getattr(self.conv, "compiled", False):
+            return None
+        inner = [(self.blocks, nn.Sequential), *((block, Block) for block in self.blocks.children())]
+        inner += [(block.shortcut, nn.Sequential) for block, _ in inner[1:] if isinstance(block, Block)]
+        if not all(residual.is_plain(*one) for one in inner):
+            return None
+        return residual.at_once(images, [(self.conv, self.norm)], *(block.layers() for block in self.blocks))

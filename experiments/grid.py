@@ -59,8 +59,9 @@ def _keys(words: tuple[str, ...]) -> set[str]:
     return {word.lstrip("+").partition("=")[0] for word in words}
 
 
-def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
-    """The resolved configurations of the experiment's grid, in the order of ``sweep``.
+def configurations(experiment: str, words: tuple[str, ...] = (), runs: list[list[str]] | None = None) -> list[dict]:
+    """The resolved configurations of the experiment's grid, in the order of ``sweep``; or of other ``runs``, the words
+    of each.
 
     Hydra, which is slow, composes once for each combination of groups; single values, of products and of points, are
     put in afterwards, and resolve alike. Raises SettingError where a seed in the place of the points' own makes
@@ -68,7 +69,7 @@ def configurations(experiment: str, words: tuple[str, ...] = ()) -> list[dict]:
     """
     base = (f"experiment={experiment}", *words)
     configs = []
-    for chosen in sweep(experiment, words):
+    for chosen in sweep(experiment, words) if runs is None else runs:
         settings = {key: _value(text) for key, _, text in (word.partition("=") for word in chosen)}
         if "point" in settings:
             whole, point = _composed(base), settings.pop("point")

@@ -46,16 +46,17 @@ from sgmcmc.errors import DataError, SettingError, StoreError  # noqa: E402
 
 RATES = ("1e-4", "1e-3", "1e-6", "1e-2")
 UNCOMPILED = "compile=false"  # graphs replay the steps of so small a net as fast without it
-FIGURE = [(f"sampler={sampler}", f"lr={rate}") for sampler in ("ggmc", "hmc") for rate in RATES]
-# The order of wanting: (experiment, words that choose of its grid).
+FIGURE = [[f"sampler={sampler}", f"lr={rate}"] for sampler in ("ggmc", "hmc") for rate in RATES]
+SEEDS = [[f"point={point}", f"seed={seed}"] for seed in range(5) for point in range(8)]
+# The order of wanting: (experiment, words, the runs of its grid or others that are wanted of it).
 WANTED = [
-    *(("ggmc_fig1", words) for words in FIGURE),
-    ("finding_cycles", ()),
-    *(("amagold_table2", (f"point={point}", f"seed={seed}", UNCOMPILED)) for seed in range(5) for point in range(8)),
-    *(("ggmc_fig1_as_run", words) for words in FIGURE),
-    *(("ggmc_fig1_averaged", words) for words in FIGURE),
-    ("ggmc_discarded", ()),
-    ("finding_corrected", ()),
+    ("ggmc_fig1", (), FIGURE),
+    ("finding_cycles", (), None),
+    ("amagold_table2", (UNCOMPILED,), SEEDS),
+    ("ggmc_fig1_as_run", (), FIGURE),
+    ("ggmc_fig1_averaged", (), FIGURE),
+    ("ggmc_discarded", (), None),
+    ("finding_corrected", (), None),
 ]
 PACKING = 20.0  # seconds kept for writing tables and packing
 LEAST = 5.0  # a chain is not begun or continued with less time left
@@ -75,7 +76,7 @@ def main() -> int:
     parser.add_argument("--side", type=int, default=1, help="chains at a time, each in a process of its own (1)")
     parser.add_argument("--chain", type=int, help=argparse.SUPPRESS)  # of the plan: what such a process runs
     parser.add_argument("--out", type=Path, help="a folder for copies of what must be kept")
-    planned = sorted({experiment for experiment, _ in WANTED})
+    planned = sorted(experiment for experiment, *_ in WANTED)
     parser.add_argument("--first", choices=planned, help="of the plan: what is to come before all others")
     options = parser.parse_args()
     if not options.budget > 0:
@@ -116,8 +117,8 @@ def plan(first: str | None = None) -> int:
     for scale in ("paper", "smoke"):
         jobs = []
         wanted = sorted(WANTED, key=lambda wanted: wanted[0] != first)
-        for experiment, words in tqdm(wanted, f"{scale} scale", leave=False, disable=None):
-            for config in configurations(experiment, (*words, f"scale={scale}")):
+        for experiment, words, runs in tqdm(wanted, f"{scale} scale", leave=False, disable=None):
+            for config in configurations(experiment, (*words, f"scale={scale}"), runs):
                 config["data"]["root"] = None  # each machine has its own
                 jobs.append({"experiment": experiment, "config": config})
         path = home(scale) / "plan.json"

@@ -134,7 +134,7 @@ def product(x: Tensor, w: Tensor, stride: int, padding: int, backward: bool = Fa
     blocks = {"BLOCK_P": 128 if wide else 64, "BLOCK_N": min(N, 32 if wide or N % 64 else 64), "BLOCK_C": min(C, 32)}
     how = {"num_warps": 8 if wide and N > 16 else 4, "num_stages": 2 if N == 16 else 3}
     grid = triton.cdiv(B * OH * OW, blocks["BLOCK_P"]), N // blocks["BLOCK_N"]
-    sizes = _sizes((H, W), (OH, OW), C, N, (R, S), stride, padding, kind)
+    sizes = compiled_for((H, W), (OH, OW), C, N, (R, S), stride, padding, kind)
     launch(_product, grid, x, w, out, B * OH * OW, **sizes, **by, **blocks, **how)
     return out
 
@@ -168,12 +168,12 @@ def put_by_weights(x, slope, shape, stride: int, padding: int, out: Tensor, x_ro
     K, kind = R * S * C, precision(x)
     blocks = {"BLOCK_P": 64, "BLOCK_K": _block(K), "BLOCK_N": min(N, 64)}
     grid = number, triton.cdiv(K, blocks["BLOCK_K"]), N // blocks["BLOCK_N"]
-    sizes = _sizes((H, W), (OH, OW), C, N, (R, S), stride, padding, kind)
+    sizes = compiled_for((H, W), (OH, OW), C, N, (R, S), stride, padding, kind)
     how = {"num_warps": 2 if kind == "tf32" else 4, "num_stages": 3, "X_ROUNDED": x_rounded, "G_ROUNDED": rounded}
     launch(_by_weights, grid, x, slope, out, B * OH * OW, **sizes, EACH=each, **blocks, **how)
 
 
-def _sizes(image: tuple, out: tuple, C: int, N: int, kernel: tuple, stride: int, padding: int, kind: str) -> dict:
+def compiled_for(image: tuple, out: tuple, C: int, N: int, kernel: tuple, stride: int, padding: int, kind: str) -> dict:
     """What both kernels are compiled for."""
     (H, W), (OH, OW), (R, S) = image, out, kernel
     sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": R, "S": S}
@@ -262,13 +262,17 @@ class SameConv2d(Convolution):
     def forward(self, x: Tensor) -> Tensor:
         pads = []
         for size, kernel, stride in zip(x.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
-            total = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
+            total = _zeros(size, kernel, stride)
             pads += [total // 2, total - total // 2]
         return super().forward(F.pad(x, pads) if any(pads) else x)
 
     def sees(self, size: int) -> tuple[int, int]:
-        outside = math.ceil(size / self.stride[0])
-        return max((outside - 1) * self.stride[0] + self.kernel_size[0] - size, 0) // 2, outside
+        return _zeros(size, self.kernel_size[0], self.stride[0]) // 2, math.ceil(size / self.stride[0])
+
+
+def _zeros(size: int, kernel: int, stride: int) -> int:
+    """How many zeros Keras' ``same`` puts around so many pixels."""
+    return max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
 
 
 def on_device(x: Tensor) -> bool:

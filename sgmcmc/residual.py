@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from sgmcmc.convolution import Convolution, SameConv2d, in_parts, precision, put_by_weights
+from sgmcmc.convolution import Convolution, SameConv2d, compiled_for, in_parts, precision, put_by_weights
 from sgmcmc.launch import launch, tl, triton
 from sgmcmc.models.normalisation import EPSILON, FilterResponseNorm
 
@@ -204,32 +204,30 @@ class Layer:
         (z, u, rate), (w, gamma, beta, tau) = saved, parameters
         by_u, by_other = torch.empty_like(u), torch.empty_like(u) if summed else upstream
         how = self._how(precision(u)) | self._blocks(backward=True)
-        how |= {"BY_X": by_x is not None, "ADD": add is not None}
-        how |= {"THRESHOLD": tau is not None, "SUM": summed}
+        how |= {"THRESHOLD": tau is not None, "SUM": summed, "BY_X": by_x is not None, "ADD": add is not None}
         tau, add, by_x = (u if one is None else one for one in (tau, add, by_x))
         tensors = upstream, u, rate, z, w, gamma, beta, tau, add, by_u, by_other, by_x, sums
         launch(_respond_backward, (len(u),), *tensors, **how)
         return by_u, by_other
 
     def _how(self, kind: str) -> dict:
-        """What both kernels are compiled for."""
-        (H, W), (OH, OW), (C, N) = self.image, self.out, self.channels
-        sizes = {"H": H, "W": W, "OH": OH, "OW": OW, "C": C, "N": N, "R": self.side, "S": self.side}
-        return sizes | {"STRIDE": self.stride, "PAD": self.padding, "PRECISION": kind}
+        return compiled_for(
+            self.image, self.out, *self.channels, (self.side, self.side), self.stride, self.padding, kind
+        )
 
     def _blocks(self, backward: bool) -> dict:
         """How much goes at once, and how a program works: as was fastest on an H100, within its shared memory."""
         inside, outside = self.channels
-        few, of_out, of_image = inside < CHANNELS[0], 256, 256
-        if few or inside == CHANNELS[0]:
-            of_image = NUMBERS // min(outside, 32)
-        if outside == CHANNELS[0]:
-            of_out = NUMBERS // (16 if few or backward else min(inside, 32))
-        by = {"BLOCK_P": self._pixels(self.out, of_out), "num_stages": 3, "num_warps": 8 if few else 4}
+        few, narrow = inside < CHANNELS[0], outside == CHANNELS[0]
         if backward:
-            by |= {"BLOCK_Q": self._pixels(self.image, of_image), "BLOCK_N": min(outside, 32)}
-            return by | {"num_warps": 8 if inside <= CHANNELS[0] else 4}
-        return by | {"BLOCK_C": max(16, triton.next_power_of_2(self.side**2 * inside)) if few else min(inside, 32)}
+            of_image = NUMBERS // min(outside, 32) if inside <= CHANNELS[0] else 256
+            blocks = {"BLOCK_P": self._pixels(self.out, 1024 if narrow else 256), "BLOCK_N": min(outside, 32)}
+            blocks |= {"BLOCK_Q": self._pixels(self.image, of_image), "num_warps": 8 if inside <= CHANNELS[0] else 4}
+        else:
+            channels = max(16, triton.next_power_of_2(self.side**2 * inside)) if few else min(inside, 32)
+            of_out = 256 if not narrow else 1024 if few else NUMBERS // channels
+            blocks = {"BLOCK_P": self._pixels(self.out, of_out), "BLOCK_C": channels, "num_warps": 8 if few else 4}
+        return blocks | {"num_stages": 3}
 
     @staticmethod
     def _pixels(image: tuple[int, int], most: int) -> int:
@@ -311,8 +309,7 @@ class Sums:
 
     def __init__(self, blocks: Blocks, number: int, device: torch.device):
         self.blocks, self._held = blocks, []
-        self._places, self._table, length, self._wanted = _places(blocks, number, device)
-        sizes = length, self._wanted
+        self._places, self._table, *sizes = _places(blocks, number, device)
         self._parts, self._out = (torch.empty(size, dtype=torch.float32, device=device) for size in sizes)
         self._beside = _beside(device)
 
@@ -367,13 +364,10 @@ def _places(blocks: Blocks, number: int, device: torch.device) -> tuple[list, Te
             N, C, R, S = layer.shape
             _, parts = in_parts(torch.Size((number, N, *layer.out)), layer.shape)
             starts = length, length + number * 3 * N, wanted
-            for start, each, count, size in (
-                (starts[1], N * C * R * S, parts, N * C * R * S),
-                (length, 3 * N, number, 3 * N),
-            ):
-                for first in range(0, size, BLOCK):
-                    table.append((start + first, each, count, wanted + first, min(BLOCK, size - first)))
-                wanted += size
+            for start, each, count in ((starts[1], N * C * R * S, parts), (starts[0], 3 * N, number)):
+                for first in range(0, each, BLOCK):
+                    table.append((start + first, each, count, wanted + first, min(BLOCK, each - first)))
+                wanted += each
             places[-1].append(starts)
             length = starts[1] + parts * N * C * R * S
     return places, torch.tensor(table, dtype=torch.int32).to(device), length, wanted
@@ -396,13 +390,11 @@ def at_once(x: Tensor, *blocks: tuple[tuple[nn.Module, ...], ...]) -> Tensor | N
     """What blocks make of x, one after another: a layer, that is a convolution and its normalisation, or a residual
     block of two layers, the second without a threshold, with a third as its shortcut or none.
 
-    None where the kernels cannot do it: without TF32, or memory enough for a program; where layers are not compiled, or
-    of no kind that is known here, or somebody looks at what one of them gives; where x itself is asked a gradient by.
+    None where the kernels cannot do it: where layers are not compiled, or of no kind that is known here, or somebody
+    looks at what one of them gives. Images that none can take ``takes`` tells, without a look at the layers.
     """
     pairs = [pair for block in blocks for pair in block]
     if not all(len(pair) == 2 and _is_compiled(*pair) for pair in pairs) or not pairs[0][0].takes(x):
-        return None
-    if precision(x) not in KINDS or x.requires_grad or not _has_room(x.device):
         return None
     plan, given = [], (tuple(x.shape[2:]), x.shape[1])
     for block in blocks:
@@ -420,6 +412,11 @@ def at_once(x: Tensor, *blocks: tuple[tuple[nn.Module, ...], ...]) -> Tensor | N
         given = after if len(layers) == 1 else ends.pop()
     parameters = [(convolve.weight, one.gamma, one.beta, one.tau) for convolve, one in pairs]
     return _AtOnce.apply(x, tuple(plan), torch.is_grad_enabled(), *(one for group in parameters for one in group))
+
+
+def takes(x: Tensor) -> bool:
+    """Whether there are kernels for such images: with TF32, memory enough for a program, and no gradient by x asked."""
+    return precision(x) in KINDS and not x.requires_grad and _has_room(x.device)
 
 
 def is_plain(module: nn.Module, *kinds: type[nn.Module]) -> bool:
@@ -442,10 +439,8 @@ def _has_room(device: torch.device) -> bool:
 
 def _layer(convolve: Convolution, normalise: FilterResponseNorm, number: int, image, inside: int) -> Layer | None:
     """The two of so many such images, where the kernels can do it."""
-    w, parameters = (
-        convolve.weight,
-        [one for one in (normalise.gamma, normalise.beta, normalise.tau) if one is not None],
-    )
+    w, gamma, beta, tau = convolve.weight, normalise.gamma, normalise.beta, normalise.tau
+    parameters = [gamma, beta] if tau is None else [gamma, beta, tau]
     if not convolve.is_usual or convolve.bias is not None or inside != convolve.in_channels:
         return None
     (above, height), (left, width) = map(convolve.sees, image)

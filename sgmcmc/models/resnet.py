@@ -111,7 +111,7 @@ class ResNet(nn.Module):
 
     def _at_once(self, images: Tensor) -> Tensor | None:
         """What goes into the mean over pixels, where all layers are as they were made and kernels of ours take them."""
-        if not getattr(self.conv, "compiled", False):
+        if not getattr(self.conv, "compiled", False) or not residual.takes(images):
             return None
         inner = [(self.blocks, nn.Sequential), *((block, Block) for block in self.blocks.children())]
         inner += [(block.shortcut, nn.Sequential) for block, _ in inner[1:] if isinstance(block, Block)]

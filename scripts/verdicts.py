@@ -98,8 +98,17 @@ def mark_diverged(panel: Axes, part: pd.DataFrame, x: str, y: str) -> None:
 def with_errors(panel: Axes, rows: pd.DataFrame, x: str, y: str, **look) -> None:
     """A line of ``y`` over ``x`` with its errors, where any of it is known, crossed where some chains diverged."""
     if y in rows and rows[y].notna().any():
-        panel.errorbar(rows[x], rows[y], rows[f"{y}_error"], ms=4, lw=1.2, **look)
+        panel.errorbar(rows[x], rows[y], by_itself(rows, y), ms=4, lw=1.2, **look)
         mark_diverged(panel, rows, x, y)
+
+
+def by_itself(rows: pd.DataFrame, column: str) -> pd.Series:
+    """The errors of a column's numbers, each by itself: that of an excess over a reference has the reference's error in
+    it, too, which is not in the difference of two of them."""
+    error = rows[f"{column}_error"]
+    if column == "excess" and "reference_error" in rows:
+        error = np.hypot(error, rows.reference_error.fillna(0))
+    return error
 
 
 def apart(one, other, column: str) -> float:

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 import draw  # noqa: E402
 
+# The error of an excess by itself: the reference's, which it is over, belongs to it.
+BY_ITSELF = "(excess_error**2 + reference_error.fillna(0)**2)**0.5"
 # What is made of the tables' columns before it is plotted, as axes, captions and legends say it: new or other columns.
 MADE = {
     "amagold_fig3": {"all": "draws_a_chain * chains"},
@@ -21,10 +23,13 @@ MADE = {
     "finding_minibatches": {
         "ess_error": "ess_error * gradients / passes / 1000",
         "ess": "ess * gradients / passes / 1000",
+        "excess_error": BY_ITSELF,
     },
     "finding_noise": {"lag": "lag / epoch"},
+    "finding_schedules": {"excess_error": BY_ITSELF},
     "finding_trajectory": {"mean": "-mean", "half": "predicted**2 / 2"},
-    "finding_words": {"excess": "abs(excess)"},
+    "finding_words": {"excess": "abs(excess)", "excess_error": BY_ITSELF},
+    "finding_words_australian": {"excess_error": BY_ITSELF},
     "ggmc_appendix_c": {"accept_error": "2 * accept_error", "true_median": "-true_median"},
     "neal_rejection": {"rejected_error": "2 * single_chain_sd"},
     "note_energy": {"step": "time / step_size", "drift_error": "2 * drift_error"},

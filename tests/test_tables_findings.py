@@ -580,11 +580,14 @@ def test_a_large_error_of_what_was_chosen_decides_nothing(ess, error, verdict):
 def test_theory_is_judged_within_its_tolerance_and_by_its_errors():
     root = np.array([0.6, 1.0, 1.4])
     part = pd.DataFrame({"target": "double_well", "dim": 1, "predicted": root, "mean": -1.1 * root**2 / 2})
+    part["trajectories"] = 3000
     (_, _, theory, _) = lengths.QUANTITIES[1]
     for size, last, verdict in ((0.01, 1.1, "agrees"), (0.4, 1.5, "not resolved"), (0.01, 1.5, "differs")):
         some = part.assign(mean_error=size)
         some.loc[2, "mean"] *= last / 1.1
         assert lengths.judged(some, "mean", theory)[2] == verdict
+        few = lengths.judged(some.assign(trajectories=2), "mean", theory)[2]  # a Student's t that tells nothing
+        assert few == ("agrees" if verdict == "agrees" else "not resolved")
     assert lengths.judged(part[:0], "mean", theory)[2].startswith("not comparable")
     (_, _, theory, _) = lengths.QUANTITIES[2]
     assert theory(0.0) == 1 and theory(1.5204) == pytest.approx(0.447, abs=1e-3)
@@ -622,6 +625,8 @@ def test_the_ess_at_a_tolerance_is_between_those_of_the_steps():
         found = words.within(rows, tolerance)
         assert (found[0], found[2]) == (pytest.approx(ess), place)
     assert words.within(rows.assign(excess_error=0.05), 0.1)[1] == pytest.approx(np.hypot(0.1, 2.0 * 0.5))
+    over = rows.assign(excess_error=0.03, reference_error=0.04)  # of a reference, too
+    assert words.within(over, 0.1)[1] == pytest.approx(np.hypot(0.1, 2.0 * 0.5))
 
 
 def test_full_gradients_are_compared_at_equal_data():
@@ -783,7 +788,14 @@ def by_order(rows: list[tuple]) -> pd.DataFrame:
     """Corrected rows of both laws of minibatches: (law, step size, acceptance, ESS in 1,000 gradients)."""
     table = pd.DataFrame(rows, columns=["minibatches", "step_size", "accepted", "ess"])
     common = {"target": "heart", "status": "done", "acceptance": "metropolis", "epochs": 4.0, "gradients": 100}
-    common |= {"accepted_error": 0.01, "passes": 5.0, "chains": 20, "frozen": 0, "word": "OBABO"}
+    common |= {
+        "accepted_error": 0.01,
+        "passes": 5.0,
+        "chains": 20,
+        "frozen": 0,
+        "word": "OBABO",
+        "reference_error": 0.0,
+    }
     return table.assign(ess_error=0.02 * table.ess, **common)
 
 
@@ -842,5 +854,9 @@ def test_the_bias_of_both_orders_is_compared_over_step_sizes():
     assert orders.growth(table.assign(excess=1.0), "heart", "Heart")[3] == "differs"
     few = table.assign(excess_error=0.01)  # the smallest step's is not beyond three of these
     assert orders.growth(few, "heart", "Heart")[3] == "not comparable: fewer than three points above 3 errors"
+    few = table.assign(reference_error=0.01)  # nor is it beyond three of the reference's
+    assert orders.growth(few, "heart", "Heart")[3] == "not comparable: fewer than three points above 3 errors"
+    assert "0.01 ± 0.01 at" in orders.bias(few, "heart", "Heart")[2]  # their difference has nothing of it
+    assert orders.bias(few, "heart", "Heart")[3] == "agrees"
     _, _, here, verdict = orders.bias(table, "heart", "Heart")
     assert here.startswith("0.3 and 0.01 ± 0.001 at h = 0.1, the smallest of 3; less by ") and verdict == "agrees"

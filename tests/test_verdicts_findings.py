@@ -179,7 +179,7 @@ def test_a_changed_cycle_is_compared_with_figure_1_s(logs, steps, verdicts):
 def test_the_mean_of_mh_and_the_noise_of_minibatches_are_judged(where, values, verdicts):
     rows = [("logistic_generated", 20, 4000.0, 0.9), ("logistic_generated", 80, 1000.0, 1.1), ("resnet20", 5, 5.0, 0.9)]
     table = pd.DataFrame(rows, columns=["target", "batch", "trace", "predicted"])
-    table = table.assign(status="done", dim=11, mh=1.0, mh_error=0.01, trace_error=0.01 * table.trace)
+    table = table.assign(status="done", dim=11, trajectories=100, mh=1.0, mh_error=0.01, trace_error=0.01 * table.trace)
     for column in ("sd", "mean", "acceptance"):
         table = table.assign(**{column: 0.5, f"{column}_error": 0.1})
     none = pd.DataFrame(columns=["target", "auto", "ess", "ess_error", "steps"])

@@ -373,6 +373,9 @@ CASES = [
     ("note_energy", drifts, {}, "", "agrees"),
     ("note_energy", drifts, {("ovrvo", 0.2): {"drift": -0.005}}, "OVRVO, h = 0.2", "differs"),
     ("note_energy", drifts, {("sghmc", 0.1): {"drift": 0.002}}, "Euler, h = 0.1", "not resolved"),
+    ("note_energy", drifts, {("sghmc", 0.1): {"drift": 0.0065}}, "Euler, h = 0.1", "not resolved"),  # 2.75 errors each
+    ("note_energy", drifts, {("sghmc", 0.1): {"drift": 0.0075}}, "Euler, h = 0.1", "agrees"),  # 3.25
+    ("note_energy", drifts, {("sghmc", 0.1): {"drift": 0.0075, "chains": 5}}, "Euler, h = 0.1", "not resolved"),
     ("note_energy", drifts, {("sghmc", 0.1): {"drift": -0.1}}, "Euler, h = 0.1", "differs"),
     ("note_energy", drifts, {("ovrvo", 0.2): {"drift": 0.9, "chains": 1}}, "OVRVO, h = 0.2", "not comparable"),
     ("note_energy", drifts, {("ovrvo", 0.2): {"curvature_drift": -2e-3}}, "curvature", "differs"),

@@ -67,6 +67,7 @@ def _row(runs: list[Run]) -> dict:
     draws = torch.cat([run.draws.transpose(0, 1)[:, -1:] if descends else run.draws for run in done], 1)
     found, letters = evaluate(potential, draws, test), evaluate(potential, draws, some_letters(pieces), labelled=False)
     row |= {
+        "chains": draws.shape[1],
         "draws_a_chain": len(draws),
         "passes": done[0].facts["cycles"] * passes(config, pieces.kernel.steps) * (config["chains"] if descends else 1),
         "step_size": float(np.mean([run.metrics["step_size"][-1] for run in done])),

@@ -130,10 +130,10 @@ def once(run: Run) -> tuple[np.ndarray, np.ndarray]:
 
 
 def over_cycles(run: Run, column: str) -> float:
-    """The mean of a column of a network's metrics over the cycles after the burn-in."""
-    whole, lengths = once(run)
-    late = whole & (run.metrics["cycle"] > run.config["burn_in"])
-    return float(np.average(run.metrics[column][late], weights=lengths[late]))
+    """The mean of a column of a network's metrics after the burn-in; NaN where no row is of such cycles alone."""
+    late, lengths = once(run)
+    late &= run.metrics["cycle"] - lengths >= run.config["burn_in"]
+    return float(np.average(run.metrics[column][late], weights=lengths[late])) if late.any() else float("nan")
 
 
 def standard_error(values) -> float:

@@ -19,18 +19,19 @@ of AMAGOLD, and a tenth, 500,000, of HMC and of L2MC, whose gradients are of all
 of each after 500, too few to tell SGHMC's bias. A cross: chains of that step size diverged, and are left out. Thin
 dashed (so far none): the square of the bias that the 3 chains share, less the reference's own error, what would stay of
 a longer chain, where Student's t of the three chains gives it less than one chance in a hundred and the chains are long
-enough to know their autocorrelation time. Verdicts are by Welch's t of the errors' logarithms, at one in a hundred.
-Middle, along the chain over its seconds at ε = .0001, the paper's (thin, pale), and at .001 (thick): seconds are
-trajectories times the seconds a trajectory of one chain by itself, at the fastest tenth of its rows, compiled. Those of
-AMAGOLD contain ten minibatch gradients and U at the end, of HMC ten full gradients, whose last brings U, of L2MC ten
-and U; of SGHMC ten minibatch gradients, and U where a row of metrics is written: every 1,000th trajectory, at quick
-scale every one. Each was timed once, on machines with other work: faster is by more than a factor of 1.5, not much
-slower by less than that, and much slower by more than its square. Right, the same over passes over the data, which is
-what the algorithms need on a large data set (HMC's U at the end comes with its last gradient): on a small one a full
-gradient takes no longer than the calls do. Means are of every 20th draw (quick 10th), which makes the MSE larger by
-less than a hundredth: where chains are long enough to know them, autocorrelation times (in the table) are 130
-trajectories and more. Decided where the paper is silent: standardised columns, prior N(0, 100 I), σ = 1, start from
-independent standard normals, burn-in, step sizes, SGHMC momentum first as in the authors' code.
+enough to know their autocorrelation time (its error, the jackknife's, is of so few chains up to twice too large).
+Verdicts are by Welch's t of the errors' logarithms, at one in a hundred. Middle, along the chain over its seconds at ε
+= .0001, the paper's (thin, pale), and at .001 (thick): seconds are trajectories times the seconds a trajectory of one
+chain by itself, at the fastest tenth of its rows, compiled. Those of AMAGOLD contain ten minibatch gradients and U at
+the end, of HMC ten full gradients, whose last brings U, of L2MC ten and U; of SGHMC ten minibatch gradients, and U
+where a row of metrics is written: every 1,000th trajectory, at quick scale every one. Each was timed once, on machines
+with other work: faster is by more than a factor of 1.5, not much slower by less than that, and much slower by more than
+its square. Right, the same over passes over the data, which is what the algorithms need on a large data set (HMC's U at
+the end comes with its last gradient): on a small one a full gradient takes no longer than the calls do. Means are of
+every 20th draw (quick 10th), which makes the MSE larger by less than a hundredth: where chains are long enough to know
+them, autocorrelation times (in the table) are 130 trajectories and more. Decided where the paper is silent:
+standardised columns, prior N(0, 100 I), σ = 1, start from independent standard normals, burn-in, step sizes, SGHMC
+momentum first as in the authors' code.
 """
 PARTS = (("australian", "(a) Australian"), ("heart", "(b) Heart"))
 SAMPLERS = ("hmc", "l2mc", "sghmc", "amagold")

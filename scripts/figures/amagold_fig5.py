@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from figures.amagold_table2 import WRONG
+from figures.amagold_table2 import WRONG, of_all_settings
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, NAMES, clean
@@ -55,13 +55,6 @@ def title(table: pd.DataFrame) -> str:
     return "Predictive entropy on letters, networks trained on digits"
 
 
-def of_all_settings(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs ``[(b, lr, seed)]`` of the seeds that all settings have; all runs, where there is no such seed."""
-    has = [set(part.index.get_level_values("seed")) for _, part in runs.groupby(level=["b", "lr"])]
-    common = set.intersection(*has)
-    return runs[runs.index.get_level_values("seed").isin(common)] if common else runs
-
-
 def apart(curves: pd.DataFrame) -> float:
     """The largest distance between distribution functions, a row each."""
     return float((curves.max() - curves.min()).max())
@@ -90,7 +83,7 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
     distance = apart(common.groupby(level=["b", "lr"]).mean())
     verdict = "agrees" if distance < COINCIDE else f"differs by {distance:.2f}"
     sure = curves[curves.columns[curves.columns <= SURE]].max(axis=1)
-    settings = sure["amagold"].groupby(level=["b", "lr"]).agg(["mean", "sem"]).fillna(0.0)
+    settings = of_all_settings(sure["amagold"]).groupby(level=["b", "lr"]).agg(["mean", "sem"]).fillna(0.0)
     least, most = settings.loc[settings["mean"].idxmin()], settings.loc[settings["mean"].idxmax()]
     means = common.apply(mean_entropy, axis=1).groupby(level=["b", "lr"]).mean()
     here = f"{distance:.3f} (coincide: under {COINCIDE}); "

@@ -15,7 +15,7 @@ friction, and SGHMC's α is 2b. The paper does not give burn-in, thinning, the n
 20 draws are spread over the second half of the authors' lengths (2,500 trajectories of 10 steps; 1,000 epochs of
 SGHMC), and both readings are given: the error of their mean prediction (dots), the reading that was chosen beforehand,
 and that of single draws, as the authors' code scores them (small squares). ± here is over seeds where there are several
-(two to four), else the standard deviation of single draws, for either reading (dots of one seed have no bar), and
+(three to five), else the standard deviation of single draws, for either reading (dots of one seed have no bar), and
 what differs by more than three of it and the paper's error together may then yet be the seed's. All chains of the
 authors' begin at one end of SGD, near which AMAGOLD stays: with several seeds its numbers are compared with what one
 more would give. Their SGD begins at the weights that PyTorch gives a network; where it does here is below, for
@@ -161,6 +161,13 @@ def steady(table: pd.DataFrame) -> tuple | None:
     return f"error of single draws between settings: AMAGOLD's within {POINT} point, SGHMC's not", paper, here, verdict
 
 
+def of_all_settings(runs: pd.DataFrame) -> pd.DataFrame:
+    """Of the runs ``[(b, lr, seed)]`` those of the seeds that all settings have; all, where there is no such seed."""
+    has = [set(part.index.get_level_values("seed")) for _, part in runs.groupby(level=["b", "lr"])]
+    common = set.intersection(*has)
+    return runs[runs.index.get_level_values("seed").isin(common)] if common else runs
+
+
 def common_offset(table: pd.DataFrame) -> tuple | None:
     """The row of what AMAGOLD's errors are above the paper's on average over its settings."""
     rows = [row for row in settings(table) if row[0][0] == "amagold" and (row[1].status == "done").all()]
@@ -171,7 +178,8 @@ def common_offset(table: pd.DataFrame) -> tuple | None:
     squares = [spread**2 + part.quoted_error.iloc[0] ** 2 for _, part, _, spread, _ in rows]
     error, seeds = sum(squares) ** 0.5 / len(rows), min(row[-1] for row in rows)
     if seeds > 1:  # the settings of a seed begin at one end of SGD: of their mean, over seeds
-        of_seeds = pd.concat([part for _, part, *_ in rows]).groupby("seed").single_error.mean()
+        runs = pd.concat([part for _, part, *_ in rows]).set_index(["b", "lr", "seed"])
+        of_seeds = of_all_settings(runs).groupby("seed").single_error.mean()
         quoted_errors = [part.quoted_error.iloc[0] for _, part, *_ in rows]
         error = np.hypot(of_one_more(of_seeds.sem(), len(of_seeds)), np.hypot.reduce(quoted_errors) / len(rows))
     means = [part.error.mean() for _, part, *_ in rows] - quoted

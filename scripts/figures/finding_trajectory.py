@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, note, ticks
-from verdicts import limit
+from verdicts import GROUPS, limit
 
 SOURCE = "How long may a trajectory be?"
 TABLES = ("finding_trajectory", "finding_trajectory_auto")
@@ -194,7 +194,7 @@ def judged(part: pd.DataFrame, column: str, theory) -> tuple[str, str, str]:
     sign = "" if ratio else "+"
     texts = [f"{name} {one.min() + ratio:{sign}.2f} to {one.max() + ratio:{sign}.2f}" for name, one in named]
     here = f"{', '.join(texts)}; errors of {error.median():.2g} in the median"
-    most = limit(len(part), 10)
+    most = limit(len(part), GROUPS if column == "sd" else part.trajectories.min())
     outside = (away + most * error < low) | (away - most * error > high)
     verdict = "differs" if outside.any() else "agrees" if away.between(low, high).all() else "not resolved"
     return said, here, verdict

@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, note, ticks
-from verdicts import GROUPS, limit, long_enough, mark_diverged, side, unbiased
+from verdicts import GROUPS, LIMIT, by_itself, limit, long_enough, mark_diverged, side, unbiased
 
 SOURCE = "Which word, with noisy gradients?"
 CAPTION = """
@@ -45,10 +45,11 @@ its grid at which no chain diverged: it may be better beyond, and no gain or cos
 are compared, the corrected ones from some 80, the uncorrected from some ten lines, which flatters both. On Heart, all
 of whose data are five minibatches, HMC with full gradients beats every corrected minibatch sampler (last row): there is
 no reason to take minibatches of so few data but to see what a correction costs. Errors are over chains (of ESS the
-jackknife's over ten groups). Every corrected chain is exact: the certificate has rows of ggmc, ovrvo, baoab, aboba and
-hmc with noisy gradients under metropolis and of ggmc with full refresh; `python -m sgmcmc.certify --word BABOBAB
---output results/words/BABOBAB` made [that word's](words/BABOBAB/certificate.md). One length of trajectory, and few
-frictions: this does not show how the words compare at others, nor on networks.
+jackknife's over ten groups; in that of an excess by itself is the reference's, too). Every corrected chain is exact:
+the certificate has rows of ggmc, ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and of ggmc with
+full refresh; `python -m sgmcmc.certify --word BABOBAB --output results/words/BABOBAB` made [that
+word's](words/BABOBAB/certificate.md). One length of trajectory, and few frictions: this does not show how the words
+compare at others, nor on networks.
 """
 TABLES = ("finding_words", "finding_words_logistic")
 LOOK = {
@@ -183,11 +184,12 @@ def against_rejections(panel, corrected: pd.DataFrame, bare: pd.DataFrame, exact
         rows = of_word(bare, key).drop(columns="accepted", errors="ignore").merge(own, on="step_size")
         far = rows.excess.abs()
         rows = rows.assign(rejected=1 - rows.accepted, far=far.where(far < TOP))
-        rows = rows[(far > 3 * rows.excess_error) | (rows.frozen > 0)]
+        error = by_itself(rows, "excess")
+        rows, error = (part[(far > LIMIT * error) | (rows.frozen > 0)] for part in (rows, error))
         options = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2, "ls": style_of}
         if exact == "--":
             options |= {"alpha": 0.6, "lw": 0.9, "ls": "--"}
-        panel.errorbar(rows.rejected, rows.far, rows.excess_error.where(rows.far.notna()), **options)
+        panel.errorbar(rows.rejected, rows.far, error.where(rows.far.notna()), **options)
         mark_diverged(panel, rows, "rejected", "far")
 
 
@@ -202,7 +204,7 @@ def line(panel, rows: pd.DataFrame, key: tuple, friction: float, x: str) -> None
     same = friction in (0, BASE)
     options = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2, "ls": usual_style if same else style(friction)}
     options |= {} if same else {"mfc": "white", "lw": 0.9}
-    sideways = rows.excess_error if x == "excess" else None
+    sideways = by_itself(rows, "excess") if x == "excess" else None
     panel.errorbar(rows[x].abs(), rows.ess, rows.ess_error, sideways, elinewidth=0.7, **options)
 
 
@@ -416,9 +418,8 @@ def within(rows: pd.DataFrame, tolerance: float) -> tuple[float, float, str]:
     """ESS and its error where a word's excess reaches what is tolerated, linear between its steps and down to nothing
     at no excess; and where that is outside of its grid. What is not known of the excess is not known of the ESS."""
     excess = np.append(0, np.maximum.accumulate(rows.excess.abs()))
-    ess, error, of_excess = (
-        np.interp(tolerance, excess, np.append(0, rows[column])) for column in ("ess", "ess_error", "excess_error")
-    )
+    columns = rows.ess, rows.ess_error, by_itself(rows, "excess")
+    ess, error, of_excess = (np.interp(tolerance, excess, np.append(0, column)) for column in columns)
     place = EDGE if excess[-1] < tolerance else BELOW if tolerance < excess[1] else ""
     return ess, np.hypot(error, ess * of_excess / tolerance), place
 

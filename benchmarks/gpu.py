@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import cycle
 from pathlib import Path
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -32,6 +33,7 @@ from networks import Gradients, bare_gradient, stepping
 from networks import images as normals
 from torch import nn
 
+from sgmcmc import convolution
 from sgmcmc.captured import Captured, cuda_graph
 from sgmcmc.data import Dataset
 from sgmcmc.kernel import make_kernel
@@ -141,7 +143,13 @@ class Bench:
             yield what, measured
 
     def wanted(self) -> Iterator[tuple[str, Callable[[], str]]]:
-        """What is most wanted first, and what is cheap before what compiles."""
+        """What is most wanted first: what full-length chains do, alone and side by side."""
+        yield self.step_row("frn", compiled=True)
+        yield from self.exact_rows(compiled=True)
+        how = "compiled" if self.replays else "eager"
+        yield f"2 processes' steps a second over one's, {how}", partial(self.processes, 2)
+        for number in (2, 4):
+            yield f"{number} threads' steps a second over one's, {how}", partial(self.threads, number)
         yield self.step_row("frn")
         yield self.bare_row("frn")
         yield self.step_row("mlp")
@@ -149,10 +157,6 @@ class Bench:
         yield from self.exact_rows(compiled=False)
         yield self.step_row("bn")  # of batch normalisation only the update would be compiled
         yield f"a step like the authors' optimizer's, {self.name('bn')}, eager", self.authors
-        yield self.step_row("frn", compiled=True)
-        yield from self.exact_rows(compiled=True)
-        yield "2 processes' steps a second over one's", partial(self.processes, 2)
-        yield "2 threads' steps a second over one's", partial(self.threads, 2)
         for net in ("frn", "gn", "mlp"):  # with normalisations that PyTorch's vmap takes, and with such as it does not
             yield f"a chain's step, 4 in one tensor, {self.name(net)}, eager", partial(self.together, net, 4)
         for net, compiled in (("frn", False), ("frn", True), ("bn", False)) if self.replays else ():
@@ -221,11 +225,21 @@ class Bench:
         how = "compiled" if compiled else "eager"
         for what, gradient in (("U", False), ("U and gradient", True)):
             yield f"exact {what} of {self.number:,} images, {how}", partial(self.exact, gradient, compiled)
+        for what, gradient in (("U", False), ("U and gradient", True)) if compiled else ():
+            what = f"exact {what} of {self.number:,} images, {how}, each product by three in TF32"
+            yield what, partial(self.exact_in_three, gradient)
+
+    def exact_in_three(self, gradient: bool) -> str:
+        """What the convolutions' kernels would take without float32's own products, which no matrix unit makes."""
+        with patch.object(convolution, "precision", return_value="tf32x3"):
+            return self.exact(gradient, True)
 
     def exact(self, gradient: bool, compiled: bool) -> str:
         theta = self.whole.initial(1, Random(0, self.device)).to(self.device)
         if compiled:
             self.whole.compile_layers(self.batch("frn"))
+        else:
+            self.whole.uncompile_layers()
         call = self.whole.potential_and_gradient if gradient else self.whole.potential
         return f"{1e3 * clocked(lambda: call(theta), self.device, 1):.4g} ms"
 
@@ -240,8 +254,7 @@ class Bench:
         """Steps a second of several processes on one device over one's; they step during the same seconds."""
         settings = {"device": self.device, "images": self.number, "steps": self.steps, "width": self.width}
         words = [f"--{name}={value}" for name, value in {**settings, "seconds": self.seconds}.items()]
-        call, _ = self.trajectory("frn", self.target("frn"), self.steps, replayed=self.replays)
-        alone = self.rate(call)
+        alone = self.rate(self.chain())
         command, pipes = [sys.executable, __file__, *words, "--one"], {"stdin": subprocess.PIPE, "text": True}
         running = [subprocess.Popen(command, stdout=subprocess.PIPE, **pipes) for _ in range(number)]
         ready = [process.stdout.readline() for process in running]
@@ -255,7 +268,7 @@ class Bench:
 
     def one(self) -> None:
         """Be one of several processes: say ready, and when asked print the steps a second."""
-        call, _ = self.trajectory("frn", self.target("frn"), self.steps, replayed=self.replays)
+        call = self.chain()
         call()
         print("ready", flush=True)
         if sys.stdin.readline():  # else another one failed
@@ -268,7 +281,7 @@ class Bench:
         streams, calls = [torch.cuda.Stream(self.device) for _ in range(number)], []
         for stream in streams:  # one after the other: a capture allows no other work on the device
             with torch.cuda.stream(stream):
-                calls.append(self.trajectory("frn", self.target("frn"), self.steps, replayed=True)[0])
+                calls.append(self.chain())
         torch.cuda.synchronize(self.device)
 
         def rate(stream: torch.cuda.Stream, call: Callable[[], None]) -> float:
@@ -278,6 +291,10 @@ class Bench:
         with ThreadPoolExecutor(number) as pool:
             alone = pool.submit(rate, streams[0], calls[0]).result()
             return f"{sum(pool.map(rate, streams, calls)) / alone:.2f}"
+
+    def chain(self) -> Callable[[], None]:
+        """Trajectories as full-length chains on this device make them: on a GPU compiled and replayed."""
+        return self.trajectory("frn", self.target("frn"), self.steps, self.replays, self.replays)[0]
 
     def rate(self, call: Callable[[], None]) -> float:
         """Steps a second of trajectories on the current stream."""

@@ -16,7 +16,7 @@ import argparse
 import copy
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from gpu import clocked, images, tell
 from networks import Gradients, stepping
 from torch import Tensor
 
-from sgmcmc import flows
+from sgmcmc import convolution, flows
 from sgmcmc.captured import Captured
 from sgmcmc.certificate_networks import Kinetic
 from sgmcmc.data import Dataset
@@ -151,9 +151,21 @@ def potentials(bench: Bench, device: torch.device) -> Iterator[tuple[str, str]]:
             continue
         with products(precision, device):
             values = [whole(target, theta) for theta in ends] if precision != "float32" else map(target.potential, ends)
-        errors = [float(value - right) for value, right in zip(values, truth, strict=True)]
-        yield f"U in {precision}: error of U, a datum", f"{errors[0] / len(bench.data):.1e}"
-        yield f"U in {precision}: error of ΔU", f"{errors[1] - errors[0]:.1e} of {float(truth[1] - truth[0]):.4g}"
+        yield from errors(f"U in {precision}", values, truth, len(bench.data))
+    name = "U by the compiled network's convolutions, each product by three in TF32"
+    if device.type == "cpu":
+        yield name, "no CUDA device"
+        return
+    target.compile_layers(bench.batch)
+    with patch.object(convolution, "precision", return_value="tf32x3"):
+        yield from errors(name, map(target.potential, ends), truth, len(bench.data))
+
+
+def errors(name: str, values: Iterable[Tensor], truth: list[Tensor], number: int) -> Iterator[tuple[str, str]]:
+    """Of U at a trajectory's two ends."""
+    first, last = (float(value - right) for value, right in zip(values, truth, strict=True))
+    yield f"{name}: error of U, a datum", f"{first / number:.1e}"
+    yield f"{name}: error of ΔU", f"{last - first:.1e} of {float(truth[1] - truth[0]):.4g}"
 
 
 def whole(target: NetworkPotential, theta: Tensor) -> Tensor:

@@ -549,7 +549,9 @@ def test_the_accuracy_of_a_device_is_measured_and_written(accuracy, monkeypatch,
     assert accuracy.main() == 0
     with open(tmp_path / "accuracy.csv") as file:
         found = {row["what"]: row["measured"] for row in csv.DictReader(file)}
-    assert found["graphs against eager steps"] == found["U in TF32"] == "no CUDA device"
+    three = "U by the compiled network's convolutions, each product by three in TF32"
+    for row in ("graphs against eager steps", "U in TF32", three):
+        assert found[row] == "no CUDA device"
     size = {name: abs(float(found[f"U in {name}: error of ΔU"].split()[0])) for name in ("float32", "bf16")}
     assert size["float32"] < 1e-3  # 20 data, each rounded to 1e-6 or so
     error = float(found["proposals with bf16 gradients: log MH"].split("error ")[1])
@@ -598,12 +600,15 @@ def test_the_speed_of_a_device_is_measured_and_written(speed, monkeypatch, tmp_p
     with open(tmp_path / "speed.csv") as file:
         found = {row["what"]: row["measured"] for row in csv.DictReader(file)}
     resnet = "ResNet-20, frn, batch 20"
-    assert list(found)[:2] == [f"a step, {resnet}, eager", f"the bare gradient, {resnet}, eager"]
+    assert list(found)[:2] == [f"a step, {resnet}, compiled", "exact U of 20 images, compiled"]
     reasons = {
         f"a step, {resnet}, compiled": "no compiler",
         "exact U of 20 images, compiled": "no compiler",
         "exact U and gradient of 20 images, compiled": "no compiler",
-        "2 threads' steps a second over one's": "no CUDA device",
+        "exact U of 20 images, compiled, each product by three in TF32": "no compiler",
+        "exact U and gradient of 20 images, compiled, each product by three in TF32": "no compiler",
+        "2 threads' steps a second over one's, eager": "no CUDA device",
+        "4 threads' steps a second over one's, eager": "no CUDA device",
         "peak memory of one chain, its data and exact U with it": "no CUDA device",
     }
     assert {what: found.pop(what) for what in reasons} == reasons

@@ -1,19 +1,28 @@
 """The convolutions of a ResNet-20 on a GPU, layer by layer: by cuDNN and by sgmcmc/convolution.py.
 
     python benchmarks/convolutions.py [--batch 125]
+    python benchmarks/convolutions.py --blocks     # what sgmcmc/residual.py's Layer._blocks could say, fastest first
 
 Microseconds of each of the three products, replayed as a CUDA graph, the least of the rounds, and how far they are
 apart, relative. With TF32, as in gradients of minibatches, and without, as in U; with TF32 also each layer with its
-normalisation as one kernel each way, by sgmcmc/residual.py.
+normalisation as one kernel each way, by sgmcmc/residual.py. With --blocks these alone, each cut in all ways that could
+do: how many pixels and channels at once, by how many warps, and how what is needed next is loaded; all cores compile
+them first.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import product
 from pathlib import Path
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -39,6 +48,7 @@ LAYERS = {
     (64, 64, 8, 1, 3): 5,
 }
 CALLS = 20  # in a graph
+WAYS = ("forward", "backward")
 
 
 def products(x: Tensor, w: Tensor, slope: Tensor, stride: int) -> Iterator[tuple[str, Callable, Callable | None]]:
@@ -68,14 +78,20 @@ def products(x: Tensor, w: Tensor, slope: Tensor, stride: int) -> Iterator[tuple
     )
 
 
-def at_once(x: Tensor, w: Tensor, slope: Tensor, layer: Layer) -> Iterator[tuple[str, Callable]]:
-    """(which way, a layer with its normalisation), the input's gradient and one that is added to it but for images."""
+def at_once(x: Tensor, w: Tensor, slope: Tensor, layer: Layer) -> Iterator[tuple[bool, Callable]]:
+    """(whether backward, a layer with its normalisation), the input's gradient and one that is added to it but for
+    images."""
     scale, images = torch.ones(len(w), device=x.device), x.shape[1] == 3
     parameters, add = (w, scale, scale, scale), None if images else torch.zeros_like(x)
     saved, sums = layer.respond(x, parameters, None, not images), scale.new_empty(len(x) * 3 * len(w))
-    yield "forward", lambda: layer.respond(x, parameters, None, not images)[0]
+    yield False, lambda: layer.respond(x, parameters, None, not images)[0]
     by_x = None if images else torch.empty_like(x)
-    yield "backward", lambda: layer.backward(slope, saved, parameters, sums, False, by_x, add)[0]
+
+    def backward() -> Tensor:
+        by_u, _ = layer.backward(slope, saved, parameters, sums, False, by_x, add)
+        return by_u if images else by_x
+
+    yield True, backward
 
 
 def microseconds(call: Callable[[], Tensor], device: torch.device) -> float:
@@ -83,22 +99,91 @@ def microseconds(call: Callable[[], Tensor], device: torch.device) -> float:
     return 1e6 * clocked(graph, device) / CALLS
 
 
+def cuts(layer: Layer, backward: bool) -> Iterator[dict]:
+    """What ``Layer._blocks`` could say: as it does, and all others that fit."""
+    now = layer._blocks(backward)
+    yield now
+    inside, outside = layer.channels
+    if inside < 16:  # images, whose taps and channels are one block, and whose gradient nobody wants
+        for pixels, warps, stages in product((256, 512, 1024), (4, 8, 16), (1, 3)):
+            yield now | {"BLOCK_P": pixels, "num_warps": warps, "num_stages": stages}
+        return
+    image, channels = (layer.image, outside) if backward else (layer.out, inside)
+    places, depth = ("BLOCK_Q", "BLOCK_N") if backward else ("BLOCK_P", "BLOCK_C")
+    whole = image[0] * image[1]
+    most = [number for number in (64, 128, 256, 512, 1024) if number <= max(64, whole)]
+    for pixels, width, warps, ahead in product(most, {min(channels, 32), channels}, (4, 8, 16), (False, True)):
+        if pixels >= 8 * warps:
+            yield now | {places: pixels, depth: width, "num_warps": warps, "AHEAD": ahead, "num_stages": 3 - 2 * ahead}
+
+
+def tried(number: int, way: bool, batch: int, timed: bool, device: str = "cuda") -> list[tuple[float, dict]]:
+    """Microseconds of each cut of a layer, ``way`` is whether backward, whose numbers are those of the first; or only
+    compiled."""
+    torch.backends.cudnn.conv.fp32_precision = "tf32"
+    (x, w, slope, layer), found, first, real = made(number, batch, device), [], None, Layer._blocks
+    for cut in cuts(layer, way):
+
+        def blocks(self, backward, cut=cut):
+            return cut if backward == way else real(self, backward)
+
+        with patch.object(Layer, "_blocks", blocks):
+            try:
+                call = dict(at_once(x, w, slope, layer))[way]
+                given = call().clone()
+                first = given if first is None else first
+                apart = float((given - first).norm() / first.norm())
+                if not apart < 1e-3:  # what lies between two numbers of TF32 may go to either
+                    raise RuntimeError(f"other numbers, {apart:.0e} apart")
+                found.append((microseconds(call, x.device) if timed else 0.0, cut))
+            except Exception as error:  # of shared memory that no processor has
+                print(f"{cut}: {str(error).splitlines()[0]}", file=sys.stderr)
+    return found
+
+
+def made(number: int, batch: int, device: str) -> tuple[Tensor, Tensor, Tensor, Layer]:
+    """x, the weights, a slope, and the layer."""
+    inside, outside, size, stride, side = list(LAYERS)[number]
+    shapes = (batch, inside, size, size), (outside, inside, side, side), (batch, outside, *[size // stride] * 2)
+    x, w, slope = (torch.randn(shape, device=device).to(memory_format=torch.channels_last) for shape in shapes)
+    return x, w, slope, Layer((size, size), tuple(slope.shape[2:]), (inside, outside), side, stride, side // 2)
+
+
+def all_cuts(batch: int) -> None:
+    """Of each layer and way the fastest cuts, beside what the library has, which is tried first."""
+    each = list(product(range(len(LAYERS)), (False, True)))
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(len(each), os.cpu_count() or 1), mp_context=spawn) as pool:
+        list(pool.map(partial(tried, batch=batch, timed=False), *zip(*each, strict=True)))
+    for number, way in each:
+        found = tried(number, way, batch, True)
+        (inside, outside, size, stride, side), times = list(LAYERS.items())[number]
+        print(f"{inside} to {outside}, {size}², stride {stride}, {side}×{side}, {WAYS[way]}, {times} times: ", end="")
+        print(f"{found[0][0]:.1f} µs")
+        for seconds, cut in sorted(found, key=lambda one: one[0])[:4]:
+            print(f"    {seconds:.1f} µs", *(f"{name}={value}" for name, value in cut.items()), flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=125)
-    batch = parser.parse_args().batch
+    parser.add_argument("--blocks", action="store_true", help="time other cuts of the layers with their normalisation")
+    options = parser.parse_args()
+    batch = options.batch
     if not torch.cuda.is_available() or convolution.triton is None:
         print("needs a CUDA device, and Triton", file=sys.stderr)
         return 2
     device = torch.device("cuda")
     torch.backends.cudnn.deterministic = True
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
+    if options.blocks:
+        all_cuts(batch)
+        return 0
     for precision in ("tf32", "ieee"):
         torch.backends.cudnn.conv.fp32_precision = precision
         total = Counter()
-        for (inside, outside, size, stride, side), times in LAYERS.items():
-            shapes = (batch, inside, size, size), (outside, inside, side, side), (batch, outside, *[size // stride] * 2)
-            x, w, slope = (torch.randn(shape, device=device).to(memory_format=torch.channels_last) for shape in shapes)
+        for number, ((inside, outside, size, stride, side), times) in enumerate(LAYERS.items()):
+            x, w, slope, layer = made(number, batch, "cuda")
             for what, theirs, ours in products(x, w, slope, stride):
                 each = microseconds(theirs, device)
                 said, own = f"{each:.1f} µs", each
@@ -109,10 +194,9 @@ def main() -> int:
                 total["cuDNN"] += times * each
                 total["here"] += times * own
             if precision == "tf32":
-                layer = Layer((size, size), tuple(slope.shape[2:]), (inside, outside), side, stride, side // 2)
                 for way, call in at_once(x, w, slope, layer):
-                    total[f"with normalisation, {way}"] += times * (each := microseconds(call, device))
-                    print(f"tf32, {inside} to {outside}, {size}², with its normalisation, {way}: {each:.1f} µs")
+                    total[f"with normalisation, {WAYS[way]}"] += times * (each := microseconds(call, device))
+                    print(f"tf32, {inside} to {outside}, {size}², with its normalisation, {WAYS[way]}: {each:.1f} µs")
         print(precision, *(f"{name}: {number:.0f} µs a gradient" for name, number in total.items()), flush=True)
     return 0
 

@@ -590,6 +590,14 @@ MUTANTS = [
         ".to(dtype)",
         "random.py::test_the_most_extreme_words_give_finite_normals[dtype1]",
     ),
+    # what is told of the draws
+    Mutant(
+        "an autocorrelation time of antithetic chains that is summed up to a few lags",
+        "diagnostics",
+        "cut = np.where(antithetic, closed(sizes), cut)",
+        "pass",
+        "diagnostics.py::test_autocorrelations_and_time_of_autoregressions[-0.9]",
+    ),
     # compiled layers and a GPU's kernels, which Triton interprets here
     Mutant(
         "layers that another run compiled stay so",

@@ -271,18 +271,33 @@ def autocorrelation(draws: Tensor | ArrayLike, lags: int | None = None) -> np.nd
 def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5.0) -> Estimate:
     """tau = 1 + 2 sum of the autocorrelations ``[dim]`` up to lag W, and its error.
 
-    W is the first lag >= ``window`` max(tau, 1), Sokal's automatic window (without the 1 it would close too early on
-    an antithetic chain); the error is tau sqrt(2(2W + 1)/(draws chains)) (Madras and Sokal 1988, eq. E.11; Sokal
-    1997, "Monte Carlo methods in statistical mechanics"). draws x chains / tau is the effective sample size of the
-    mean. NaN where nothing moves, or where the draws are fewer than the window (tau is not known then).
+    W is the first lag >= ``window`` max(tau, 1), Sokal's automatic window. Of antithetic chains, where tau comes out
+    below 1, the autocorrelations alternate, and their sum is small long before they are: W is then the first lag
+    beyond as many times the sum of their absolute values, of those beyond two of their standard deviations
+    sqrt(S/(draws chains)), S the sum of the squares up to there, of positive and negative lags (Bartlett). The error is
+    the root of (2(2W + 1) tau^2 + 2S)/(draws chains): the first term is Madras and Sokal's (1988, eq. E.11; Sokal 1997,
+    "Monte Carlo methods in statistical mechanics"), the second, which only antithetic chains show, is at most what the
+    window lets through of the other frequencies. draws x chains / tau is the effective sample size of the mean; where
+    tau is not above its error little is known of it. NaN where nothing moves, or where the draws are fewer than the
+    window (tau is not known then).
     """
     draws = _draws(draws)
-    taus = 2 * np.cumsum(autocorrelation(draws), 0) - 1
-    lag = np.arange(len(taus))[:, None]
-    reached = lag >= window * np.maximum(taus, 1)
-    cut = reached.argmax(0)
-    tau = np.where(reached.any(0), np.take_along_axis(taus, cut[None], 0)[0], np.nan)
-    return Estimate(tau, tau * np.sqrt(2 * (2 * cut + 1) / max(draws.shape[0] * draws.shape[1], 1)))
+    rho, number = autocorrelation(draws), max(draws.shape[0] * draws.shape[1], 1)
+    taus, squares = (2 * np.cumsum(some, 0) - 1 for some in (rho, rho**2))
+    sizes = 2 * np.cumsum(np.where(rho**2 > 4 * squares / number, abs(rho), 0), 0) - 1
+    lag, ever = np.arange(len(rho))[:, None], np.arange(rho.shape[1])
+
+    def closed(times: np.ndarray) -> np.ndarray:
+        """The window of each coordinate; the number of lags where it stays open."""
+        reached = lag >= window * np.maximum(times, 1)
+        return np.where(reached.any(0), reached.argmax(0), len(lag))
+
+    cut = closed(taus)
+    antithetic = taus[np.minimum(cut, len(lag) - 1), ever] < 1
+    cut = np.where(antithetic, closed(sizes), cut)
+    at = np.minimum(cut, len(lag) - 1), ever
+    tau = np.where(cut < len(lag), taus[at], np.nan)
+    return Estimate(tau, np.sqrt((2 * (2 * cut + 1) * tau**2 + 2 * squares[at]) / number))
 
 
 def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:

@@ -190,18 +190,25 @@ def test_autocorrelations_by_a_loop():
 
 @pytest.mark.parametrize("window", [5.0, 3.0])
 def test_the_time_is_the_sum_up_to_the_first_lag_beyond_its_window(window):
-    """By a loop: of slow, independent and antithetic draws; where the window stays open there is none."""
+    """By a loop: of slow, independent and antithetic draws; where the window stays open there is none.
+
+    Of antithetic ones the window is that of the sum of the sizes that are no noise."""
     rng = np.random.default_rng(21)
     x = np.stack([autoregression(rng, phi, 150, 3) for phi in (0.8, 0.0, -0.7, 0.999)], -1)
     rho, time = d.autocorrelation(x), d.integrated_autocorrelation_time(x, *([window] if window != 5 else []))
     for k in range(4):
-        tau, lag = 1.0, 0
-        while lag < window * max(tau, 1) and lag < 149:
-            lag += 1
-            tau += 2 * rho[lag, k]
+        for of_sizes in (False, True):
+            tau, size, square, lag = 1.0, 1.0, 1.0, 0
+            while lag < window * max(size if of_sizes else tau, 1) and lag < 149:
+                lag += 1
+                tau, square = tau + 2 * rho[lag, k], square + 2 * rho[lag, k] ** 2
+                size += 2 * abs(rho[lag, k]) * (abs(rho[lag, k]) > 2 * math.sqrt(square / 450))
+            if tau >= 1:
+                break
+        assert of_sizes == (k == 2 or k == 1 and time.value[1] < 1)
         if k < 3:
             assert time.value[k] == pytest.approx(tau) and 1 < lag < 149
-            assert time.error[k] == pytest.approx(tau * math.sqrt((4 * lag + 2) / 450))
+            assert time.error[k] == pytest.approx(math.sqrt(((4 * lag + 2) * tau**2 + 2 * square) / 450))
     assert time.value[2] < 1 < time.value[0]
     drift = np.linspace(0, 1, 150)[:, None, None] + np.zeros((1, 1, 1))
     open_ended = d.integrated_autocorrelation_time(drift[:12], 12.0)
@@ -224,7 +231,7 @@ def test_the_error_of_the_ess_is_the_window_s_and_the_half_chains(draws):
     )
 
 
-@pytest.mark.parametrize("phi", [0.0, 0.8, -0.4])
+@pytest.mark.parametrize("phi", [0.0, 0.8, -0.4, -0.7, -0.9])
 def test_autocorrelations_and_time_of_autoregressions(phi):
     draws = autoregression(np.random.default_rng(3), phi, 2000, 150, 2)
     rho = d.autocorrelation(draws, 20)
@@ -233,11 +240,12 @@ def test_autocorrelations_and_time_of_autoregressions(phi):
     assert np.abs(rho - wanted[:, None] * (1 - np.arange(21) / 2000)[:, None]).max() < error
     tau = d.integrated_autocorrelation_time(torch.from_numpy(draws))
     assert (np.abs(tau.value - (1 + phi) / (1 - phi)) < 5 * tau.error).all()
-    assert (tau.error < 0.03 * tau.value).all()
+    assert (tau.error < (0.03 if phi > -0.5 else 0.3) * tau.value).all()
 
 
-def test_the_error_of_the_time_is_its_scatter():
-    draws = autoregression(np.random.default_rng(4), 0.7, 3000, 1, 400)
+@pytest.mark.parametrize("phi", [0.7, -0.3, -0.7])
+def test_the_error_of_the_time_is_its_scatter(phi):
+    draws = autoregression(np.random.default_rng(4), phi, 3000, 1, 400)
     tau = d.integrated_autocorrelation_time(draws)
     # sd of 400 estimates is known to 4 %; the window fluctuates
     assert 0.7 < tau.value.std() / tau.error.mean() < 1.4

@@ -17,6 +17,7 @@ from experiments.build import build
 from experiments.config import compose
 from experiments.grid import configurations
 from experiments.tables import neal
+from sgmcmc.diagnostics import integrated_autocorrelation_time
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -187,14 +188,8 @@ def staying(rng, accepted):
 
 
 def tau_of(values):
-    """τ of [draws, chains] by its definition: 1 + 2 Σ ρ, the sum up to the first lag of five τ or more."""
-    off = values - values.mean()
-    tau, n = 1.0, len(values)
-    for lag in range(1, n):
-        tau += 2 * (off[lag:] * off[: n - lag]).sum() / (off**2).sum()
-        if lag >= 5 * max(tau, 1):
-            return tau
-    return math.nan
+    """τ of [draws, chains]."""
+    return integrated_autocorrelation_time(values[..., None]).value[0]
 
 
 def assert_efficiency(row, name, columns, gradients):

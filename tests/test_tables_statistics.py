@@ -204,14 +204,20 @@ def autoregressions(length: int, chains: int, *memory: float) -> torch.Tensor:
 
 
 def sokal(values: np.ndarray) -> tuple[float, float]:
-    """tau of one column ``[draws, chains]``, summed to the first lag of five times it, and its error; in loops."""
+    """tau of one column ``[draws, chains]``, summed to the first lag of five times it, and its error; in loops. (Of an
+    antithetic one to that of five times the sum of sizes.)"""
     n, chains = values.shape
     away = values - values.mean()
-    tau, lag = 1.0, 0
-    while lag < 5 * max(tau, 1):
-        lag += 1
-        tau += 2 * sum(float(away[lag:, c] @ away[: n - lag, c]) for c in range(chains)) / float((away**2).sum())
-    return tau, tau * math.sqrt(2 * (2 * lag + 1) / (n * chains))
+    for of_sizes in (False, True):
+        tau, size, square, lag = 1.0, 1.0, 1.0, 0
+        while lag < 5 * max(size if of_sizes else tau, 1):
+            lag += 1
+            rho = sum(float(away[lag:, c] @ away[: n - lag, c]) for c in range(chains)) / float((away**2).sum())
+            tau, square = tau + 2 * rho, square + 2 * rho**2
+            size += 2 * abs(rho) * (abs(rho) > 2 * math.sqrt(square / n / chains))
+        if tau >= 1:
+            break
+    return tau, math.sqrt((2 * (2 * lag + 1) * tau**2 + 2 * square) / (n * chains))
 
 
 def test_the_autocorrelation_time_is_the_slowest_column_s():

@@ -189,8 +189,6 @@ def _patterns(runs: list[Run]) -> list[dict]:
 def _efficiency(name: str, draws: Tensor, gradients: float, together: bool = True) -> dict:
     """ESS in a thousand gradients, its error, and τ in gradients, at so many a draw (see ``jackknifed_time``)."""
     tau, error = jackknifed_time(draws, together)
-    if not tau > 0:  # not known, or of a handful of draws
-        tau = float("nan")
     ess = 1000 / (tau * gradients)
     return {f"ess_{name}": ess, f"ess_{name}_error": ess * error / tau, f"tau_{name}": tau * gradients}
 

@@ -179,13 +179,15 @@ def jackknifed_time(draws: Tensor, together: bool) -> tuple[float, float]:
     """τ of the slowest coordinate of ``[draws, chains, dim]``, or (``together``) the mean over coordinates.
 
     The error is the jackknife's over ten groups of chains, from draws a tenth of τ apart. NaN where chains are too
-    short to know τ.
+    short to know τ, or so antithetic that it comes out no larger than 0.
     """
     times = integrated_autocorrelation_time(draws).value
     if not np.isfinite(times).all():
         return float("nan"), float("nan")
     chosen = list(range(len(times))) if together else [int(times.argmax())]
     tau = float(times[chosen].mean())
+    if tau <= 0:
+        return float("nan"), float("nan")
     step = max(1, int(tau / 10))
     some = draws[::step, :, chosen].numpy()
     parts = np.array_split(np.arange(draws.shape[1]), min(PARTS, draws.shape[1]))

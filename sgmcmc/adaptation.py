@@ -23,6 +23,7 @@ class Adaptation:
 
     def __init__(self, base: Kernel, potential: Potential, plan: Plan, chains: int, share: float):
         tunes = plan.tune is not None
+        self.tunes = tunes or plan.trajectory  # whether the step size is not what was given
         if tunes and base.impossible:
             raise SettingError("tune.target", plan.tune, f"there is no acceptance to tune to: {base.impossible}")
         if tunes and plan.tune >= 0.5 and base.acceptance in BARKER:
@@ -54,7 +55,7 @@ class Adaptation:
             self.tuning = tuned(
                 self.tuning, probability[alive] if len(self.tuning) == 1 else probability, self.target, cycle + 1
             )
-        return self.ladder is not None or self.target is not None
+        return self.tunes
 
     def values(self) -> dict:
         """As a checkpoint holds it."""

@@ -27,7 +27,7 @@ from sgmcmc.diagnostics import Ensemble
 from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.interrupt import Interrupted, Signals
-from sgmcmc.kernel import Kernel
+from sgmcmc.kernel import Kernel, check_kept
 from sgmcmc.measured import diagnostic_gradient, estimated_mass, observer, predicted, temperatures
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, groups, is_network, shown, together
@@ -152,6 +152,8 @@ class Chain:
         """Start every chain: positions, momentum, U."""
         theta = self.initial().detach()
         check_target(self.kernel, self.potential, theta, self.chains)
+        if self.kernel.schedule.varies_between():
+            self._check_kept(theta.dtype, "the schedule's last step size")
         if self.plan.estimate_mass:
             self._set_mass(self._estimated_mass(theta))
         for number, group in enumerate(self.groups):
@@ -295,6 +297,8 @@ class Chain:
             self._adapt(probabilities, before)
         if self.cycle == self.plan.burn_in:
             self.tally.end_burn_in()
+            if self.adaptation.tunes:
+                self._check_kept(self.theta.dtype, "the step size that tuning came to")
         self.tally.stop()
         return traced(done.trace) if is_traced else []
 
@@ -369,6 +373,11 @@ class Chain:
         if self.plan.estimate_mass:
             self._set_mass(self._estimated_mass(self.theta))
 
+    def _check_kept(self, dtype: torch.dtype, size: str) -> None:
+        """Refuse a momentum that is kept too well at the step size of the run's last cycle."""
+        last = replace(self.kernel, step_size=self.kernel.step_size * self._stair(self.plan.cycles))
+        check_kept(last, dtype, size)
+
     def _set_kernel(self) -> None:
         """Set the kernel, and what a trajectory costs, from what tuning and mass are now."""
         self.kernel = self.adaptation.kernel(self.cycle)
@@ -418,7 +427,7 @@ class Chain:
             "not_finite": int(sums["not_finite"]),
             **({"data_per_decision": sums["data"] / number} if kernel.subsampled else {}),
             "alive": int(self.alive.sum()),
-            "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()) * self._stair,
+            "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()) * self._stair(self.cycle),
             **({"steps_per_cycle": kernel.steps} if plan.trajectory else {}),
             **temperatures(kernel, potential, self.states, self._gradients()),
             **self._fit(),
@@ -431,11 +440,10 @@ class Chain:
             tally.end_row()
         return row
 
-    @property
-    def _stair(self) -> float:
-        """What the schedule multiplied h by in the last cycle, where it is a whole cycle's."""
+    def _stair(self, cycles: int) -> float:
+        """What the schedule multiplies h by in the last of so many cycles, where it is a whole cycle's."""
         schedule = self.kernel.schedule
-        return schedule.factors(1, max(self.cycle - 1, 0))[0] if schedule.varies_between() else 1.0
+        return schedule.factors(1, max(cycles - 1, 0))[0] if schedule.varies_between() else 1.0
 
     def _potential_now(self) -> float:
         """The mean of U over the chains that are alive, evaluated anew."""

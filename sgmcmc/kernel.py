@@ -394,14 +394,7 @@ def _check_refresh(kernel: Kernel, dtype: torch.dtype) -> None:
                 "keep",
                 f"the word {letters} would never refresh its momentum: use sampler.refresh=full",
             )
-        each = held(decay.abs() ** (1 / max(letters.count("O"), 1)), dtype)
-        if kernel.temperature > 0 and bool((1 - each < _nearest(dtype)).any()):
-            what = "never refreshes the momentum" if bool((each == 1).any()) else "refreshes the momentum too little"
-            exact = bool((decay.abs() < 1).all()) and dtype != torch.float64
-            raise kernel.friction.refusal(
-                f"{what} at this step size: give more of either, or use sampler.refresh=full"
-                + ", or dtype=float64, which holds a momentum decay so near 1" * exact
-            )
+        check_kept(kernel, dtype, "this step size")
     if kernel.refresh == "partial" and not abs(kernel.alpha) < 1:
         raise SettingError("sampler.alpha", kernel.alpha, "must be above -1 and below 1")
     if kernel.refresh == "partial" and 1 - abs(rounded := float(held(kernel.alpha, dtype))) < _nearest(dtype):
@@ -420,6 +413,21 @@ def _check_refresh(kernel: Kernel, dtype: torch.dtype) -> None:
         raise kernel.friction.refusal("is infinite friction, with which a rescaled word never moves; give less")
     if kernel.schedule.name == "stairs" and kernel.schedule.factor > 1:
         check_growth(kernel, "the schedule")
+
+
+def check_kept(kernel: Kernel, dtype: torch.dtype, size: str) -> None:
+    """Refuse a kept momentum that its O's, at the kernel's step ``size``, refresh never or too little for its dtype."""
+    if kernel.refresh != "keep" or kernel.temperature == 0:
+        return
+    decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, kernel.word.euler), dtype=torch.float64)
+    each = held(decay.abs() ** (1 / max(kernel.word.letters.count("O"), 1)), dtype)
+    if bool((1 - each < _nearest(dtype)).any()):
+        what = "never refreshes the momentum" if bool((each == 1).any()) else "refreshes the momentum too little"
+        exact = bool((decay.abs() < 1).all()) and dtype != torch.float64
+        raise kernel.friction.refusal(
+            f"{what} at {size}: give more of either, or use sampler.refresh=full"
+            + ", or dtype=float64, which holds a momentum decay so near 1" * exact
+        )
 
 
 def _nearest(dtype: torch.dtype) -> float:

@@ -823,6 +823,32 @@ def test_stairs_that_leave_the_numbers_are_refused_for_so_long_a_run():
         assert run(kernel, target, Plan(20), Random(1), 1, lambda: torch.zeros(1, 1, dtype=F64)).status == DONE
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+@pytest.mark.parametrize(
+    "step_size, friction, schedule, plan, size",
+    [
+        (0.05, 1e-3, Schedule(), Plan(110, burn_in=100, tune=0.8), "the step size that tuning came to"),
+        (1e-4, 50.0, Schedule("stairs", every=15, factor=0.1), Plan(140), "the schedule's last step size"),
+    ],
+)
+def test_a_step_size_that_shrinks_until_the_momentum_is_kept_is_refused(
+    step_size, friction, schedule, plan, size, dtype
+):
+    """float64 holds a decay so near 1."""
+    target, settings = Gaussian(1, 1e-8), {"friction": Friction("gamma", friction), "schedule": schedule}
+    kernel = make_kernel("ggmc", target, step_size, steps=5, acceptance="metropolis", dtype=dtype, **settings)
+
+    def ended():
+        return run(kernel, target, plan, Random(1), 5, lambda: torch.zeros(5, 1, dtype=dtype))
+
+    if dtype == F64:
+        assert ended().status == DONE
+        return
+    with pytest.raises(SettingError, match=f"refreshes the momentum.* at {size}") as error:
+        ended()
+    assert error.value.setting == "friction"
+
+
 def test_each_chain_is_tuned_by_itself_where_each_has_its_step():
     target = Gaussian(1)
     sizes = [0.1, 2.5]

@@ -38,8 +38,9 @@ class Friction:
 
     @classmethod
     def of(cls, step_size, euler: bool = False, **given) -> Friction | None:
-        """From exactly one of ``friction`` γ, ``momentum_decay`` (e^{−γh}; 1 − γh for the letter E), AMAGOLD's ``beta``
-        and ``b`` = hβ at the step size h; None where none is given. Sequences are one a chain."""
+        """From exactly one of ``friction`` γ, ``momentum_decay`` (e^{−γh}; in a word with an E 1 − γh, and its O's have
+        that γ), AMAGOLD's ``beta`` and ``b`` = hβ at the step size h; None where none is given. Sequences are one a
+        chain."""
         given = {name: value for name, value in given.items() if value is not None}
         if not given:
             return None

@@ -50,10 +50,11 @@ PARTS = {
 HEAD = """# Results
 
 Every figure and table of the papers ([GGMC](https://arxiv.org/abs/2102.01691),
-[AMAGOLD](https://arxiv.org/abs/2003.00193), [Neal](https://arxiv.org/abs/2001.11950), and a note of 2020), as this
-program reproduces them, and at the end what it found that no paper has: each at paper scale (a finding: in full) where
-that has been run, else at quick scale, and it says which. This page is written by `make figures` from the summary
-tables in `paper/tables/` and `quick/tables/`; the numbers under "here" are read from them.
+[AMAGOLD](https://arxiv.org/abs/2003.00193), Neal's talk, whose [paper](https://arxiv.org/abs/2001.11950) has more, and
+a note of 2020), as this program reproduces them, and at the end what it found that no paper has: each at paper scale (a
+finding: in full) where that has been run, else at quick scale, and it says which. This page is written by
+`make figures` from the summary tables in `paper/tables/` and `quick/tables/`; the numbers under "here" are read from
+them.
 
 Verdicts: *agrees* and *differs* are of what the source says, beyond the errors of what was measured here, or beyond the
 tolerance that the row names; *not decided* and *not resolved*: these errors, or one seed, cannot tell; *not

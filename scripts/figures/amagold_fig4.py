@@ -30,8 +30,9 @@ its square. Right, the same over passes over the data, which is what the algorit
 the end comes with its last gradient): on a small one a full gradient takes no longer than the calls do. Means are of
 every 20th draw (quick 10th), which makes the MSE larger by less than a hundredth: where chains are long enough to know
 them, autocorrelation times (in the table) are 130 trajectories and more. Decided where the paper is silent:
-standardised columns, prior N(0, 100 I), σ = 1, start from independent standard normals, burn-in, step sizes, SGHMC
-momentum first as in the authors' code.
+standardised columns, prior N(0, 100 I), σ = 1, start from independent standard normals, burn-in, step sizes,
+minibatches independent of each other (the authors' code takes those of a new permutation), SGHMC momentum first as in
+the authors' code.
 """
 PARTS = (("australian", "(a) Australian"), ("heart", "(b) Heart"))
 SAMPLERS = ("hmc", "l2mc", "sghmc", "amagold")

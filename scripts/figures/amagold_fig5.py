@@ -11,19 +11,19 @@ from verdicts import limit, side
 SOURCE = "AMAGOLD, Figure 5"
 TABLES = ("amagold_fig5", "amagold_table2")
 CAPTION = """
-Empirical distribution function of the entropy of the mean prediction of a run's draws, on notMNIST's small set, of the
-same draws as Table 2 (which says at what weights their SGD begins): the further to the left and above, the more
-confident about letters that the network has never seen. Means over seeds where there are several; of a run that
-diverged, the draws that it had kept until then, if any. The networks are Table 2's: at quick scale of 12,000 images, 15
-epochs of SGD and 40 trajectories, which is not the paper's experiment. Two things that the entropies alone do not show
-are in the comparison below: how few trajectories AMAGOLD accepts, so that its curves are those of networks near one end
-of SGD, and coincide for that reason, too; and the test error on digits of SGHMC with little friction, which says
-whether it is a network at all whose confidence is shown. Decided where the paper is silent: overconfident is a sampler
-that gives a larger share of the letters an entropy of at most .1 nats than AMAGOLD does at any setting, by more than
-AMAGOLD's settings differ from each other (of several seeds, means and their errors decide). Settings of AMAGOLD are
-compared by means over the seeds that all of them have, as a seed's settings begin at one end of SGD; how far the seeds
-are apart is said beside it. Of the large step size (b = .01, lr = .001), which is said to make SGHMC overconfident, it
-is asked besides whether that share is larger than at half the step size, seed by seed.
+Empirical distribution function of the entropy of the mean prediction of a run's draws, on 10,000 images of notMNIST's
+small set, of the same draws as Table 2 (which says at what weights their SGD begins): the further to the left and
+above, the more confident about letters that the network has never seen. Means over seeds where there are several; of a
+run that diverged, the draws that it had kept until then, if any. The networks are Table 2's: at quick scale of 12,000
+images, 15 epochs of SGD and 40 trajectories, which is not the paper's experiment. Two things that the entropies alone
+do not show are in the comparison below: how few trajectories AMAGOLD accepts, so that its curves are those of networks
+near one end of SGD, and coincide for that reason, too; and the test error on digits of SGHMC with little friction,
+which says whether it is a network at all whose confidence is shown. Decided where the paper is silent: overconfident is
+a sampler that gives a larger share of the letters an entropy of at most .1 nats than AMAGOLD does at any setting, by
+more than AMAGOLD's settings differ from each other (of several seeds, means and their errors decide). Settings of
+AMAGOLD are compared by means over the seeds that all of them have, as a seed's settings begin at one end of SGD; how
+far the seeds are apart is said beside it. Of the large step size (b = .01, lr = .001), which is said to make SGHMC
+overconfident, it is asked besides whether that share is larger than at half the step size, seed by seed.
 """
 SURE = 0.1  # nats, the entropy of a prediction that is all but certain
 COINCIDE = 0.1  # the largest distance between distribution functions that are taken to

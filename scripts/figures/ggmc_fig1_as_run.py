@@ -10,7 +10,8 @@ As Figure 1, but as the authors' code ran it: batch normalisation (without prior
 minibatch by itself, every evaluation of U flips and crops each image afresh, so U is not one function of the weights,
 its two ends are evaluated with different noise, and no number called acceptance here is exact. Paper scale is
 configured and not run here. Quick scale: as Figure 1's, of 2 cycles the second. The mass is 1; theirs was estimated
-anew every epoch, inside trajectories.
+anew every epoch, inside trajectories. Their code goes through one permutation of the data in all epochs of a cycle, and
+clips gradients at 1e6; here each epoch has a permutation of its own, and nothing is clipped.
 """
 
 

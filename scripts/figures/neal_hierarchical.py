@@ -12,19 +12,19 @@ His hierarchical regression: coefficients by HMC or Langevin updates, τ² and �
 of L leapfrog steps (HMC) or after every step (Langevin with a fresh momentum, which is HMC of L = 1, or with persistent
 momentum and non-reversible acceptance). Effective sample size per 1,000 leapfrog steps over the step size, a line an L
 or α; the thick one has a sampler's best point. The talk states the claim without data or settings: 20 data of 20
-features (above) and 100 of 10 (below), both made by the model, the grids, and δ = 1 − α are our choices. Dispersed
-starts; the first 2,000 leapfrog steps of each chain are dropped, since some take many hundreds to come back. With α =
-.98 on 20 data, and for Langevin methods at ε = .01 on 100, that is not enough: these are not in the grids. Those that
-take still longer (at α = .95, ε = .045 and .06) count against their sampler, and the last row below shows them: log τ²
-rarely exceeds 3. With 100 data every Gibbs update renews log τ²: its ESS is 1,000/L, whatever the method, and tells
-nothing but how many updates were made. Where a best point lies at the edge of its grid and a wider grid could change
-the verdict, nothing is decided. Equal numbers of leapfrog steps; the gradient that is computed anew after a Gibbs
-update is free, since nothing but the scale of its two parts changes: counted, Langevin's values halve, and HMC's are
-multiplied by L/(L + 1), and with them the best settings change (last rows of each data set below). A missing point:
-chains shorter than 20 τ. Values far above the others are those of trajectories of half a period, whose end mirrors
-their start in every coefficient (with 100 data all have nearly one period), so that errors of means cancel from draw to
-draw. "The slowest of three" is, at each setting, the least of its ESS of log τ², log σ² and the slowest coefficient,
-which no panel shows by itself.
+features (above) and 100 of 10 (below), both made by the model (of σ = ½ and coefficients from N(0, 1)), priors τ², σ² ~
+InverseGamma(2, 1), the grids, and δ = 1 − α are our choices. Dispersed starts; the first 2,000 leapfrog steps of each
+chain are dropped, since some take many hundreds to come back. With α = .98 on 20 data, and for Langevin methods at ε =
+.01 on 100, that is not enough: these are not in the grids. Those that take still longer (at α = .95, ε = .045 and .06)
+count against their sampler, and the last row below shows them: log τ² rarely exceeds 3. With 100 data every Gibbs
+update renews log τ²: its ESS is 1,000/L, whatever the method, and tells nothing but how many updates were made. Where a
+best point lies at the edge of its grid and a wider grid could change the verdict, nothing is decided. Equal numbers of
+leapfrog steps; the gradient that is computed anew after a Gibbs update is free, since nothing but the scale of its two
+parts changes: counted, Langevin's values halve, and HMC's are multiplied by L/(L + 1), and with them the best settings
+change (last rows of each data set below). A missing point: chains shorter than 20 τ. Values far above the others are
+those of trajectories of half a period, whose end mirrors their start in every coefficient (with 100 data all have
+nearly one period), so that errors of means cancel from draw to draw. "The slowest of three" is, at each setting, the
+least of its ESS of log τ², log σ² and the slowest coefficient, which no panel shows by itself.
 """
 QUANTITIES = (("tau2", "log τ²"), ("sigma2", "log σ²"), ("coefficient", "slowest coefficient"))
 COLUMNS = [f"ess_{name}" for name, _ in QUANTITIES]

@@ -10,14 +10,15 @@ from verdicts import limit
 SOURCE = "Neal, models with discrete variables"
 CAPTION = """
 The talk's claim is that a Langevin method, which allows discrete variables to be updated more often, can be better than
-HMC; his paper of that year (arXiv:2001.11950) says nearly twice as efficient, for a problem of its own. Here two
-continuous variables u ~ N(0, 1), v ~ N(u, .04²), and 20 binary ones, w ~ Bernoulli(1/(1 + e^u)): u and v by HMC or
-Langevin updates, the w by Gibbs updates after each trajectory of L leapfrog steps (HMC) or after every step (Langevin
-with persistent momentum); green dashed: after every tenth. Effective sample size per 1,000 leapfrog steps over the step
-size, of u, of the number of ones, and of a single w; a line an L or α, the thick one has a sampler's best point. Chains
-of 12,000 leapfrog steps from exact draws. The talk states the claim without a target: this one, its grids, and δ = 1 −
-α are our choices. A missing point: chains shorter than 20 τ. The gradient that is computed anew after a Gibbs update is
-free; last rows below: counted. Leapfrog steps are stable up to ε = .0566: at .06 HMC accepts next to nothing.
+HMC; his paper of that year (arXiv:2001.11950) says nearly twice as efficient, for a mixed problem that was not compared
+with this one. Here two continuous variables u ~ N(0, 1), v ~ N(u, .04²), and 20 binary ones, w ~ Bernoulli(1/(1 +
+e^u)): u and v by HMC or Langevin updates, the w by Gibbs updates after each trajectory of L leapfrog steps (HMC) or
+after every step (Langevin with persistent momentum); green dashed: after every tenth. Effective sample size per 1,000
+leapfrog steps over the step size, of u, of the number of ones, and of a single w; a line an L or α, the thick one has a
+sampler's best point. Chains of 12,000 leapfrog steps from exact draws. The talk states the claim without a target: this
+one, its grids, and δ = 1 − α are our choices. A missing point: chains shorter than 20 τ. The gradient that is computed
+anew after a Gibbs update is free; last rows below: counted. Leapfrog steps are stable up to ε = .0566: at .06 HMC
+accepts next to nothing.
 """
 QUANTITIES = (("u", "u"), ("k", "number of ones"), ("w", "one binary variable"))
 

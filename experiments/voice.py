@@ -330,7 +330,7 @@ class Voice:
             if looked > 1:
                 over = f"{looked}{f' of {finite}' * (finite > looked)} chains"
             limit = group["r_hat_limit"]
-            warning = f" (above {limit:.4g}: not mixed)" if value > limit else ""
+            warning = f" (above {limit:.4g}: not mixed, or too short to tell)" if value > limit else ""
             lines.append(f"{name}R-hat {f'{value:.5g}' if math.isfinite(value) else 'infinite'} over {over}{warning}")
         return lines
 

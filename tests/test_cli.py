@@ -268,7 +268,7 @@ def test_a_summary_gives_the_least_effective_sample_size_of_all_chains_and_its_c
     assert (
         size == "effective sample size of the slowest of 20 means and 20 variances 16 ± 4: 4 a second, 0.008 a gradient"
     )
-    assert r_hat == "R-hat 1.02 over 80 chains (above 1.01: not mixed)"
+    assert r_hat == "R-hat 1.02 over 80 chains (above 1.01: not mixed, or too short to tell)"
     # with data gradients and U are passes over them; a random walk takes U alone
     assert "4 a second, 0.005 a pass over the data" in summarised(size=9)[2]
     assert "0.0133 an evaluation of U" in summarised(result={"gradients": 0.0})[2]
@@ -413,7 +413,7 @@ def test_variances_are_looked_at_as_means_are(tmp_path, monkeypatch):
 def test_chains_that_stay_apart_have_an_infinite_r_hat(summarised, monkeypatch):
     summarised()
     monkeypatch.setattr(diagnostics, "r_hat", lambda draws: np.array([1.0, np.inf, np.nan]))
-    assert summarised.again()[3] == "R-hat infinite over 80 chains (above 1.01: not mixed)"
+    assert summarised.again()[3] == "R-hat infinite over 80 chains (above 1.01: not mixed, or too short to tell)"
 
 
 def test_a_summary_says_log_mh_of_the_second_half_and_where_it_cannot_be(summarised):

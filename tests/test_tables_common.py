@@ -10,6 +10,7 @@ import torch
 from made import MadeRun
 
 from experiments import tables
+from experiments.tables import common
 from experiments.tables.common import Joined, data_size, gradients_of, moved, of_each, passes, standard_error
 from sgmcmc import formats
 from sgmcmc.kernel import make_kernel
@@ -151,10 +152,10 @@ def test_a_table_of_parts_is_that_of_all_runs_and_says_what_it_was_made_on(tmp_p
     for number, (status, seconds) in enumerate([("done", 1.26), ("diverged", 2.5), ("done", None), ("failed", 9.0)]):
         folder = tmp_path / str(number)
         folder.mkdir()
-        says = {"seconds": seconds, "environments": environments[number % 2 :]}
+        says = {"seconds": seconds, "environments": environments[number % 2 :], "cycles": 3}
         (folder / "status.json").write_text(json.dumps({**says, "sha256": formats.signature(says)}))
         ends.append({"status": status, "folder": str(folder)})
-    configs = [{"sampler": {"name": name}} for name in "abcd"]
+    configs = [{"sampler": {"name": name}, "cycles": 3} for name in "abcd"]
 
     def each(runs):
         return [{"sampler": run.sampler, "status": run.status, "here": run.path.name} for run in runs]
@@ -187,3 +188,19 @@ def test_a_table_s_code_is_that_of_its_module_and_of_what_it_works_with():
     files = b"".join((here / name).read_bytes() for name in ("common.py", "neal.py", "statistics.py"))
     assert tables.CODE["neal_mixed"] == tables.CODE["neal_iid"] == sha256(files).hexdigest()[:12]
     assert tables.CODE.keys() == tables.TABLES.keys() and tables.CODE["note_energy"] != tables.CODE["neal_mixed"]
+
+
+def test_a_run_that_is_longer_than_its_table_asks_for_is_told_and_left_out(monkeypatch, tmp_path):
+    """It was made so before: by itself, at another scale, or before its experiment was edited."""
+    monkeypatch.setattr(common, "read_status", lambda path: {"cycles": 300})
+    rows = {}
+    for asked in (300, 200):
+        monkeypatch.setitem(
+            tables.TABLES, "mine", ("mine", lambda runs: [{"status": run.status, "why": run.why} for run in runs])
+        )
+        ends = [{"status": "done", "folder": str(tmp_path)}]
+        rows[asked], made = tables.make("mine", [{"cycles": asked}], ends)
+        assert made["runs"] == 1
+    assert rows[300] == [{"status": "done", "why": ""}]
+    why = f"{tmp_path} has 300 cycles, more than the 200 of this table: move it away, and run again"
+    assert rows[200] == [{"status": "failed", "why": why}]

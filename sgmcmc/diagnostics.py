@@ -288,16 +288,15 @@ def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5
     lag, ever = np.arange(len(rho))[:, None], np.arange(rho.shape[1])
 
     def closed(times: np.ndarray) -> np.ndarray:
-        """The window of each coordinate; the number of lags where it stays open."""
+        """The window of each coordinate; -1 where it stays open."""
         reached = lag >= window * np.maximum(times, 1)
-        return np.where(reached.any(0), reached.argmax(0), len(lag))
+        return np.where(reached.any(0), reached.argmax(0), -1)
 
     cut = closed(taus)
-    antithetic = taus[np.minimum(cut, len(lag) - 1), ever] < 1
+    antithetic = taus[cut, ever] < 1
     cut = np.where(antithetic, closed(sizes), cut)
-    at = np.minimum(cut, len(lag) - 1), ever
-    tau = np.where(cut < len(lag), taus[at], np.nan)
-    return Estimate(tau, np.sqrt((2 * (2 * cut + 1) * tau**2 + 2 * squares[at]) / number))
+    tau = np.where(cut >= 0, taus[cut, ever], np.nan)
+    return Estimate(tau, np.sqrt((2 * (2 * cut + 1) * tau**2 + 2 * squares[cut, ever]) / number))
 
 
 def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:

@@ -11,13 +11,13 @@ import pytest
 import torch
 from made import MadeRun
 from scipy.stats import chi2
+from test_tables_statistics import sokal
 
 import sgmcmc
 from experiments.build import build
 from experiments.config import compose
 from experiments.grid import configurations
 from experiments.tables import neal
-from sgmcmc.diagnostics import integrated_autocorrelation_time
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -187,17 +187,12 @@ def staying(rng, accepted):
     return draws
 
 
-def tau_of(values):
-    """τ of [draws, chains]."""
-    return integrated_autocorrelation_time(values[..., None]).value[0]
-
-
 def assert_efficiency(row, name, columns, gradients):
     """Of the mean over columns of τ, in gradients; the error is the jackknife's over ten groups of chains."""
-    tau, chains = np.mean([tau_of(one) for one in columns]), columns[0].shape[1]
+    tau, chains = np.mean([sokal(one)[0] for one in columns]), columns[0].shape[1]
     assert 0 < tau < 20  # beyond that, only some of the draws would count for the error
     groups = np.array_split(range(chains), min(chains, 10))
-    without = [np.mean([tau_of(np.delete(one, group, 1)) for one in columns]) for group in groups]
+    without = [np.mean([sokal(np.delete(one, group, 1))[0] for one in columns]) for group in groups]
     error = math.sqrt((len(groups) - 1) / len(groups) * sum((value - np.mean(without)) ** 2 for value in without))
     ess = 1000 / (tau * gradients)
     expected = (ess, ess * error / tau, tau * gradients)

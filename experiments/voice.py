@@ -21,11 +21,12 @@ from sgmcmc.checks import doubt
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import Kernel
 from sgmcmc.ladder import steps_of_epochs
-from sgmcmc.potentials import groups, is_network, together
+from sgmcmc.potentials import groups, is_network
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.sampling import UNMOVED, of_chains
 
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
+FORECAST = 1.5  # a factor, within which the plan's estimate is not mended after the second cycle
 FEW = 0.1  # of trajectories accepted, below which a summary advises
 FIRST_STAIR = " (of the schedule's first stair)"  # what a tuned step size is where stairs multiply it
 COLUMNS = (
@@ -81,6 +82,7 @@ class Voice:
         self.worth, self.acceptance, self.meaning = worth_of_acceptance(pieces.kernel)
         self.bar, self.shown, self.header = None, 0.0, False
         self.first: tuple[int, float] | None = None
+        self.expected: float | None = None  # seconds of a cycle of all chains, where the plan tells them
         self.opening = self.plan() + self.estimate()
         for line in self.opening:
             say(line)
@@ -170,7 +172,8 @@ class Voice:
             done = int(max(sgmcmc.load_metrics(self.path)["cycle"], default=0))
         except StoreError:
             done = 0
-        total, left = cycle * max(pieces.plan.cycles - done, 0) * pieces.chains, " to go" if done else ""
+        self.expected = cycle * pieces.chains
+        total, left = self.expected * max(pieces.plan.cycles - done, 0), " to go" if done else ""
         by = f"by the time of one gradient on {self.device}" + ", which graphs shorten" * pieces.plan.graph
         return [f"about {_duration(total)}{left} ({_duration(cycle)} a cycle) {by}"]
 
@@ -200,9 +203,10 @@ class Voice:
         if self.first is None:
             self.first = (chain.cycle, time.perf_counter())
             self._open_bar(chain.cycle)
-        elif chain.cycle == self.first[0] + 1 and (together(self.pieces.potential) or plan.graph):
-            seconds = (time.perf_counter() - self.first[1]) * (plan.cycles - chain.cycle)
-            if seconds > 5:
+        elif chain.cycle == self.first[0] + 1:
+            cycle = time.perf_counter() - self.first[1]
+            seconds, expected = cycle * (plan.cycles - chain.cycle), self.expected
+            if seconds > 5 and not (expected and expected / FORECAST < cycle < expected * FORECAST):
                 self.tell(f"about {_duration(seconds)} to go")
         if self.bar is not None:
             self.bar.update(chain.cycle - self.bar.n)

@@ -188,18 +188,23 @@ def test_the_estimate_of_a_run_that_goes_on_is_of_what_is_left(capsys):
     assert float(total) == pytest.approx(3 * float(each), rel=0.02)  # one cycle of three chains
 
 
-def test_where_steps_are_replayed_the_time_is_told_again(monkeypatch, capsys):
-    """The gradient that is timed at the start is not replayed."""
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize(("times", "told"), [(0.6, 1), (0.7, 0), (1, 0), (1.4, 0), (1.6, 1), (5, 1)])
+def test_where_the_second_cycle_takes_another_time_the_time_is_told_again(monkeypatch, capsys, graph, times, told):
+    """A gradient that is timed alone knows nothing of graphs, predictions and diagnostics."""
     config = compose([*NETWORK, "data.train_size=40"])
     pieces = build(config)
-    pieces = replace(pieces, plan=replace(pieces.plan, cycles=12, graph=True))
-    clock = iter([0.0, 5.0, 6.0, 6.02, 10.0, 13.0])
+    pieces = replace(pieces, plan=replace(pieces.plan, cycles=12, graph=graph))
+    cycle = 3 * (11 * 0.2 + 0.4 / 3)  # of three chains: 11 batches and U of two, forwards
+    clock = iter([0.0, 5.0, 6.0, 6.2, 10.0, 10 + times * cycle])
     monkeypatch.setattr("experiments.voice.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     voice = Voice(config, pieces, Path("run"))
-    assert re.search("by the time of one gradient on .*, which graphs shorten$", capsys.readouterr().out, re.M)
-    for cycle in (1, 2, 3):
-        voice.report(SimpleNamespace(cycle=cycle), None)
-    assert capsys.readouterr().out == "about 30 s to go\n"
+    plan = capsys.readouterr().out
+    assert ("by the time of one gradient on" in plan, ", which graphs shorten" in plan) == (True, graph)
+    assert voice.expected == pytest.approx(cycle)
+    for number in (1, 2, 3):
+        voice.report(SimpleNamespace(cycle=number), None)
+    assert capsys.readouterr().out == f"about {_duration(10 * times * cycle)} to go\n" * told
 
 
 def test_gradients_without_noise_are_no_minibatches_gradients(capsys):
@@ -219,7 +224,7 @@ def test_a_run_that_goes_on_says_what_is_left_and_shows_every_twentieth_of_its_r
     voice, clock = object.__new__(Voice), iter([1000.0, 1002.0])
     monkeypatch.setattr("experiments.voice.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     voice.config, voice.pieces, voice.bar, voice.meaning = {"progress": False}, summarised.pieces, None, ""
-    voice.first, voice.shown, voice.header = None, 0.0, False
+    voice.first, voice.expected, voice.shown, voice.header = None, None, 0.0, False
     for cycle in range(41, 101):
         voice.report(SimpleNamespace(cycle=cycle), {"cycle": cycle, "potential_per_datum": 1.5})
     heads, first, left, *others = capsys.readouterr().out.splitlines()

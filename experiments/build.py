@@ -342,11 +342,16 @@ def batches_an_epoch(config: dict, potential: Potential, gradient: str) -> int:
     if batch is None:
         raise SettingError("batch_size", "null", f"give the size of a minibatch: a divisor of {size}")
     if size % batch:
-        divisors = [number for number in range(1, size + 1) if size % number == 0]
-        near = sorted(sorted(divisors, key=lambda number: abs(number - batch))[:2])
+        near = divisors(size, batch)
         mend = f"does not divide the {size} data, so no number of steps is an epoch; {near[0]} or {near[-1]} does"
         raise SettingError("batch_size", batch, f"{mend}, or give cycles and steps_per_cycle")
     return size // batch
+
+
+def divisors(number: int, near: int) -> list[int]:
+    """The two divisors of a number that lie nearest to another, or its only one."""
+    found = [one for one in range(1, number + 1) if number % one == 0]
+    return sorted(sorted(found, key=lambda one: abs(one - near))[:2])
 
 
 def steps_a_cycle(config: dict, potential: Potential, word: Word, gradient: str) -> int:
@@ -488,7 +493,9 @@ def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:
     if left:
         length = f"{gradients} steps" if each == 1 else f"{gradients} gradients, {each} a step"
         mend = f"is {length}, not a whole number of cycles of steps_per_cycle={kernel.steps}"
-        raise SettingError("epochs", config["epochs"], mend)
+        near = [] if gradients % each else divisors(gradients // each, kernel.steps)
+        ways = [f"steps_per_cycle={' or '.join(map(str, near))}"] * bool(near) + ["epochs_per_cycle=1, or cycles"]
+        raise SettingError("epochs", config["epochs"], f"{mend}; give {', '.join(ways)}")
     return cycles
 
 

@@ -57,28 +57,31 @@ finding: in full) where that has been run, else at quick scale, and it says whic
 them.
 
 Verdicts: *agrees* and *differs* are of what the source says, beyond the errors of what was measured here, or beyond the
-tolerance that the row names; *not decided* and *not resolved*: these errors, or one seed, cannot tell; *not
-comparable*: this is another experiment than the source's (fewer data, shorter chains), or a run is missing; *not
-claimed*: the source says nothing of it. ± is a standard error where nothing else is said. A difference is decided
-beyond three of them, or beyond more where chance would exceed three oftener than once in a hundred: of the largest of
-several differences (Bonferroni), or of few chains (Student's t).
+tolerance that the row names; *not resolved*: these errors cannot tell; *not decided*: something else leaves it open
+(one seed, the edge of a grid), which the row says; *not comparable*: this is another experiment than the source's
+(fewer data, shorter chains), or a run is missing; *not claimed*: the source says nothing of it. ± is a standard error
+where nothing else is said. A difference is decided beyond three of them, or beyond more where chance would exceed three
+oftener than once in a hundred: of the largest of several differences (Bonferroni), or of few chains (Student's t).
 
 Symbols:
 
 - **U** is minus the log posterior density, of all data and with the prior in it; θ has density exp(−U/T), T = 1 where
   nothing else is said. The kinetic and the configurational temperature, mᵀM⁻¹m/d and ⟨θ, ∇U⟩/d, are both T in
   equilibrium (m the momentum, M the mass, d the number of coordinates). (In AMAGOLD's sections "T = 10" is, as in that
-  paper, the number of steps of a trajectory.)
+  paper, the number of steps of a trajectory; so it is in the finding on that paper's Theorem 2, where γ is a spectral
+  gap.)
 - **J** is the symmetric Kullback-Leibler divergence Σ (q − p) log(q/p) of a histogram's shares q and the exact masses p
   of its bins.
 - **log MH** is the logarithm of a trajectory's Metropolis-Hastings ratio; it is accepted with probability min(1, MH).
 - **h**, or **ε** as AMAGOLD and Neal write it, is the step size; **ℓ** = N h² the learning rate, of N data.
 - **τ** is the integrated autocorrelation time (τ² and σ² of Neal's models are variances); **ESS**, the effective sample
   size, is the number of draws over τ. Of the slowest coordinate it is the least of several estimates and so comes out
-  too small, which its error does not contain: the more, the more coordinates are about as slow, and the fewer τ the
-  chains are long. **R-hat** compares chains with each other, and is 1 where they agree.
+  too small, by an amount that its error does not contain, which is larger where many coordinates are about as slow, and
+  where the chains are few τ long. **R-hat** compares chains with each other, and is 1 where they agree.
 - A **word** has the letters of a step in their order: A drift (of θ), B kick (of the momentum, by a gradient), O
   refresh (of a part of the momentum), E Euler's kick and refresh in one.
+- **The certificate** ([certificate.md](certificate.md), by `make certify`) shows row by row that the acceptance
+  probabilities are exact; a caption names the rows that its samplers rest on.
 - **Dist1** and **Dist2** are AMAGOLD's distributions in the plane, a banana and a mixture of two correlated normals.
 
 What each figure shows, in short, is said of the tables that it is drawn from.
@@ -89,7 +92,7 @@ What each figure shows, in short, is said of the tables that it is drawn from.
 
 
 SMALL = """At quick scale alone, because their chains of up to 3,000 epochs of a ResNet-20 take a GPU (a CPU core takes
-half an hour for a cycle of 10 epochs of the paper's 300; `make gpu` runs them)"""
+half an hour for one of the 300 cycles of 10 epochs; `make gpu` runs them)"""
 
 
 def load(script: Path):
@@ -199,7 +202,7 @@ def short_of(notes: list[tuple]) -> list[str]:
     for link, scale, finding, rows in notes:
         where, source = "" if scale == "paper" else f", {scale} scale", "expected" if finding else "in the paper"
         lines += [
-            f"- {link}{where}: {what}, {source} {said}: {verdict}"
+            f"- {link}{where}: {what}; {source}: {said}; here: {verdict}"
             for what, said, _, verdict in rows
             if verdict.startswith("differs")
         ]

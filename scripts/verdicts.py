@@ -85,14 +85,14 @@ class Rows:
         return f"{'differs' if row.status == 'diverged' else 'not comparable'}: {name}, {row.why}"
 
 
-def mark_diverged(panel: Axes, part: pd.DataFrame, x: str, y: str) -> None:
-    """A black cross on points some chains of which diverged, at the top where all did."""
+def mark_diverged(panel: Axes, part: pd.DataFrame, x: str, y: str, colour: str = "black") -> None:
+    """A black cross on points some chains of which diverged, one of ``colour`` at the top where there is no point."""
     if "frozen" not in part:
         return
     some = part[part.frozen > 0]
     panel.plot(some[x], some[y], "x", color="black", ms=8, zorder=5)
     none = some[some[y].isna()]
-    panel.plot(none[x], [0.98] * len(none), "x", color="black", ms=8, transform=panel.get_xaxis_transform())
+    panel.plot(none[x], [0.98] * len(none), "x", color=colour, ms=8, transform=panel.get_xaxis_transform())
 
 
 def with_errors(panel: Axes, rows: pd.DataFrame, x: str, y: str, **look) -> None:

@@ -128,7 +128,7 @@ def why_inexact(kernel) -> str:
     """One clause for where exactness is told."""
     part = f"decides on batches of {kernel.decision_batch} data"
     if kernel.acceptance == "austerity":
-        return f"{kernel.acceptance} {part}, by t-tests that err with probability {kernel.epsilon:g}"
+        return f"{kernel.acceptance} {part}, by t-tests each of which errs with probability {kernel.epsilon:g}"
     return f"{kernel.acceptance} {part}, as if their estimate of log MH were normal"
 
 

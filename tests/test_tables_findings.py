@@ -358,9 +358,9 @@ def test_words_that_saw_the_same_minibatches_are_compared_trajectory_by_trajecto
     ]  # a missing run moves no other to another level
     table = pd.DataFrame(rows)
     assert [row[3].split(":")[0] for row in network.orders(table)] == ["agrees", f"differs by {half.mean():.2f}"]
-    assert "as much" not in network.title(table)
-    assert "as much" in network.title(table.drop(index=[0, 3]))
-    assert "as much" not in network.title(table.drop(columns="apart"))
+    assert "as often as" not in network.title(table)
+    assert "as often as" in network.title(table.drop(index=[0, 3]))
+    assert "as often as" not in network.title(table.drop(columns="apart"))
 
 
 def test_differences_are_the_same_only_where_their_errors_tell():

@@ -98,12 +98,15 @@ def along(panel, table: pd.DataFrame, cost: str) -> None:
     for name in SAMPLERS:
         for size, width, alpha in ((1e-4, 1.0, 0.5), (1e-3, 1.8, 1.0)):
             part = table[(table.sampler == name) & (table.step_size == size)]
-            panel.plot(part.cycles * part[cost], part.mse, color=COLOURS[name], lw=width, alpha=alpha)
+            over = {"ls": "--", "zorder": 3} if name == "hmc" else {}  # as on the left
+            panel.plot(part.cycles * part[cost], part.mse, color=COLOURS[name], lw=width, alpha=alpha, **over)
     panel.set(xscale="log", yscale="log")
     late = table[(table.step_size == 1e-4)].mse.dropna()
     if not len(late):
         return
-    panel.text(0.02, late.max(), "thin: ε = .0001", transform=panel.get_yaxis_transform(), fontsize=8, va="bottom")
+    panel.text(
+        0.02, late.max(), "thin: ε = .0001, thick: .001", transform=panel.get_yaxis_transform(), fontsize=8, va="bottom"
+    )
 
 
 def compare(table: pd.DataFrame, growth: pd.DataFrame):

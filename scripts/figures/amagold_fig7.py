@@ -12,13 +12,13 @@ TABLES = ("amagold_one_chain", "amagold_2d_growth")
 CAPTION = """
 J of the first draws over the seconds that they take, ε = .15. Solid: one chain by itself, as in the paper; 500,000
 draws at paper scale, a tenth of the paper's, and 4,000, less than a thousandth, at quick scale. Dashed: 50 of the
-chains of Figure 2 together, over the seconds that they have of their tensor's (300 chains): the same draws, many times
-as fast. Dotted: the bias of SGHMC at this step size, measured from those chains as for Figure 2, where its J levels off
-if the chains are long enough; whether a bias is seen is judged by Student's t of U and of the shares of draws in four
-parts of either axis. Seconds are the number of draws times the seconds a cycle at the run's fastest tenth of
-rows; each run was timed once, on a machine with other work: not much slower is by less than a factor of 1.5, and much
-slower by more than its square. Those of AMAGOLD contain ten gradients and U at the end, of SGHMC ten gradients, and U
-where a row of metrics is written: of one chain every tenth trajectory (quick: every one). The beginning is where
+chains of Figure 2 together, over their share of the seconds of all 300, which are run together: the same draws, many
+times as fast. Dotted: the bias of SGHMC at this step size, measured from those chains as for Figure 2, where its J
+levels off if the chains are long enough; whether a bias is seen is judged by Student's t of U and of the shares of
+draws in four parts of either axis. Seconds are the number of draws times the seconds a cycle at the run's fastest tenth
+of rows; each run was timed once, on a machine with other work: not much slower is by less than a factor of 1.5, and
+much slower by more than its square. Those of AMAGOLD contain ten gradients and U at the end, of SGHMC ten gradients,
+and U where a row of metrics is written: of one chain every tenth trajectory (quick: every one). The beginning is where
 SGHMC's J is more than five times its bias, in the chains of Figure 2. No data here, so stochastic gradients save
 nothing. SGHMC moves momentum first, as in the authors' code.
 """

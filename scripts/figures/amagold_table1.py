@@ -19,7 +19,9 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, panel = pyplot.subplots(figsize=(6, 0.4 + 0.3 * len(table)), layout="constrained")
     panel.axis("off")
     cells = [[NAMES[row.sampler], row.word, row.exact, row.gradient] for row in table.itertuples()]
-    drawn = panel.table(cells, colLabels=["sampler", "word", "exactness", "gradient"], loc="center", cellLoc="left")
+    drawn = panel.table(
+        cells, colLabels=["sampler", "word", "exactness", "gradient"], loc="center", cellLoc="left", colLoc="left"
+    )
     drawn.scale(1, 1.4)
     for (place, column), cell in drawn.get_celld().items():
         cell.visible_edges = "B"

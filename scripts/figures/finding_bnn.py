@@ -13,21 +13,23 @@ CAPTION = """
 A perceptron 64-50-10 (3,760 weights, normal priors of variance 1 and .1) on 500 of scikit-learn's digits, tested on the
 other 1,297. The target at temperature T is exp(−U/T) with the prior in U. HMC with full gradients, four chains from
 He's starts, is exact by the certificate's row hmc, and GGMC with full gradients from SGD's ends by its row ggmc
-metropolis. Beside them, at T = 1 and prior variance 1, minibatches of 100, five of them an epoch, independent or of
-whole shuffled epochs: GGMC corrected (trajectories of 100 epochs; its steps are five times as large with shuffled
-epochs, and still accepted oftener), GGMC and SGHMC uncorrected (learning rate .01, friction 1.4), and SGD with momentum
-on the same U. Every chain costs 20,000 passes over the data (quick: 900; where R-hat asked for it, of prior variance .1
-at T = .03 and of corrected shuffled epochs, 40,000), burn-in (a fifth; quick: a third; of the longer ones a tenth) and
-rejections with it. Not in it are U of the corrected chains of minibatches (1 % more), the 100 passes of SGD from whose
-end all settings of GGMC start (quick: 100 too, 11 % more), and the short runs in which the step sizes of the corrected
-chains were found. A chain's draws, 160 (quick: 6; of the longer ones 360), or 20 runs of SGD, predict together. Few
-draws have a larger NLL than many, and the more so the warmer: the hollow markers, and the comparisons of temperatures,
-are without what falls with the number of draws, (4 J − c)/3 of the NLL J of all four chains together and c of one. NLL,
-in nats, and expected calibration error (15 bins) are on the test set; letters are notMNIST's, made 8 × 8 as the digits
-were: real images of something else. Bars are standard errors over four chains (ensembles), and are not those of another
-test set or training set. R-hat (worst of 200) is that of the log-odds of a test datum's label, over the four chains;
-where it, or that of U, is not below 1.05, chains are compared with nothing. Not shown: other data, networks or priors,
-and a temperature of the likelihood alone. The digits are clean and curated, which is one of the explanations of a cold
+metropolis. Beside them, at prior variance 1 and T = 1 (SGHMC at .1 and .3, too), minibatches of 100, five of them an
+epoch, independent or of whole shuffled epochs: GGMC corrected (trajectories of 100 epochs; its steps are five times as
+large with shuffled epochs, and still accepted oftener), GGMC and SGHMC uncorrected (learning rate .01, friction 1.4),
+and SGD with momentum on the same U. Every chain costs 20,000 passes over the data (quick: 900; where R-hat asked for
+it, of prior variance .1 at T = .03 and of corrected shuffled epochs, 40,000), burn-in (a fifth; quick: a third; of the
+longer ones a tenth) and rejections with it. Not in it are U of the corrected chains of minibatches (1 % more), the 100
+passes of SGD from whose end all settings of GGMC start (quick: 100 too, 11 % more), and the short runs in which the
+step sizes of the corrected chains were found. A chain's draws, 160 (quick: 6; of the longer ones 360), or 20 runs of
+SGD, predict together. Few draws have a larger NLL than many, and the more so the warmer: the small white marks, and the
+comparisons of temperatures, are without what falls with the number of draws, (4 J − c)/3 of the NLL J of all four
+chains together and c of one. NLL, in nats, and expected calibration error (15 bins) are on the test set; letters are
+notMNIST's, made 8 × 8 as the digits were: real images of something else. Bars are standard errors over four chains
+(ensembles), and are not those of another test set or training set. R-hat (worst of 200) is that of the log-odds of a
+test datum's label, over the four chains; where it, or that of U, is not below 1.05, chains are compared with nothing
+(its axis is logarithmic; independent runs of SGD have none). The grey line is T = 1; of prior variance .1 nothing is
+warmer. Of single runs of SGD the entropy on letters was not kept. Not shown: other data, networks or priors, and a
+temperature of the likelihood alone. The digits are clean and curated, which is one of the explanations of a cold
 posterior effect that remain. The coldest temperature is the best under both priors, so that the optimum may be colder
 still. Gradient noise and large steps heat the uncorrected chains' U, and yet, with independent minibatches, their test
 NLL is less than that of exact ones at T = 1, as if they were colder: theirs is the target's law at no temperature.
@@ -97,7 +99,7 @@ def draw(table: pd.DataFrame) -> Figure:
             error = rows[f"{quantity}_error"]
             style = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2}
             panel.errorbar(rows.temperature, rows[quantity], error, ls=line, label=name, **style)
-        panels[0].plot(rows.temperature, many_draws(rows), marker, color=colour, mfc="white", ms=4)
+        panels[0].plot(rows.temperature, many_draws(rows), marker, color=colour, mfc="white", ms=2.2, mew=0.8, zorder=4)
     ensemble = method(table, ENSEMBLE)
     for (quantity, text), panel in zip(PANELS, panels, strict=True):
         if ensemble is not None:
@@ -105,7 +107,7 @@ def draw(table: pd.DataFrame) -> Figure:
         panel.axvline(1, color=GREY, lw=0.6)
         panel.set(xscale="log", xlabel="temperature T", ylabel=text)
         panel.set_ylim(0)
-    panels[0].plot([], [], "o", color=GREY, mfc="white", ms=4, label="extrapolated to many draws")
+    panels[0].plot([], [], "o", color=GREY, mfc="white", ms=2.2, mew=0.8, label="extrapolated to many draws")
     panels[0].legend(frameon=False, fontsize=7)
     clean(*panels)
     draw_methods(below, table)

@@ -141,7 +141,7 @@ def title(table: pd.DataFrame) -> str:
     faster, slower = kinds.count("agrees"), kinds.count("differs")
     said = f"Neal's persistent uniform under noisy gradients: faster in {faster} of {len(kinds)} cases"
     said += f", slower in {slower}" if slower else ""
-    return said + (", in the others not decided" if 0 < faster + slower < len(kinds) else "")
+    return said + (", in the others it is open" if 0 < faster + slower < len(kinds) else "")
 
 
 def compare(table: pd.DataFrame):

@@ -80,7 +80,9 @@ def title(table: pd.DataFrame) -> str:
     last = [value.iloc[-1] for value in gains.values()]
     if gains and min(last) > MORE:
         times = " and ".join(f"{value:.2g} ({NAMES[name]})" for name, value in zip(gains, last, strict=True))
-        return f"In the longest cycles ℓ may be {times} times as large with shuffled minibatches (a chain each)"
+        said = f"In the longest cycles ℓ may be {times} times as large with shuffled minibatches\n(a chain each"
+        final = [of_sampler(table, name, law).accept_prob.iloc[-1] for name in gains for law in STYLES]
+        return said + f", acceptances {min(final):.2f} to {max(final):.2f})"
     lengths = {name: list(of_sampler(table, name, "independent").steps) for name in MARKS}
     known = [name for name, steps in lengths.items() if 1 in steps[:-1]]
     if not known:

@@ -25,13 +25,13 @@ HMC)/dim, in units of T. Four shuffled epochs are taken by other words, too: BAO
 as OBABO does (of ABOBA exactly four epochs, as L of its steps take L gradients), and BAB, which draws it afresh and has
 no friction. All words have their random numbers in common.
 
-Seven step sizes are one tensor, 20 chains each, from standard normals: 1,000 trajectories of four epochs after 300 left
-out, 2,000 of one after 600, of Australian's independent minibatches 8,000 and 16,000 (quick scale: 6 chains each, 200
-after 100); the reference 60 chains of 3,200 (quick 42 of 200). Crosses: some chains diverged; they are in no number. Of
-chains shorter than 20 τ, whose τ comes out too small, no ESS is drawn or compared, and no bias is judged. Errors are
-over chains (of ESS the jackknife's over ten groups; in that of an excess by itself is the reference's, too). Batches
-forth and then back again in a second epoch, which read the same backwards too (Paulin and others 2025), were tried and
-gained nothing here that was worth a setting.
+Seven step sizes are run together, 20 chains each, from standard normals: 1,000 trajectories of four epochs after 300
+left out, 2,000 of one after 600, of Australian's independent minibatches 8,000 and 16,000 (quick scale: 6 chains each,
+200 after 100); the reference 60 chains of 3,200 (quick 42 of 200). Crosses: some chains diverged; they are in no
+number. Of chains shorter than 20 τ, whose τ comes out too small, no ESS is drawn or compared, and no bias is judged.
+Errors are over chains (of ESS the jackknife's over ten groups; in that of an excess by itself is the reference's, too).
+Batches forth and then back again in a second epoch, which read the same backwards too (Paulin and others 2025), were
+tried and gained nothing here that was worth a setting.
 """
 TARGETS = (("heart", "Heart"), ("australian", "Australian"))
 COLOUR = {"independent": BLUE, "shuffled": ORANGE}

@@ -21,12 +21,12 @@ large, 2(E U − its exact value)/dim, in units of T. ESS is of the slowest coor
 they are in no number, the point is of the others, and no bias is read off it. "Edge" marks what is best at an end of
 its grid of steps.
 
-Six step sizes are one tensor, at paper scale from exact draws on the toys, 1,000 trajectories after 300 left out: 100
+Six step sizes are run together, at paper scale from exact draws on the toys, 1,000 trajectories after 300 left out: 100
 chains of each step size, 200 of the corrected ones on the double well; on Heart, from standard normals, as long, 20
 chains, 40 of the corrected ones. Quick scale: 20 of 180 after 150. The reference on Heart is HMC with full gradients,
 60 chains of 3,200 (quick 120 of 180). τ is in the table, ESS given of chains at least 20 τ long. Errors are over chains
-(of ESS the jackknife's over ten groups; in that of an excess by itself is the reference's, too). A gain is excluded
-where it is above what was found by more than Student's t of ten groups and Bonferroni allow at one in a hundred. The
+(of ESS the jackknife's over ten groups; in that of an excess by itself is the reference's, too). A gain is excluded if
+what was found lies below it by more than Student's t of ten groups allows, by Bonferroni at one in a hundred. The
 corrected ones are exact by the certificate's rows ggmc metropolis, palindromic cosine and two-way cosine. One friction,
 one length, draws at the ends of trajectories alone: not shown is what a schedule with many cycles does for a network,
 where it is used.

@@ -116,7 +116,7 @@ def title(table: pd.DataFrame, lengths: pd.DataFrame) -> str:
     seen = any(row[0].startswith("sd") and row[3] == "agrees" for row in rows)
     if not seen or any(row[3].startswith("differs") for row in rows):
         return "The variance of log MH beside L h² tr Σ, and how long a trajectory may be"
-    return "The variance of log MH grows as L h² tr Σ: a trajectory may be as long as h goes with 1/√L"
+    return "The variance of log MH grows as L h² tr Σ: to lengthen a trajectory, lower h as 1/√L"
 
 
 def best(lengths: pd.DataFrame, target: str) -> pd.DataFrame:

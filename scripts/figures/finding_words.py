@@ -18,9 +18,9 @@ trajectory to trajectory, but for what the O's forget, or drawn afresh (BAB, whi
 OBABO a second time).
 
 Top: uncorrected draws at friction γ = 1, by how much their mean U is too large, 2(E U − its exact or, of a regression,
-the reference's value)/dim, in units of T, over what a correction rejects at the same step size; left out are points
-within three errors of zero and, of a regression, of chains too short for τ. Dashed, of the double well: the same with
-exact gradients, over the rejections that noise would cause. Crosses: some chains diverged, and the point is of the
+the reference's value)/dim, in units of T, against what a correction rejects at the same step size; left out are points
+within three errors of zero and, of a regression, of chains too short for τ. Dash-dotted, of the double well: the same
+with exact gradients, over the rejections that noise would cause. Crosses: some chains diverged, and the point is of the
 others; at the top: none is left, or their excess is above 4. Middle: corrected chains, ESS of the slowest coordinate
 per 1,000 gradients over the mean step a gradient; full markers friction 1 or none, open ones other frictions. Words
 count as accepted alike where at one mean step a gradient (ABOBA's is a tenth larger) all are within .1: BABOBAB's steps
@@ -35,9 +35,9 @@ so that more friction lets the uncorrected ones take larger steps for the same b
 little. Some words are at a larger friction, too (4; on Heart 10), OBABO on the toys at .25. OVRVO, on the double well
 alone, is OBABO with A and B scaled by b, so at friction γ it is OBABO at bh and γ/b, and lies under it.
 
-Toys: eight step sizes in one tensor, 200 chains of each at paper scale (quick 40) from exact draws, 200 trajectories
-left out (50), 2,000 draws each (200). Heart: seven step sizes, 20 chains of 2,000 draws (quick 8 of 500) after 1,000
-(800) from standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 56 of 500). Chains that
+Toys: eight step sizes together, 200 chains of each at paper scale (quick 40) from exact draws, 200 trajectories left
+out (50), 2,000 draws each (200). Heart: seven step sizes, 20 chains of 2,000 draws (quick 8 of 500) after 1,000 (800)
+from standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 56 of 500). Chains that
 diverged are in no number. τ and chain lengths are in the table; here it is known, and ESS given, of chains at least 20
 τ long (of shorter ones τ comes out too small, and they would flatter). "Edge" marks what is best at the largest step of
 its grid at which no chain diverged: it may be better beyond, and no gain or cost is claimed that this could undo;
@@ -108,7 +108,9 @@ def draw(toys: pd.DataFrame, *regressions: pd.DataFrame) -> Figure:
     figure, panels = pyplot.subplots(3, len(PANELS), figsize=(12, 8.6), layout="constrained")
     table = pd.concat([toys, *regressions])
     columns(long_enough(table), PANELS, panels)
-    panels[0, 0].text(0.95, 0.05, "dashed: exact gradients", transform=panels[0, 0].transAxes, fontsize=8, ha="right")
+    panels[0, 0].text(
+        0.95, 0.05, "dash-dotted: exact gradients", transform=panels[0, 0].transAxes, fontsize=8, ha="right"
+    )
     figure.suptitle(title(table), fontsize=11)
     return figure
 
@@ -118,7 +120,7 @@ def title(table: pd.DataFrame) -> str:
     parts = [usual(chosen(table, target, "metropolis")) for target, _ in PANELS]
     if all(len(part) and of_acceptance("", part)[3] == "agrees" for part in parts):
         where = f"at one mean step a gradient and friction {BASE:g}"
-        return f"With noisy gradients what is accepted of words differs by less than {SPREAD:g} {where}"
+        return f"With noisy gradients the words' acceptance rates differ by less than {SPREAD:g} {where}"
     return "Bias of uncorrected words, efficiency of corrected ones, and the bias from which a correction costs"
 
 
@@ -129,7 +131,7 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         stationary = bare[bare.tau.notna()] if target not in TOYS else bare
         against_rejections(top, usual(corrected), usual(stationary), "-")
         if target == "double_well":
-            against_rejections(top, usual(corrected), usual(chosen(table, target, "monitor", 0.0)), "--")
+            against_rejections(top, usual(corrected), usual(chosen(table, target, "monitor", 0.0)), "-.")
         uncorrected = known(bare)
         for panel, part, x in ((middle, corrected, "time"), (bottom, uncorrected, "excess")):
             for key, friction, rows in curves(part):
@@ -146,7 +148,7 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         top.set(yscale="log", xlabel="rejected, when corrected", title=title, ylim=(0.01, TOP))
         top.yaxis.set_major_formatter("{x:g}")
         middle.set(xlabel="mean step a gradient")
-        middle.set_ylim(bottom=0)
+        middle.set_ylim(0, 1.1 * middle.get_ylim()[1])  # room for the key
         if corrected.ess.notna().any():
             middle.locator_params(axis="x", nbins=5)
         else:
@@ -162,6 +164,7 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
             ticks(bottom.yaxis)
         others = sorted(set(corrected.friction) - {0, BASE})
         handles = [Line2D([], [], color="black", ls=style(friction), label=f"γ = {friction:g}") for friction in others]
+        middle.legend(handles=handles, frameon=False, fontsize=7, loc="upper right")
         bottom.legend(handles=handles, frameon=False, fontsize=7, loc="lower right")
         clean(top, middle, bottom)
     panels[0, 0].set_ylabel("uncorrected: |excess of U|")
@@ -187,10 +190,10 @@ def against_rejections(panel, corrected: pd.DataFrame, bare: pd.DataFrame, exact
         error = by_itself(rows, "excess")
         rows, error = (part[(far > LIMIT * error) | (rows.frozen > 0)] for part in (rows, error))
         options = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2, "ls": style_of}
-        if exact == "--":
-            options |= {"alpha": 0.6, "lw": 0.9, "ls": "--"}
+        if exact == "-.":
+            options |= {"alpha": 0.6, "lw": 0.9, "ls": "-."}
         panel.errorbar(rows.rejected, rows.far, error.where(rows.far.notna()), **options)
-        mark_diverged(panel, rows, "rejected", "far")
+        mark_diverged(panel, rows, "rejected", "far", colour)
 
 
 def style(friction: float) -> str:
@@ -224,7 +227,10 @@ def no_bias(table: pd.DataFrame, claim: str = "no bias, for any word") -> tuple:
     table = table[table.exact_p.notna()]
     corrected, bare = (table[table.acceptance == name] for name in ("metropolis", "monitor"))
     judged, others = (rows[rows.tau.notna() | rows.target.isin(TOYS)] for rows in (corrected, bare))
-    of = "U and of the shares of draws in four parts of each axis (toys) or the posterior mean (regressions)"
+    toys = table.target.isin(TOYS)
+    of = "U and of " + ("the shares of draws in four parts of each axis" if toys.all() else "the posterior mean")
+    if toys.any() and not toys.all():
+        of = "U and of the shares of draws in four parts of each axis (toys) or the posterior mean (regressions)"
     return unbiased("corrected draws", claim, judged, others, of, len(corrected) - len(judged))
 
 
@@ -298,7 +304,7 @@ def of_acceptance(title: str, part: pd.DataFrame) -> tuple:
     ratio = high.accepted / low.accepted.where(low.accepted > 0)
     if ratio.notna().any():
         far = ratio.idxmax()
-        here += f", and a factor of {ratio[far]:.2g} where {low.accepted[far]:.2g} of {low.word[far]} is accepted"
+        here += f", and a factor of {ratio[far]:.3g} where {low.accepted[far]:.2g} of {low.word[far]} is accepted"
     return f"{title}: acceptance", claim, here, "agrees" if spread[at] < SPREAD else "differs"
 
 

@@ -39,5 +39,6 @@ def title(table: pd.DataFrame) -> str:
     """That the words are accepted alike, where that is what was seen."""
     rows = list(finding_words.of_targets(table, TARGETS))
     if rows[0][0].endswith("acceptance") and rows[0][3] == "agrees":
-        return f"On Australian words are accepted alike, within {finding_words.SPREAD:g}, at one mean step a gradient"
+        within = f"{finding_words.SPREAD:g} at one mean step a gradient"
+        return f"On Australian the words' acceptance rates agree within {within}"
     return "Words with noisy gradients, on Australian"

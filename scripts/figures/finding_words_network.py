@@ -130,9 +130,9 @@ def title(table: pd.DataFrame) -> str:
     agreed = verdicts.count("agrees")
     if agreed and {*verdicts} <= {"agrees", "not resolved"}:
         if agreed == len(verdicts):
-            return "Of a ResNet, too, a correction accepts as much of one word as of another"
+            return "Of a ResNet, too, a correction accepts one word as often as another"
         which = f"{agreed} of {len(verdicts)} comparisons"
         some = sum("they differ" in row[3] for row in orders(table))
         rest = f"; in {some} they differ, by how much is open" if some else "; the rest are open"
-        return f"Of a ResNet a correction accepts words alike in {which}{rest}"
+        return f"Of a ResNet a correction accepts words equally often in {which}{rest}"
     return "What a correction would accept of a ResNet's deferred trajectories, word by word"

@@ -45,7 +45,7 @@ def draw(table: pd.DataFrame, exact: bool = True) -> Figure:
     title = "Exact log MH of every cycle, by learning rate"
     late = table[table.cycle > table.cycle.max() / 2].groupby("lr").accept_prob.agg(["min", "max"])
     if len(late) > 1 and late["max"].iloc[-1] < 0.01 and late["min"].iloc[0] > 0.8:
-        title = "At the largest learning rate every cycle would be rejected, at the smallest few"
+        title = "At the largest learning rate every cycle would be rejected, at the smallest hardly any"
     if not exact:
         title = "As run: both ends of a cycle are evaluated with fresh noise, so no acceptance is exact"
     figure.suptitle(title, fontsize=11)

@@ -12,7 +12,7 @@ One step from exact draws (θ, m) of an unsymmetric quartic in one dimension, fr
 (θ', −m'), with the noise that brings it nearest to (θ, −m). Left: one draw (star) in the phase plane, h = 0.5, the ends
 (θ', −m') that each sampler's step has (diamonds), and the states that 300 random noises reach on the way back: a line
 for SGHMC, whose one noise cannot fill two dimensions (EA, momentum first, is the paper's equations 5 and 6; AE,
-position first, is AMAGOLD's Algorithm 1), the plane for GGMC. Right: the nearest distance over the step size (of
+position first, is AMAGOLD's Algorithm 1), the plane for GGMC. Right: the nearest distance against the step size (of
 exactly 0 drawn at 1e-17; dotted, the rounding of float64), median and 5 to 95 % of independent draws; lines are the
 medians of the closed forms for small h, 0.674 h √(2γh); draw by draw the distance is h/√(1 + h²)·|m' − m| (EA) and h|m'
 − m| (AE). GGMC's backward noises are those of the paper's appendix A. The paper proves this and shows no numbers;

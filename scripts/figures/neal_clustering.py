@@ -9,19 +9,20 @@ from verdicts import apart, decided, limit, of_groups, welch
 
 SOURCE = "Neal, clustering of rejections"
 CAPTION = """
-Langevin with persistent momentum at the talk's ε and α (2 dimensions: .12, .92; 20: .08, .94) and, in 20 dimensions,
-at two other α, with the non-reversible acceptance over δ; dotted lines: the same with standard acceptance. Many
-chains from exact draws; the points are δ of our choice (the talk has .05). Clustering: variance of the number of
-rejections in 20 decisions, over that of independent decisions. ESS is per 1,000 gradients, of x1 and of U; triangles
-mark δ = 1 − α. The patterns of the talk (4 accepts, 1 reject; 16 accepts, 4 rejects) are in the comparison below;
-`reach` is their distance for the measured sequences of decisions, √(Σ r²/n) over the runs r of acceptances. τ is in
-gradients; a chain is many times as long.
+Langevin with persistent momentum at the talk's ε and α (2 dimensions: .12, .92; 20: .08, .94) and, in 20 dimensions, at
+two other α, with the non-reversible acceptance over δ; dotted lines: the same with standard acceptance. Many chains
+from exact draws; the points are δ of our choice (the talk has .05). Clustering: variance of the number of rejections in
+20 decisions, over that of independent decisions. ESS is per 1,000 gradients, of x1 and of U; triangles mark δ = 1 − α.
+The patterns of the talk (4 accepts, 1 reject; 16 accepts, 4 rejects) are in the comparison below; `reach` is their
+distance for the measured sequences of decisions, √(Σ r²/n) over the runs r of acceptances. τ is in gradients; a chain
+is many times as long.
 
-The highest peak of x1, at α = .98 and δ = .02, is more than slower turning: it looks antithetic. From one cluster of
-rejections to the next it is between 1/δ = 50 and 2/δ = 100 steps, a time of 4 to 8, and half a period of a pair's
-slowest direction is 4.4, after which it is mirrored, so that errors of the mean of x1 cancel from stretch to stretch
-(in 20 chains run for this caption its autocorrelation falls to −.25 at lag 90, at δ = .01 and .05 to −.08 and −.02). U,
-which is the same at a mirrored place, gains much less there. So this peak belongs to a linear function on a Gaussian.
+The highest peak of x1, at α = .98 and δ = .02, is more than momentum kept for longer: it looks antithetic. From one
+cluster of rejections to the next it is between 1/δ = 50 and 2/δ = 100 steps, a time of 4 to 8, and half a period of a
+pair's slowest direction is 4.4, after which it is mirrored, so that errors of the mean of x1 cancel from stretch to
+stretch (in 20 chains run for this caption its autocorrelation falls to −.25 at lag 90, at δ = .01 and .05 to −.08 and
+−.02). U, which is the same at a mirrored place, gains much less there. So this peak belongs to a linear function on a
+Gaussian.
 """
 ENOUGH = 0.75  # of the best ESS
 PATTERNS = {(4, 1): 8, (16, 4): 16}  # accepts and rejects of the talk's patterns, and their distance in d√K

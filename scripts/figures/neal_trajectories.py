@@ -2,16 +2,16 @@
 
 import numpy as np
 import pandas as pd
-from matplotlib import patheffects, pyplot
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, RED, clean
 from verdicts import CHANCE
 
 SOURCE = "Neal, six HMC trajectories"
 CAPTION = """
-The first six trajectories of HMC's picture in two dimensions (ε = .16, L = 10), x alone: the first red, rejected ones
-blue, the others black, as in the talk; the number stands at a trajectory's end, a dot is a leapfrog step. Green: 500
-independent draws.
+The first six trajectories of HMC's picture in two dimensions (ε = .16, L = 10), x alone: the first orange (in the talk
+red), rejected ones blue, the others black; the number is at a trajectory's end, a dot is a leapfrog step. Green:
+500 independent draws.
 """
 TABLES = ("neal_trajectories", "neal_iid")
 
@@ -25,8 +25,10 @@ def draw(paths: pd.DataFrame, iid: pd.DataFrame) -> Figure:
         colour = BLUE if rejected else RED if number == 1 else "black"
         panel.plot(path.x1, path.x2, "-o", color=colour, lw=1.2, ms=3, mew=0)
         end = path.iloc[-1]
-        name = panel.annotate(str(number), (end.x1, end.x2), (5, -3), textcoords="offset points", color=colour)
-        name.set(weight="bold", path_effects=[patheffects.withStroke(linewidth=3, foreground="white")], zorder=5)
+        side = 1 if number % 2 else -1  # of the ridge, away from the paths
+        line = {"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 0}
+        place = {"textcoords": "offset points", "ha": "center", "va": "center", "arrowprops": line}
+        panel.annotate(str(number), (end.x1, end.x2), (26 * side, -26 * side), color=colour, weight="bold", **place)
     panel.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
     low, high = paths[["x1", "x2"]].min().min() - 0.2, paths[["x1", "x2"]].max().max() + 0.3
     if low < high:

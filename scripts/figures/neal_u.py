@@ -10,8 +10,8 @@ from verdicts import CHANCE
 SOURCE = "Neal, changes to u"
 CAPTION = """
 The u that each accept/reject decision compares with the ratio of densities, in 20 dimensions at ε = .08, α = .94; those
-that led to rejection in red. Above: a fresh uniform each time; below: the same chain with the u that is kept and moved
-by δ = .05. The talk gives no settings for this figure: they are those of its last picture.
+that led to rejection in orange. Above: a fresh uniform each time; below: the same chain with the u that is kept and
+moved by δ = .05. The talk gives no settings for this figure: they are those of its last picture.
 """
 TABLES = ("neal_pictures",)
 PANELS = {10: "standard acceptance: u drawn anew", 9: "non-reversible acceptance: u moves by δ = .05"}

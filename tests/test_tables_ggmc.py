@@ -224,3 +224,34 @@ def test_what_the_noise_of_u_can_do_decides_nothing(noise, verdict):
     ]
     found = [row[3] for row in figure.compare(pd.DataFrame(rows)) if "grows with" in row[0]]
     assert len(found) == 2 and all(one.startswith(verdict) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "falls"),
+    [((0.01, 30, 200, 2e3), True), ((0.01, 200, 100, 2e3), False), ((0.01, 30, 60, 2e3), False)],
+)
+def test_figure_1_is_titled_by_what_both_samplers_show(sizes, falls):
+    """That acceptance falls with every larger ℓ, where each step is more than log MH's own scatter."""
+    figure = draw.load(ROOT / "scripts" / "figures" / "ggmc_fig1.py")
+    rates = (1e-6, 1e-4, 1e-3, 1e-2)
+    ends = {"ggmc": (0.01, 30, 200, 2e3), "hmc": sizes}
+    rows = pd.DataFrame(
+        {"sampler": sampler, "lr": rate, "step": step, "exact_point": 1, "log_accept": -size * step / 40}
+        for sampler, each in ends.items()
+        for rate, size in zip(rates, each, strict=True)
+        for step in (0, 40)
+    )
+    assert figure.title(rows).startswith("The larger the learning rate, the less") == falls
+    assert not figure.title(rows[rows.sampler == "hmc"]).startswith("The larger")
+    assert set(figure.last_points(rows)["ggmc"].step) == {40}
+
+
+def test_the_rate_that_is_left_out_is_titled_by_what_became_of_its_chains():
+    figure = draw.load(ROOT / "scripts" / "figures" / "ggmc_discarded.py")
+    rows = pd.DataFrame(
+        {"sampler": name, "status": "done", "step": 16, "accept_prob": p} for name, p in (("ggmc", 0.0), ("hmc", 0.0))
+    )
+    assert figure.title(rows) == "ℓ = .1: neither GGMC nor HMC would accept any of its cycles"
+    assert figure.title(rows.assign(accept_prob=[0.0, 0.25])).endswith("HMC would accept 0.25 of its cycles")
+    assert figure.title(rows.assign(status=["diverged", "done"])).startswith("ℓ = .1: GGMC diverges; HMC")
+    assert figure.title(rows[:1]).endswith("no run of HMC")

@@ -596,7 +596,14 @@ MUTANTS = [
         "diagnostics",
         "cut = np.where(antithetic, closed(sizes), cut)",
         "pass",
-        "diagnostics.py::test_autocorrelations_and_time_of_autoregressions[-0.9]",
+        "diagnostics.py::test_the_time_of_antithetic_draws_is_not_what_is_left_at_a_few_lags",
+    ),
+    Mutant(
+        "an autocorrelation time without what is slow and of small weight",
+        "diagnostics",
+        "cut = np.where(more, twice, cut)",
+        "break",
+        "diagnostics.py::test_a_slow_part_of_small_weight_is_in_the_time[0.1-0.95-2000-80]",
     ),
     # compiled layers and a GPU's kernels, which Triton interprets here
     Mutant(

@@ -274,7 +274,9 @@ def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5
     W is the first lag >= ``window`` max(tau, 1), Sokal's automatic window. Of antithetic chains, where tau comes out
     below 1, the autocorrelations alternate, and their sum is small long before they are: W is then the first lag
     beyond as many times the sum of their absolute values, of those beyond two of their standard deviations
-    sqrt(S/(draws chains)), S the sum of the squares up to there, of positive and negative lags (Bartlett). The error is
+    sqrt(S/(draws chains)), S the sum of the squares up to there, of positive and negative lags (Bartlett). A slow part
+    of small weight lies beyond such windows: W is doubled as long as that changes tau by more than two standard
+    deviations of the change, sqrt((4W tau^2 + 4S)/(draws chains)), S up to 2W and tau the larger. The error is
     the root of (2(2W + 1) tau^2 + 2S)/(draws chains): the first term is Madras and Sokal's (1988, eq. E.11; Sokal 1997,
     "Monte Carlo methods in statistical mechanics"), the second, which only antithetic chains show, is at most what the
     window lets through of the other frequencies. draws x chains / tau is the effective sample size of the mean; where
@@ -295,6 +297,12 @@ def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5
     cut = closed(taus)
     antithetic = taus[cut, ever] < 1
     cut = np.where(antithetic, closed(sizes), cut)
+    for _ in range(len(rho).bit_length()):
+        twice = np.clip(2 * cut, 0, len(rho) - 1)
+        now, then = taus[cut, ever], taus[twice, ever]
+        chance = (4 * cut * np.maximum(now, then) ** 2 + 4 * squares[twice, ever]) / number
+        more = (cut > 0) & (2 * cut < len(rho)) & ((then - now) ** 2 > 4 * chance)
+        cut = np.where(more, twice, cut)
     tau = np.where(cut >= 0, taus[cut, ever], np.nan)
     return Estimate(tau, np.sqrt((2 * (2 * cut + 1) * tau**2 + 2 * squares[cut, ever]) / number))
 

@@ -17,7 +17,8 @@ class Plan:
     once a second (and when 32 MiB of draws wait in memory); within a cycle that takes longer, a checkpoint is written
     every ``save_minutes`` (0: none).
     ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h, each chain's
-    own where a list of step sizes was given, else one by the mean over all chains; then frozen); with ``trajectory`` it and the number of steps are chosen there (``sgmcmc.ladder``), at a given mass.
+    own where a list of step sizes was given, else one by the mean over all chains; then frozen); with ``trajectory`` it
+    and the number of steps are chosen there (``sgmcmc.ladder``), at a given mass.
     ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
     ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
     ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target

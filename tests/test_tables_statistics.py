@@ -205,18 +205,28 @@ def autoregressions(length: int, chains: int, *memory: float) -> torch.Tensor:
 
 def sokal(values: np.ndarray) -> tuple[float, float]:
     """tau of one column ``[draws, chains]``, summed to the first lag of five times it, and its error; in loops. (Of an
-    antithetic one to that of five times the sum of sizes.)"""
+    antithetic one to that of five times the sum of sizes.) The lag is doubled while that changes tau beyond chance."""
     n, chains = values.shape
     away = values - values.mean()
+
+    def rho_of(lag):
+        return sum(float(away[lag:, c] @ away[: n - lag, c]) for c in range(chains)) / float((away**2).sum())
+
     for of_sizes in (False, True):
         tau, size, square, lag = 1.0, 1.0, 1.0, 0
         while lag < 5 * max(size if of_sizes else tau, 1):
             lag += 1
-            rho = sum(float(away[lag:, c] @ away[: n - lag, c]) for c in range(chains)) / float((away**2).sum())
+            rho = rho_of(lag)
             tau, square = tau + 2 * rho, square + 2 * rho**2
             size += 2 * abs(rho) * (abs(rho) > 2 * math.sqrt(square / n / chains))
         if tau >= 1:
             break
+    while 2 * lag < n:
+        more = [rho_of(further) for further in range(lag + 1, 2 * lag + 1)]
+        then, squares = tau + 2 * sum(more), square + 2 * sum(rho**2 for rho in more)
+        if (then - tau) ** 2 <= 4 * (4 * lag * max(tau, then) ** 2 + 4 * squares) / (n * chains):
+            break
+        tau, square, lag = then, squares, 2 * lag
     return tau, math.sqrt((2 * (2 * lag + 1) * tau**2 + 2 * square) / (n * chains))
 
 

@@ -21,10 +21,10 @@ update renews log τ²: its ESS is 1,000/L, whatever the method, and tells nothi
 best point lies at the edge of its grid and a wider grid could change the verdict, nothing is decided. Equal numbers of
 leapfrog steps; the gradient that is computed anew after a Gibbs update is free, since nothing but the scale of its two
 parts changes: counted, Langevin's values halve, and HMC's are multiplied by L/(L + 1), and with them the best settings
-change (last rows of each data set below). A missing point: chains shorter than 20 τ. Values far above the others are
-those of trajectories of half a period, whose end mirrors their start in every coefficient (with 100 data all have
-nearly one period), so that errors of means cancel from draw to draw. "The slowest of three" is, at each setting, the
-least of its ESS of log τ², log σ² and the slowest coefficient, which no panel shows by itself.
+change (last rows of each data set below). A missing point: chains shorter than 20 τ. HMC's highest values for
+coefficients are those of trajectories of half a period, whose end mirrors their start in every coefficient (with 100
+data all have nearly one period), so that much of the errors of means cancels from draw to draw. "The slowest of three"
+is, at each setting, the least of its ESS of log τ², log σ² and the slowest coefficient, which no panel shows by itself.
 """
 QUANTITIES = (("tau2", "log τ²"), ("sigma2", "log σ²"), ("coefficient", "slowest coefficient"))
 COLUMNS = [f"ess_{name}" for name, _ in QUANTITIES]

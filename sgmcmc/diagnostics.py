@@ -272,16 +272,16 @@ def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5
     """tau = 1 + 2 sum of the autocorrelations ``[dim]`` up to lag W, and its error.
 
     W is the first lag >= ``window`` max(tau, 1), Sokal's automatic window. Of antithetic chains, where tau comes out
-    below 1, the autocorrelations alternate, and their sum is small long before they are: W is then the first lag
-    beyond as many times the sum of their absolute values, of those beyond two of their standard deviations
-    sqrt(S/(draws chains)), S the sum of the squares up to there, of positive and negative lags (Bartlett). A slow part
-    of small weight lies beyond such windows: W is doubled as long as that changes tau by more than two standard
-    deviations of the change, sqrt((4W tau^2 + 4S)/(draws chains)), S up to 2W and tau the larger. The error is
-    the root of (2(2W + 1) tau^2 + 2S)/(draws chains): the first term is Madras and Sokal's (1988, eq. E.11; Sokal 1997,
-    "Monte Carlo methods in statistical mechanics"), the second, which only antithetic chains show, is at most what the
-    window lets through of the other frequencies. draws x chains / tau is the effective sample size of the mean; where
-    tau is not above its error little is known of it. NaN where nothing moves, or where the draws are fewer than the
-    window (tau is not known then).
+    below 1, the autocorrelations alternate, and their sum is small long before they are: W is then the first lag beyond
+    as many times the sum of their absolute values, of those beyond two of their standard deviations sqrt(S/(draws
+    chains)), S the sum of the squares up to there, of positive and negative lags (Bartlett). A slow part of small
+    weight lies beyond such windows: W is doubled as long as that changes tau by more than two standard deviations of
+    the change, sqrt((4W tau^2 + 4S)/(draws chains)), S up to 2W and tau the larger. The error is the root of (2(2W + 1)
+    tau^2 + 2S)/(draws chains): the first term is Madras and Sokal's (1988, eq. E.11; Sokal 1997, "Monte Carlo methods
+    in statistical mechanics"), the second, which only antithetic chains show, is at most what the window lets through
+    of the other frequencies; of chains with parts of very unequal speeds it is up to 1.6 times too small. draws x
+    chains / tau is the effective sample size of the mean; where tau is not above its error little is known of it. NaN
+    where nothing moves, or where the draws are fewer than the window (tau is not known then).
     """
     draws = _draws(draws)
     rho, number = autocorrelation(draws), max(draws.shape[0] * draws.shape[1], 1)

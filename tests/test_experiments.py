@@ -153,8 +153,8 @@ def test_the_page_gathers_what_differs_and_what_was_run_small():
     text = "\n".join(draw.short_of([*notes, ("[Three](#three)", "paper", False, rows[1:])]))
     assert f"{draw.SMALL}: [One](#one); [Two](#two).\n" in text
     assert [line for line in text.splitlines() if line.startswith("- ")] == [
-        "- [One](#one), quick scale: that, in the paper 5: differs by 2",
-        "- [Three](#three): that, in the paper 5: differs by 2",
+        "- [One](#one), quick scale: that; in the paper: 5; here: differs by 2",
+        "- [Three](#three): that; in the paper: 5; here: differs by 2",
     ]
 
 

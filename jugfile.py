@@ -14,9 +14,10 @@ from experiments.signals import leave_on_signals
 leave_on_signals()  # before the imports, which take seconds
 
 from jug import TaskGenerator  # noqa: E402
+from jug.task import Task  # noqa: E402
 
-from experiments import tasks  # noqa: E402
-from experiments.graph import plan  # noqa: E402
+from experiments import locks, tasks  # noqa: E402
+from experiments.graph import announce, plan  # noqa: E402
 from experiments.tables import tables_of  # noqa: E402
 
 segment = TaskGenerator(tasks.segment)
@@ -26,6 +27,7 @@ table = TaskGenerator(tasks.table)
 chains, tables = [], []
 for experiment, scale, configs, words in plan(sys.argv):
     ends = []
+    announce(experiment, scale, configs, words)
     for config in configs:
         end = None
         for cycles in tasks.lengths(config):
@@ -37,3 +39,6 @@ for experiment, scale, configs, words in plan(sys.argv):
         tables.append((experiment, scale, name, made))
         if made.can_load():
             tasks.bring_back(name, scale, made.result)
+
+if left := locks.told(getattr(Task.store, "jugdir", "redis://")):
+    print(left, file=sys.stderr)

@@ -238,7 +238,7 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         why = f"{target} cannot be used ({type(error).__name__}: {error}){found}"
         raise SettingError("model._target_", target, why) from error
     module = isinstance(own, torch.nn.Module) and not hasattr(own, "potential")
-    if data.train is not None and not (module or anything or {"data", "test"} & taken.keys()):
+    if data.train is not None and not (module or {"data", "test"} & taken.keys()):
         raise SettingError("data", config["data"]["name"], f"{target} takes neither data nor test: leave data out")
     if module:
         if data.train is None:
@@ -296,7 +296,7 @@ def _check_own(config: dict, target: str, own, prior: dict) -> None:
         if isinstance(own, NetworkPotential):
             mend = f"{target} does not take it: let it take {key}, and give that to NetworkPotential"
         raise SettingError(f"model.{key}", value, mend)
-    missing = [name for name in NEEDED if not hasattr(own, name)]
+    missing = [name for name in NEEDED if getattr(own, name, None) is None]
     if missing:
         why = f"{target} cannot be used: a target has {', '.join(missing)}, too"
         raise SettingError("model._target_", target, why)

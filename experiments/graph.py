@@ -6,11 +6,11 @@ import sys
 
 from tqdm import tqdm
 
-from experiments.grid import configurations
-from experiments.resolved import PRACTICAL
+from experiments.grid import configurations, sweep
+from experiments.resolved import PRACTICAL, identity
 from experiments.schema import nearest, options
 from experiments.signals import signals_first
-from experiments.tasks import SCALES
+from experiments.tasks import ANNOUNCED, SCALES
 
 
 def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
@@ -51,6 +51,14 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
         if not isinstance(error, MISTAKES):
             raise
         _refuse(sentence(error))
+
+
+def announce(experiment: str, scale: str, configs: list[dict], words: list[str]) -> None:
+    """Have a worker say before each chain of an experiment which one it is, by the words that run.py takes for it."""
+    common = [f"scale={scale}", *words]
+    for number, (config, run) in enumerate(zip(configs, sweep(experiment, tuple(common)), strict=True), 1):
+        said = " ".join((f"experiment={experiment}", *common, *run))
+        ANNOUNCED[identity(config)] = f"chain {number} of {len(configs)}: {said}"
 
 
 def _refuse(text: str):

@@ -32,6 +32,7 @@ LOOK_AT = 1 << 20
 LOOKED = 64
 GROUPS = 24  # groups of chains with settings of their own; where there are more, the draws of none are looked at
 LEAST = 8  # draws, and moves of a chain on average: with fewer there is no effective sample size
+LEAST_OF_R_HAT = 40  # draws: of fewer it says nothing
 # Columns of metrics that tell a row's place in the run or a part of a cycle, whose mean over a run tells nothing; and
 # two whose mean is told elsewhere.
 PLACES = ("cycle", "epoch", "step", "seconds", "steps_per_second", "alive", "not_finite", "accepted", "step_size")
@@ -135,7 +136,7 @@ def _mixing(
     told |= {"ess": value, "ess_error": error, "ess_of": of}
     told["ess_per_second"] = value / share / max(result.seconds * number / pieces.chains, 1e-9)
     told |= {"ess_per_work": value / share / max(work * number, 1e-9), "work": unit}
-    if len(draws) < 40:  # of so few R-hat says nothing
+    if len(draws) < LEAST_OF_R_HAT:
         return told
     worst_r_hat = float(torch.as_tensor(diagnostics.r_hat(draws)).nan_to_num(nan=0, posinf=math.inf).max())
     if worst_r_hat:

@@ -24,6 +24,7 @@ from sgmcmc.errors import DataError, DiskFull, FolderBusy, SettingError, StoreEr
 
 SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each
 SCALES = ("paper", "quick", "smoke")
+ANNOUNCED: dict[str, str] = {}  # what is said before a segment of the chain with this identity
 
 
 def lengths(config: dict) -> list[int]:
@@ -43,11 +44,14 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     other, which leaves the other chains to be done: they may be found elsewhere, or later.
     """
     from experiments.run import run, status_of
+    from experiments.voice import say
 
     if previous and previous["status"] != "done":
         return previous
     if cycles is not None:
         config = {**config, "cycles": cycles, "epochs": None}
+    if (here := identity(config)) in ANNOUNCED:
+        say(ANNOUNCED[here])
     try:
         with signals_first():
             code = run({**config, "progress": False})

@@ -27,6 +27,7 @@ from sgmcmc.sampling import UNMOVED, of_chains
 
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
 FORECAST = 1.5  # a factor, within which the plan's estimate is not mended after the second cycle
+SMALLER = "a smaller step size may do, where U is finite"
 FEW = 0.1  # of trajectories accepted, below which a summary advises
 FIRST_STAIR = " (of the schedule's first stair)"  # what a tuned step size is where stairs multiply it
 COLUMNS = (
@@ -277,15 +278,17 @@ class Voice:
             lines.append(f"mean log MH of the second half {mean:.3g}{warning}")
         if result.status == engine.DIVERGED:
             last = metrics["cycle"][-1] if len(metrics["cycle"]) else 0
-            lines.append(
-                f"diverged: no chain is finite after step {int(last) * kernel.steps}; a smaller step size may do"
-            )
+            lines.append(f"diverged: no chain is finite after step {int(last) * kernel.steps}; {SMALLER}")
             return lines, facts | {"groups": outcome.of_groups(self.config, self.pieces, self.path, result, None)}
         if result.frozen:
             lines.append(
                 f"{of_chains(result.frozen, self.pieces.chains)} diverged and stand still where they were last "
-                "finite: leave their draws out; a smaller step size may do"
+                f"finite: leave their draws out; {SMALLER}"
             )
+        _, whole = outcome.spans(metrics, self.pieces.plan.log_every)
+        lost = int(metrics["not_finite"][whole].sum())
+        if lost and kernel.acceptance != "monitor":
+            lines.append(f"{lost:,} trajectories ended where U or theta is not finite, and were rejected")
         if result.unmoved:
             lines.append(f"{of_chains(result.unmoved, self.pieces.chains)} never moved: {UNMOVED}")
         if result.stuck:
@@ -328,6 +331,8 @@ class Voice:
             rates = f"{group['ess_per_second']:.3g} a second, {group['ess_per_work']:.3g} {group['work']}"
             size = f"{group['ess_of']} {group['ess']:.4g} ± {group['ess_error']:.2g}"
             lines.append(f"{name}effective sample size of {size}: {rates}")
+            if "r_hat" not in group:
+                lines.append(f"{name}no R-hat of fewer than {outcome.LEAST_OF_R_HAT} draws")
         if "r_hat" in group:
             finite, looked, value = group["finite"], group["r_hat_over"], group["r_hat"]
             over = "halves of the one chain" if finite == 1 else "halves of the mean over chains"

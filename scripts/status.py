@@ -3,8 +3,9 @@
     python scripts/status.py [--jugdir STORE] experiment=ggmc_fig1 scale=quick
 
 The words are those of `jug execute`. A chain counts as running while its folder was written to in the last quarter of
-an hour, unless its process was one of this machine and is gone. The estimated end supposes that as many chains go on
-side by side as run now. Of chains not begun here the table may be there all the same: it came with the repository.
+an hour, unless its process was one of this machine and is gone: that it left a
+lock is told before the table. The estimated end supposes that as many chains go on side by side as run now. Of chains
+not begun here the table may be there all the same: it came with the repository.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from experiments import locks  # noqa: E402
 from experiments.resolved import folder, planned_cycles  # noqa: E402
 from experiments.tables import tables_of  # noqa: E402
 from experiments.tasks import table_path  # noqa: E402
@@ -36,7 +38,7 @@ COLUMNS = (
     "diverged",
     "failed",
     "cycles",
-    "epochs/min",
+    "per minute",
     "end",
     "where",
 )
@@ -46,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     """Print the table; exit status 0, and 2 for a mistake in the words (`jug check` says by its own whether all is
     done)."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jugdir", default="jugfile.jugdata")
+    parser.add_argument("--jugdir", default=locks.STORE)
     options, words = parser.parse_known_args(argv)
     listed, missing = graph(options.jugdir, words)
     rows = [summary(*part, missing) for part in experiments(listed)]
@@ -95,8 +97,6 @@ def look(config: dict, end: dict | None) -> dict:
             chain["state"] = "failed"
     if end is not None:
         chain["state"] = end["status"]
-    if chain["state"] in ("done", "diverged", "failed"):
-        chain["epochs"] = 0.0
     return chain
 
 
@@ -117,14 +117,16 @@ def summary(experiment: str, scale: str, part: list[dict], missing: set[tuple]) 
         seconds = sum((chain["planned"] - chain["cycles"]) * (chain["each"] or mean) for chain in left)
         end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + seconds / count["running"]))
     planned = [chain["planned"] for chain in part]
-    epochs = sum(chain["epochs"] for chain in part if chain["state"] == "running")
+    running = [chain for chain in part if chain["state"] == "running"]
+    epochs = sum(chain["epochs"] for chain in running)
+    cycles = sum(60 / chain["each"] for chain in running if chain["each"])
     return {
         "experiment": experiment,
         "scale": scale,
         "chains": len(part),
         **count,
         "cycles": f"{sum(chain['cycles'] for chain in part)} of {sum(planned) if all(planned) else '?'}",
-        "epochs/min": f"{epochs:.3g}" if epochs else "-",
+        "per minute": f"{epochs:.3g} epochs" if epochs > 0 else f"{cycles:.3g} cycles" if cycles else "-",
         "end": end,
         "where": ", ".join(sorted({chain["host"] for chain in part if chain["host"]})) or "-",
     }

@@ -15,20 +15,19 @@ Exit status: 0 all done, 1 not all (the sentence says why), 2 a mistake in the w
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-STORE = "jugfile.jugdata"
-OWNER = re.compile(r"PID (\d+) on HOSTNAME (\S+)")
-FAILED = 1  # the time of a lock that `jug execute --keep-failed` leaves on purpose
+sys.path.insert(0, str(ROOT))
+
+from experiments import locks  # noqa: E402
+
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
@@ -36,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the workers to their end; returns the exit status."""
     options, words = arguments(argv)
     if options.free:
-        freed = free_locks(options.jugdir)
+        freed = locks.free(options.jugdir)
         again = ": start another worker, those that wait do not look at a task again" if freed else ""
         print(f"freed {freed} lock{'s' * (freed != 1)} of dead processes{again}")
         return 0
@@ -48,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     arrived: list[int] = []
     for number in SIGNALS:
         signal.signal(number, lambda number, _: arrived.append(number))
-    free_locks(options.jugdir)
+    locks.free(options.jugdir)
     workers: dict[int, subprocess.Popen] = {}
     restarts = dict.fromkeys(range(len(devices)), 0)
     waiting = list(restarts)
@@ -68,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
                 return 2
             if code == 0:
                 continue
-            freed = free_locks(options.jugdir)
+            freed = locks.free(options.jugdir)
             print(f"worker {place} {died(code)}; {freed} of its locks freed", file=sys.stderr, flush=True)
             restarts[place] += 1
             if restarts[place] > options.restarts:
@@ -84,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
             print("all done")
             return 0
         # A worker that finds the last tasks locked leaves; whose locks they were may have died since.
-        if free_locks(options.jugdir) and restarts[0] < options.restarts:
+        if locks.free(options.jugdir) and restarts[0] < options.restarts:
             restarts[0] += 1
             waiting = [0]
             continue
@@ -106,7 +105,9 @@ def arguments(argv):
     which.add_argument("--cpus", type=int, metavar="N", help="N workers, one thread each [the machine's cores]")
     which.add_argument("--gpus", metavar="0,1", help="one worker on each of these CUDA devices")
     parser.add_argument("--restarts", type=int, default=10, metavar="N", help="restarts of each worker [10]")
-    parser.add_argument("--jugdir", default=STORE, help=f"jug's store, a folder or redis://host:port [{STORE}]")
+    parser.add_argument(
+        "--jugdir", default=locks.STORE, help=f"jug's store, a folder or redis://host:port [{locks.STORE}]"
+    )
     parser.add_argument("--folder", default=ROOT, type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--free", action="store_true", help="only free the locks of dead processes of this machine")
     options, words = parser.parse_known_args(argv)
@@ -169,55 +170,6 @@ def leave(workers: dict) -> int:
 def died(code: int) -> str:
     """How a worker ended, in words."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-
-
-def free_locks(store: str) -> int:
-    """Remove the locks in Jug's file store whose process was on this machine and is gone; returns how many.
-
-    One process of a machine at a time, so that no lock is removed that a worker has just taken anew. A lock in which
-    nothing is written after a minute is that of a process which died while making it.
-    """
-    locks, freed = Path(store, "locks"), 0
-    if "://" in store or not locks.is_dir():  # Redis keeps no owner
-        return 0
-    guarding = Path(store, "tempfiles", "freeing")  # not among the locks, which Jug counts
-    guarding.parent.mkdir(exist_ok=True)
-    with open(guarding, "w") as guard:
-        fcntl.flock(guard, fcntl.LOCK_EX)
-        for lock in locks.glob("*.lock"):
-            try:
-                text, written = lock.read_text(), lock.stat().st_mtime
-            except FileNotFoundError:
-                continue
-            if written == FAILED:
-                continue
-            owner = OWNER.match(text)
-            if owner:
-                dead = owner[2] == socket.gethostname() and not alive(int(owner[1]), written)
-            else:
-                dead = not text and time.time() - written > 60
-            if dead:
-                lock.unlink(missing_ok=True)
-                freed += 1
-    return freed
-
-
-def alive(process: int, since: float) -> bool:
-    """Whether a process of this machine that ran at the time ``since`` still does, and is not another of its number.
-
-    Where Linux tells when processes began; a minute is allowed between this clock and that of the files' machine.
-    """
-    try:
-        os.kill(process, 0)
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
-        # The 22nd field: ticks after the machine's start. The second, in brackets, may hold anything.
-        ticks = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
-        began = time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return began < since + 60
 
 
 if __name__ == "__main__":

@@ -200,6 +200,8 @@ def _wrong_gradient(potential: Potential, theta: Tensor) -> bool:
         step = 0.1 / 3**power
         one, other = theta + step * away, theta - step * away
         ends = potential.potential(one).clone(), potential.potential(other)  # a target may have a buffer for U
+        if slope.shape != theta.shape or ends[0].shape != theta.shape[:1]:
+            return False  # which ``check_target`` refuses
         rise, along = ends[0] - ends[1], (slope * (one - other).double()).sum(-1)
         largest = torch.maximum(rise.abs(), along.abs())
         if before is not None:

@@ -240,6 +240,7 @@ def summarised(monkeypatch):
 
     def lines(draws=60, size=0, keep="all", result=None, still=0, said=None, every=10, **columns):
         metrics = {"cycle": np.arange(10, 110, 10), "log_accept": np.zeros(10), "potential": np.arange(10.0)} | columns
+        metrics.setdefault("not_finite", np.zeros(len(metrics["cycle"])))
         rows = torch.randn(draws, 80, 20, generator=torch.Generator().manual_seed(0))
         rows[..., :still] = 0.5
         monkeypatch.setattr(sgmcmc, "load_metrics", lambda path: metrics)
@@ -277,7 +278,7 @@ def test_a_summary_gives_the_least_effective_sample_size_of_all_chains_and_its_c
     # with data gradients and U are passes over them; a random walk takes U alone
     assert "4 a second, 0.005 a pass over the data" in summarised(size=9)[2]
     assert "0.0133 an evaluation of U" in summarised(result={"gradients": 0.0})[2]
-    assert len(summarised(draws=39)) == 3
+    assert summarised(draws=39)[3:] == ["no R-hat of fewer than 40 draws"]
 
 
 def test_the_slowest_coordinates_are_looked_at_wherever_they_are():
@@ -315,7 +316,7 @@ def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(s
     half after the burn-in: 3 of 6, whose 16 are 1,280 of all chains."""
     assert summarised(draws=15, keep=15)[2].endswith(" variances 16 ± 4: 16 a second, 0.032 a gradient")
     rows = {"cycle": np.arange(2, 102, 2), "log_accept": np.zeros(50), "potential": np.arange(50.0)}
-    _, _, size = summarised(keep="none", every=2, **rows)
+    size = summarised(keep="none", every=2, **rows)[2]
     assert size == (
         "effective sample size of the potential in the second half, at least, 1280 ± 3.2e+02: "
         "640 a second, 1.28 a gradient"
@@ -388,6 +389,15 @@ def test_chains_that_never_move_are_named(summarised):
     assert any(line.startswith("2 of 80 chains (3, 70) never moved: ") for line in summarised(result=still))
     for few in ({"accepted": 1000}, {"frozen": [3, 70]}):
         assert "never moved" not in " ".join(summarised(result=still | few))
+
+
+def test_trajectories_that_end_where_nothing_is_finite_are_counted(summarised):
+    """U may be no number in a part of the space, which a chain that decides never enters. Rows that a longer run has
+    again are counted once."""
+    lost = {"cycle": np.array([10, 15, 20]), "log_accept": np.zeros(3), "potential": np.zeros(3)}
+    lost["not_finite"] = np.array([3.0, 2.0, 1200.0])
+    assert "1,203 trajectories ended where U or theta is not finite, and were rejected" in summarised(**lost)
+    assert not any("not finite" in line for line in summarised())
 
 
 def test_coordinates_that_never_move_are_counted(summarised):
@@ -694,6 +704,14 @@ class Bowl:
 
 class Data(Bowl):
     data_size = 10
+
+
+class Startless(Bowl):
+    initial = None
+
+
+def made(**anything):
+    return Bowl(3)
 """
     )
     words = "model._target_=mine.Bowl model.width=3 sampler=hmc step_size=.5 cycles=20 output=run"
@@ -714,6 +732,10 @@ class Data(Bowl):
     assert "model.wide=2: mine.Bowl does not take it; it takes width, dtype" in capsys.readouterr().err
     assert main("model._target_=mine.Bowl model.width=3 step_size=1 data=digits".split()) == 2
     assert "data=digits: mine.Bowl takes neither data nor test: leave data out" in capsys.readouterr().err
+    assert main("model._target_=mine.made step_size=1 data=digits".split()) == 2
+    assert "data=digits: mine.made takes neither data nor test: leave data out" in capsys.readouterr().err
+    assert main("model._target_=mine.Startless model.width=3 step_size=1".split()) == 2
+    assert "mine.Startless cannot be used: a target has initial, too" in capsys.readouterr().err
     assert main("model._target_=mine.Ball step_size=1".split()) == 2
     said = capsys.readouterr().err
     assert "has no attribute 'Ball'" in said and "looked for" not in said  # it was found

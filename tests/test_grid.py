@@ -278,7 +278,11 @@ def test_jug_runs_a_grid_writes_its_table_and_says_that_it_is_done(tmp_path, mon
         (tmp_path / name).symlink_to(ROOT / name)
     words = ["jugfile.py", "experiment=neal_rejection", "scale=smoke"]
     workers = [Fork(jug.jug.main, "jug", "execute", *words, "--will-cite", folder=tmp_path) for _ in range(2)]
-    assert [worker.wait().returncode for worker in workers] == [0, 0]
+    ended = [worker.wait() for worker in workers]
+    assert [worker.returncode for worker in ended] == [0, 0]
+    said = "".join(worker.stdout for worker in ended)
+    for number in range(10):  # by whichever of them
+        assert said.count(f"chain {number + 1} of 10: experiment=neal_rejection scale=smoke point={number}\n") == 1
     for command in (["execute", "--will-cite"], ["check"]):
         assert forked(jug.jug.main, "jug", command[0], *words, *command[1:], folder=tmp_path).returncode == 0
     with open(tmp_path / "results/runs/smoke/tables/neal_rejection.csv") as file:

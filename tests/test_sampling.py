@@ -155,9 +155,13 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
         ("capturable", None, "None: of the target must be True or False"),
         ("gibbs", 3, "3: of the target must be a method"),
         ("uncompile_layers", [], "list: of the target must be a method"),
+        ("gradient", lambda theta: theta, "Gaussian: of the target must take (theta, batch=None)"),
+        ("gradient", 3, "Gaussian: of the target must take (theta, batch=None)"),
+        ("initial", lambda chains: torch.zeros(chains, 2), "Gaussian: of the target must take (chains, random)"),
+        ("potential", lambda: 0, "Gaussian: of the target must take (theta)"),
     ],
 )
-def test_what_has_the_name_of_something_that_a_target_may_have_is_refused_at_once(name, value, said):
+def test_what_is_not_what_a_target_has_by_its_name_is_refused_at_once(name, value, said):
     """It was a traceback from the midst of the run, or another chain."""
     target = Gaussian(2) if name not in ("views", "shown", "least_batch") else WithData()
     setattr(target, name, value)
@@ -684,6 +688,29 @@ def test_a_gradient_that_is_not_u_s_is_told(factor, capsys, monkeypatch, tmp_pat
     words = f"model=custom model._target_={__name__}.Tilted model.dim=3 sampler=hmc step_size=.1 cycles=20"
     assert main([*words.split(), f"output={tmp_path}/run", "progress=false"]) == 0
     assert "the gradient of Tilted is not that of its U" in capsys.readouterr().out
+
+
+class Shapeless(WithoutStart):
+    """A wrong gradient, of a shape that broadcasts."""
+
+    def gradient(self, theta, batch=None):
+        return 9 * theta[:, :1]
+
+
+class ShapelessU(WithoutStart):
+    def potential(self, theta):
+        return theta.double().square()
+
+    def gradient(self, theta, batch=None):
+        return 9 * theta
+
+
+@pytest.mark.parametrize("target", [Shapeless(), ShapelessU()])
+def test_of_what_has_another_shape_the_gradient_is_not_doubted(target):
+    """It is refused for its shape, which a word of the gradient before would hide."""
+    assert wrong_gradient(target, torch.ones(5, 2)) is None
+    with pytest.raises(SettingError, match="^shape of "):
+        short(target, initial=torch.ones(5, 2))
 
 
 class Narrow(WithoutStart):

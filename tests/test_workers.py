@@ -15,6 +15,7 @@ import pytest
 import torch
 from conftest import forked
 
+from experiments import locks
 from experiments.grid import configurations
 from experiments.resolved import folder
 from sgmcmc import load_samples
@@ -69,8 +70,8 @@ def all_draws(copy, monkeypatch):
 def test_locks_of_dead_processes_of_this_machine_are_freed_and_no_others(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    locks = tmp_path / "locks"
-    locks.mkdir()
+    there = tmp_path / "locks"
+    there.mkdir()
     here = socket.gethostname()
     for name, owner in {
         "dead": f"PID {dead.pid} on HOSTNAME {here}\nLock created on …\n",
@@ -79,11 +80,13 @@ def test_locks_of_dead_processes_of_this_machine_are_freed_and_no_others(tmp_pat
         "unwritten": "",
         "never written": "",
     }.items():
-        (locks / f"{name}.lock").write_text(owner)
-    os.utime(locks / "never written.lock", (1e9, 1e9))
-    assert workers.free_locks(str(tmp_path)) == 2
-    assert sorted(path.stem for path in locks.glob("*.lock")) == ["alive", "elsewhere", "unwritten"]
-    assert workers.free_locks("redis://localhost:6379") == 0
+        (there / f"{name}.lock").write_text(owner)
+    os.utime(there / "never written.lock", (1e9, 1e9))
+    mend = f"`python scripts/workers.py --free --jugdir {tmp_path}`, then start a worker"
+    assert locks.told(str(tmp_path)) == f"2 tasks are locked by processes of this machine that are gone: {mend}"
+    assert locks.free(str(tmp_path)) == 2 and locks.told(str(tmp_path)) is None
+    assert sorted(path.stem for path in there.glob("*.lock")) == ["alive", "elsewhere", "unwritten"]
+    assert locks.free("redis://localhost:6379") == 0
 
 
 def test_a_lock_whose_process_number_another_process_has_now_is_freed(tmp_path):
@@ -94,7 +97,8 @@ def test_a_lock_whose_process_number_another_process_has_now_is_freed(tmp_path):
         lock.write_text(f"PID {os.getpid()} on HOSTNAME {socket.gethostname()}\n")
         written = 1 if age is None else began() - age
         os.utime(lock, (written, written))
-    assert workers.free_locks(str(tmp_path)) == 1
+    assert locks.told(str(tmp_path)).startswith("a task is locked by a process of this machine that is gone: ")
+    assert locks.free(str(tmp_path)) == 1
     assert sorted(path.stem for path in (tmp_path / "locks").glob("*.lock")) == ["marked as failed", "now"]
 
 
@@ -164,8 +168,8 @@ def test_workers_that_are_killed_finish_the_grid_as_one_worker_does(copy, tmp_pa
     process, killed = started(copy, "--cpus", "2", *GRID), set()
     until = time.monotonic() + 240
     while process.poll() is None and len(killed) < 3 and time.monotonic() < until:
-        locks = list((copy / "jugfile.jugdata" / "locks").glob("*.lock"))
-        owners = [workers.OWNER.match(lock.read_text()) for lock in locks if lock.exists()]
+        held = list((copy / "jugfile.jugdata" / "locks").glob("*.lock"))
+        owners = [locks.OWNER.match(lock.read_text()) for lock in held if lock.exists()]
         owners = {int(owner[1]) for owner in owners if owner} - killed  # one that is dead keeps its lock for a while
         for owner in [*owners & {*children(process)}][:1]:
             os.kill(owner, signal.SIGKILL)
@@ -306,8 +310,16 @@ def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, 
 def test_status_counts_no_more_cycles_than_are_planned(tmp_path, monkeypatch):
     """A run of a larger scale may lie where this scale's does: their lengths are no part of its identity."""
     done = {"cycle": [50], "seconds": [5.0], "epoch": [math.nan]}
+
+    def pace(chain):
+        chain = {**chain, "state": "running"}
+        return status.summary("toy", "quick", [chain, chain], set())["per minute"]
+
     monkeypatch.setattr(status, "folder", lambda config: tmp_path)
     monkeypatch.setattr(status, "load_metrics", lambda path: done)
     chain = status.look({"cycles": 20, "epochs_per_cycle": None}, None)
     assert chain["cycles"] == chain["planned"] == 20 and chain["each"] == pytest.approx(0.1)
     assert status.look({"cycles": 80, "epochs_per_cycle": None}, None)["cycles"] == 50
+    assert pace(chain) == "1.2e+03 cycles"
+    done["epoch"] = [2.0]
+    assert pace(status.look({"cycles": 80, "epochs_per_cycle": None}, None)) == "48 epochs"

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREEN, GREY, RED, clean
+from style import BLUE, GREEN, GREY, RED, clean, handle
 from verdicts import limit
 
 SOURCE = "How much slower is AMAGOLD than L2MC?"
@@ -28,6 +28,7 @@ other settings: `python scripts/theorem2.py --help`.
 """
 LITTLE = 0.25  # of the loss that the bound allows, in the median
 LOOK = {1: (BLUE, "o"), 3: (GREEN, "s"), 10: (RED, "^")}
+MARKS = {"o": "the slowest", "x": "least E(f, f)"}
 TITLES = {"double_well": "double well", "quartic": "one well, unsymmetric", "Hyperbola": "log-concave, slope below 4"}
 MEASURED = (("least", "what is left of E(f, f), at the least over smooth f"), ("ratio", "γ/γ̄ of smooth functions"))
 
@@ -46,7 +47,7 @@ def draw(table: pd.DataFrame) -> Figure:
         for steps, (colour, marker) in LOOK.items():
             mine = part[part.steps == steps]
             style = {"color": colour, "ls": "none"}
-            panel.errorbar(mine.a, mine.ratio, mine.ratio_error, marker=marker, ms=4, label=f"T = {steps}", **style)
+            panel.errorbar(mine.a, mine.ratio, mine.ratio_error, marker=marker, ms=4, **style)
             if "least" in mine:
                 panel.errorbar(mine.a, mine.least, mine.least_error, marker="x", ms=4, lw=0.8, **style)
         panel.set_xscale("log")
@@ -54,7 +55,9 @@ def draw(table: pd.DataFrame) -> Figure:
         panel.set_xlabel("a = ε T V² / (4 σ² β)")
         panel.set_ylim(0, 1.3)
     panels[0, 0].set_ylabel("AMAGOLD / L2MC")
-    panels[0, -1].legend(frameon=False, fontsize=9)
+    marks = [handle(f"T = {steps}", color=colour, marker=marker, ls="none") for steps, (colour, marker) in LOOK.items()]
+    marks += [handle(name, color=GREY, marker=marker, ls="none") for marker, name in MARKS.items()]
+    panels[0, -1].legend(handles=marks, frameon=False, fontsize=8, ncols=2, loc="upper right")
     clean(*panels.flat)
     figure.suptitle(title(table), fontsize=11)
     return figure

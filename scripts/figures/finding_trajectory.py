@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.special import ndtr
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, note, ticks
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, handle, note, ticks
 from verdicts import GROUPS, limit
 
 SOURCE = "How long may a trajectory be?"
@@ -85,6 +85,9 @@ def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
     mean.set(xlabel="V/2, predicted", ylabel="−mean of log MH")
     if len(table):
         deviation.legend(frameon=False, fontsize=7)
+        words = [handle("OBABO", color="black", marker="o", ls="none")]
+        words += [handle("ABOBA", color="black", marker="o", mfc="none", ls="none")]
+        mean.legend(handles=words, frameon=False, fontsize=7)
     for target, (colour, name) in TARGETS.items():
         part = best(lengths, target)
         worth.errorbar(
@@ -104,7 +107,8 @@ def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
     worth.xaxis.set_minor_formatter("")
     if known:
         ticks(worth.yaxis)
-    worth.legend(frameon=False, fontsize=8)
+    star = handle("chosen in the burn-in", color=GREY, marker="*", ms=10, mec="black", ls="none")
+    worth.legend(handles=[*worth.get_legend_handles_labels()[0], star], frameon=False, fontsize=8)
     clean(deviation, mean, worth)
     figure.suptitle(title(table, lengths), fontsize=11)
     return figure

@@ -55,6 +55,7 @@ What is predicted:
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -81,11 +82,13 @@ class Potential(Protocol):
 
 
 NEEDED = ("potential", "gradient", "initial", "dim", "data_size")
+CALLED = {"potential": ("theta",), "gradient": ("theta", "batch"), "initial": ("chains", "random")}  # with what
 
 
 def check_attributes(target: Potential) -> None:
-    """Refuse a target whose ``dim`` or ``data_size`` is no size, or that has something of its own by the name of what
-    it may have, such as a ``std`` of its data or a method ``fit``: that would fail in mid-run, or change the chain.
+    """Refuse a target whose ``dim`` or ``data_size`` is no size, whose methods cannot be called as they are, or that
+    has something of its own by the name of what it may have, such as a ``std`` of its data or a method ``fit``: that
+    would fail in mid-run, or change the chain.
 
     What few runs ask for (``exact``, ``estimate``, ``losses``, ``prior``, ``predict``, ``train``, ``test``) counts
     there as missing where it is something else.
@@ -94,6 +97,10 @@ def check_attributes(target: Potential) -> None:
         value = getattr(target, name)
         if not _is_whole(value, least):
             raise SettingError(name, value, f"of the target must be an int, at least {least}")
+    for name, given in CALLED.items():
+        if not _takes(getattr(target, name, None), given):
+            mend = f"of the target must take ({', '.join(given).replace('batch', 'batch=None')})"
+            raise SettingError(name, type(target).__name__, mend)
     dim, data = target.dim, target.data_size > 0
     for names, what, fits in (
         ("inexact", "a sentence, or None", lambda one: isinstance(one, str | None)),
@@ -117,6 +124,17 @@ def check_attributes(target: Potential) -> None:
         theirs, name = getattr(target.gibbs, "__qualname__", "gibbs"), type(target).__name__
         mend = f"is of another potential than {name}'s: write one there, or gibbs = {theirs} if it is right for both"
         raise SettingError("gibbs", theirs, mend)
+
+
+def _takes(method, given: tuple[str, ...]) -> bool:
+    """Whether a method can be called with so many arguments; of one that is not there, or does not tell, True."""
+    try:
+        inspect.signature(method).bind(*given)
+    except ValueError:  # of some that are written in C
+        return True
+    except TypeError:
+        return method is None
+    return True
 
 
 def _is_whole(value, least: int) -> bool:

@@ -1,0 +1,80 @@
+"""The locks in Jug's file store that processes of this machine have left behind: a worker that is killed frees none."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+import time
+from pathlib import Path
+
+STORE = "jugfile.jugdata"
+OWNER = re.compile(r"PID (\d+) on HOSTNAME (\S+)")
+FAILED = 1  # the time of a lock that `jug execute --keep-failed` leaves on purpose
+
+
+def dead(store: str) -> list[Path]:
+    """The locks whose process was on this machine and is gone.
+
+    A lock in which nothing is written after a minute is that of a process which died while making it.
+    """
+    locks, found = Path(store, "locks"), []
+    if "://" in store or not locks.is_dir():  # Redis keeps no owner
+        return found
+    for lock in sorted(locks.glob("*.lock")):
+        try:
+            text, written = lock.read_text(), lock.stat().st_mtime
+        except FileNotFoundError:
+            continue
+        owner = OWNER.match(text)
+        if owner:
+            gone = owner[2] == socket.gethostname() and not alive(int(owner[1]), written)
+        else:
+            gone = not text and time.time() - written > 60
+        if gone and written != FAILED:
+            found.append(lock)
+    return found
+
+
+def free(store: str) -> int:
+    """Remove the ``dead`` locks; returns how many. One process of a machine at a time, so that no lock is removed that
+    a worker has just taken anew."""
+    if not dead(store):
+        return 0
+    guarding = Path(store, "tempfiles", "freeing")  # not among the locks, which Jug counts
+    guarding.parent.mkdir(exist_ok=True)
+    with open(guarding, "w") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        locks = dead(store)
+        for lock in locks:
+            lock.unlink(missing_ok=True)
+    return len(locks)
+
+
+def told(store: str) -> str | None:
+    """A sentence where locks are ``dead``, for workers leave their tasks alone and say nothing of it."""
+    if not (number := len(dead(store))):
+        return None
+    what = "a task is locked by a process" if number == 1 else f"{number} tasks are locked by processes"
+    where = "" if os.path.abspath(store) == os.path.abspath(STORE) else f" --jugdir {store}"
+    free = f"`python scripts/workers.py --free{where}`"
+    return f"{what} of this machine that {'is' if number == 1 else 'are'} gone: {free}, then start a worker"
+
+
+def alive(process: int, since: float) -> bool:
+    """Whether a process of this machine that ran at the time ``since`` still does, and is not another of its number.
+
+    Where Linux tells when processes began; a minute is allowed between this clock and that of the files' machine.
+    """
+    try:
+        os.kill(process, 0)
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        # The 22nd field: ticks after the machine's start. The second, in brackets, may hold anything.
+        ticks = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+        began = time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return began < since + 60

@@ -444,6 +444,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         tune=config["tune"]["target"],
         trajectory=tuned,
         estimate_mass=config["mass"] == "estimate",
+        mass_cycles=config["mass_cycles"],
         trace=config["trace"],
         trace_cycles=tuple(config["trace_cycles"] or ()),
         epochs_per_cycle=float(epochs),

@@ -15,9 +15,11 @@ for all columns; printed are the settings and the numbers most looked at.
                      interrupted runs, and lists of more than 24 values. With over=seed: the mean over the runs, each
                      taken by itself, and the error of that mean (to join seeds as chains: sgmcmc.load_samples([…]))
     ess_per_second   ess by the run's seconds, burn-in included; a group is given the seconds in proportion to its
-                     chains. Compare it only between runs on like machines, compiled alike (status.json tells)
-    ess_per_work     ess by what the chains evaluated, burn-in included: gradients, passes over the data or evaluations
-                     of U (the column work says which)
+                     chains. Where only a part of the draws is looked at (keep=25, or half of the rows of U), as if ess
+                     were of all of them. Compare it only between runs on like machines, compiled alike (status.json
+                     tells)
+    ess_per_work     the same by what the chains evaluated, burn-in included: gradients, passes over the data or
+                     evaluations of U (the column work says which)
     r_hat            the largest over the functions that were looked at, from r_hat_over of the row's chains, which have
                      mixed if it is below r_hat_limit (with over=seed: the mean over the runs)
     still            how many coordinates never moved; they are in no ess and no r_hat

@@ -32,6 +32,7 @@ LOOK_AT = 1 << 20
 LOOKED = 64
 GROUPS = 24  # groups of chains with settings of their own; where there are more, the draws of none are looked at
 LEAST = 8  # draws, and moves of a chain on average: with fewer there is no effective sample size
+LOOKED_AT = 16  # coordinates, and squares of coordinates
 LEAST_OF_R_HAT = 40  # draws: of fewer it says nothing
 # Columns of metrics that tell a row's place in the run or a part of a cycle, whose mean over a run tells nothing; and
 # two whose mean is told elsewhere.
@@ -104,9 +105,10 @@ def averages(metrics: dict, burn_in: int, every: int) -> dict[str, float]:
     return {name: value for name, value in sorted(told.items()) if value == value}
 
 
-def second_half(metrics: dict, every: int) -> tuple[float, float] | None:
-    """The mean of log MH over the second half of the cycles, and its standard error (of one row infinite); None where
-    no row of that half has one. The last row may be the only one of the second half."""
+def second_half(metrics: dict, every: int) -> tuple[float, float, float] | None:
+    """The mean of log MH over the second half of the cycles, its standard error (of one row infinite), and the median
+    of the rows, which a few proposals far out do not move; None where no row of that half has one. The last row may be
+    the only one of the second half."""
     cycles, values = metrics["cycle"], metrics["log_accept"]
     starts, late = spans(metrics, every)
     late &= abs(values) < math.inf
@@ -115,7 +117,7 @@ def second_half(metrics: dict, every: int) -> tuple[float, float] | None:
     if not len(values):
         return None
     error = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
-    return float(np.average(values, weights=lengths)), error
+    return float(np.average(values, weights=lengths)), error, float(np.median(values))
 
 
 def _mixing(
@@ -178,6 +180,7 @@ def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
         if len(draws) < LEAST:  # keep=3
             return
         of = f"the slowest of {dim:,} means and {dim:,} variances" if dim > 1 else "the slower of mean and variance"
+        of += f" ({LOOKED_AT} of each looked at)" * (dim > LOOKED_AT)
         for place, (_, group) in enumerate(groups):
             finite = [chain for chain in group if chain not in frozen]
             if finite:
@@ -187,7 +190,7 @@ def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
                     continue  # of chains that hardly ever move estimates are of all draws, as if they were independent
                 still = int((part == part[0]).all(0).all(0).sum())
                 squares = (part - part.mean((0, 1))).square()
-                looked = torch.cat((slowest(part, 16), slowest(squares, 16)), -1).double()
+                looked = torch.cat((slowest(part, LOOKED_AT), slowest(squares, LOOKED_AT)), -1).double()
                 yield place, len(group), looked, of, len(finite), len(draws) / kept, still
         return
     starts, whole = spans(metrics, plan.log_every)

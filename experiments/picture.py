@@ -16,6 +16,7 @@ BLUE, ORANGE, GREEN, GREY, BLACK = (
     "#000000",
 )  # Okabe and Ito: colour-blind safe
 NAME = "picture.png"
+MOST, FAR = 0.95, 100  # where the largest of a trajectory's energies is FAR times what MOST are below, these are shown
 
 
 def draw(folder: str | Path, title: str, acceptance: str = "acceptance", every: int = 1) -> Path:
@@ -82,10 +83,19 @@ def _energies(panel, rows: pd.DataFrame) -> None:
     right, total = panel.twinx(), parts.sum(axis=1, skipna=False)
     right.plot(rows.cycle, total, color=BLACK, linewidth=1.2, label="sum = −T log MH (right)")
     for axis, values in ((panel, _later(parts)), (right, _later(total))):
-        reach = 1.6 * float(np.abs(values).max(initial=0)) or 1.0
+        reach = 1.6 * _reach(np.abs(values)) or 1.0
         axis.set_ylim(-reach, reach)
-    handles = panel.get_lines()[:2] + right.get_lines()
-    panel.legend(handles=handles, frameon=False, fontsize=8, ncols=3, loc="upper center")
+    lines = [line for line in panel.get_lines()[:2] + right.get_lines() if np.isfinite(line.get_ydata()).any()]
+    if lines:
+        panel.legend(handles=lines, frameon=False, fontsize=8, ncols=3, loc="upper center")
+
+
+def _reach(sizes: np.ndarray) -> float:
+    """The largest size or, where a few are far beyond all others, what most are below."""
+    if not sizes.size:
+        return 0.0
+    largest, most = float(sizes.max()), float(np.quantile(sizes, MOST))
+    return most if largest > FAR * most > 0 else largest
 
 
 def _acceptance(panel, rows: pd.DataFrame, acceptance: str) -> None:

@@ -150,7 +150,7 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
     for line in lines:
         voice.tell(line)
         store.log(line)
-    _keep_moments(store, result.moments)
+    _keep_moments(store, result, plan.estimate_mass)
     if (path / "metrics.csv").exists():
         with told(path / picture.NAME):
             title = f"{voice.config['name']}: {lines[0]}"
@@ -188,8 +188,10 @@ def _start(config: dict) -> str | None:
     return None
 
 
-def _keep_moments(store: sgmcmc.RunFolder, moments: dict) -> None:
-    """Write ``moments.safetensors``: ``mean`` and ``variance`` float64 ``[chains, dim]`` and ``count`` of all draws."""
+def _keep_moments(store: sgmcmc.RunFolder, result: engine.Result, estimated: bool) -> None:
+    """Write ``moments.safetensors``: ``mean`` and ``variance`` float64 ``[chains, dim]`` and ``count`` of all draws,
+    and the ``mass`` ``[dim]`` that they were made with where that was ``estimated``."""
+    moments = result.moments
     if not moments:
         return
     count = moments["count"]
@@ -198,6 +200,8 @@ def _keep_moments(store: sgmcmc.RunFolder, moments: dict) -> None:
         "variance": (moments["m2"] / max(count - 1, 1)).cpu().contiguous(),
         "count": torch.tensor(count),
     }
+    if estimated:
+        tensors["mass"] = result.kernel.mass.cpu().contiguous()
     store.write("moments.safetensors", save(tensors))
 
 

@@ -108,6 +108,7 @@ class Settings:
     init: str | None = None
     warm_start: WarmStartSettings = field(default_factory=WarmStartSettings)
     mass: Any = None
+    mass_cycles: Any = None
     tune: TuneSettings = field(default_factory=TuneSettings)
     augmentation: str | None = None
     views: Any = None

@@ -195,6 +195,7 @@ def _fill_start(config: dict, network: bool, said) -> None:
         warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]
     if config["tune"]["target"] is not None and not config["burn_in"]:
         raise SettingError("tune.target", config["tune"]["target"], "tunes during the burn-in: give burn_in, in cycles")
+    _fill_mass(config)
     if config["tune"]["trajectory"] is not None:
         if not config["burn_in"]:
             raise SettingError("tune.trajectory", "auto", "chooses during the burn-in: give burn_in, in cycles")
@@ -205,6 +206,17 @@ def _fill_start(config: dict, network: bool, said) -> None:
         config["trace_cycles"] = None
     if (cycles := planned_cycles(config)) is not None:
         check_length(config, cycles)
+
+
+def _fill_mass(config: dict) -> None:
+    """With a step size that is tuned, too, the mass is estimated in half of the burn-in: tuned is for what stays."""
+    if config["mass"] != "estimate":
+        config["mass_cycles"] = None
+    elif config["mass_cycles"] is None and config["tune"]["target"] is not None:
+        config["mass_cycles"] = config["burn_in"] // 2
+    elif (config["mass_cycles"] or 0) > config["burn_in"]:
+        mend = f"the mass is estimated in the burn-in alone, of {config['burn_in']} cycles: make it less"
+        raise SettingError("mass_cycles", config["mass_cycles"], mend)
 
 
 def _check_exact(config: dict, word: Word) -> None:

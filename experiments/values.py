@@ -126,6 +126,7 @@ _CASTS = {
     "warm_start.batch_size": count,
     "warm_start.weight_decay": lambda setting, value: number(setting, value, -1e-300, need="a number not below 0"),
     "mass": _mass,
+    "mass_cycles": lambda setting, value: count(setting, value, 0),
     "tune.target": lambda setting, value: number(setting, value, 0, 1, "an acceptance between 0 and 1"),
     "views": count,
     "trace": _trace,

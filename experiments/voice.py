@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -28,8 +29,10 @@ from sgmcmc.sampling import UNMOVED, of_chains
 ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
 FORECAST = 1.5  # a factor, within which the plan's estimate is not mended after the second cycle
 SMALLER = "a smaller step size may do, where U is finite"
+FAR = 10  # how many times the median a mean of log MH is that is said to be of a few
 FEW = 0.1  # of trajectories accepted, below which a summary advises
 FIRST_STAIR = " (of the schedule's first stair)"  # what a tuned step size is where stairs multiply it
+FEW_WOULD_BE = "few of these trajectories would be accepted: the draws may be far from the target's"
 COLUMNS = (
     ("cycle", "cycle", "{:.0f}"),
     ("epoch", "epoch", "{:.4g}"),
@@ -265,6 +268,8 @@ class Voice:
             lines.append(chosen + FIRST_STAIR * kernel.schedule.varies_between())
         elif self.pieces.plan.tune is not None and result.cycles >= self.pieces.plan.burn_in:
             lines.append(self.tuned(kernel))
+        if self.pieces.plan.estimate_mass and result.moments:
+            lines.append(f"mass estimated: 1 to {float(kernel.mass.max()):.4g} (moments.safetensors)")
         try:
             metrics = sgmcmc.load_metrics(self.path)
         except StoreError:
@@ -272,10 +277,13 @@ class Voice:
         energy = None if kernel.impossible else outcome.second_half(metrics, self.pieces.plan.log_every)
         facts = {"log_accept": -math.inf} if kernel.impossible else {}
         if energy is not None:
-            mean, error = energy
+            mean, error, median = energy
             facts = {"log_accept": mean}
             warning = " (positive: not converged, or something is wrong)" if mean > max(0.5, 3 * error) else ""
-            lines.append(f"mean log MH of the second half {mean:.3g}{warning}")
+            if mean < FAR * min(median, -1):
+                warning = f" (its rows' median {median:.3g}: a few proposals went far out)"
+            several = " of all chains" * (len(outcome.grouped(self.config, self.pieces.chains)) > 1)
+            lines.append(f"mean log MH of the second half{several} {mean:.3g}{warning}")
         if result.status == engine.DIVERGED:
             last = metrics["cycle"][-1] if len(metrics["cycle"]) else 0
             lines.append(f"diverged: no chain is finite after step {int(last) * kernel.steps}; {SMALLER}")
@@ -288,7 +296,8 @@ class Voice:
         _, whole = outcome.spans(metrics, self.pieces.plan.log_every)
         lost = int(metrics["not_finite"][whole].sum())
         if lost and kernel.acceptance != "monitor":
-            lines.append(f"{lost:,} trajectories ended where U or theta is not finite, and were rejected")
+            ended = "trajectory ended" if lost == 1 else "trajectories ended"
+            lines.append(f"{lost:,} {ended} where U or theta is not finite: rejected")
         if result.unmoved:
             lines.append(f"{of_chains(result.unmoved, self.pieces.chains)} never moved: {UNMOVED}")
         if result.stuck:
@@ -301,7 +310,7 @@ class Voice:
         looked = None if result.status == engine.INTERRUPTED else metrics
         groups = outcome.of_groups(self.config, self.pieces, self.path, result, looked)
         if len(groups) <= outcome.GROUPS:
-            lines += [line for group in groups for line in self._group(group)]
+            lines += [line for group in groups for line in self._group(group, kernel, looked is not None)]
         if len(groups) == 1 and groups[0]["finite"]:
             facts["averages"] = outcome.averages(metrics, self.pieces.plan.burn_in, self.pieces.plan.log_every)
         return lines, {**facts, "groups": groups}
@@ -318,12 +327,16 @@ class Voice:
         told = ", ".join(f"{name} " + " to ".join(f"{end:.4g}" for end in ends[name]) for name in ends)
         return f"tuned: {told}" + FIRST_STAIR * kernel.schedule.varies_between()
 
-    def _group(self, group: dict) -> list[str]:
-        """The lines of a group of chains with the same settings, of what ``outcome.of_groups`` says of it."""
+    def _group(self, group: dict, kernel: Kernel, looked: bool) -> list[str]:
+        """The lines of a group of chains with the same settings, of what ``outcome.of_groups`` says of it, whose draws
+        were ``looked`` at."""
         name, dim = ", ".join(f"{key}={value}" for key, value in group["settings"].items()), self.pieces.potential.dim
         name, lines = name + ": " * bool(name), []
         if name and "accept_prob" in group:
             lines.append(f"{name}acceptance {group['accept_prob']:.3g}")
+        exact = kernel.acceptance == "monitor" and not (kernel.impossible or kernel.inexact)
+        if exact and group.get("accept_prob", 1) < FEW:
+            lines.append(f"{name}{FEW_WOULD_BE}")
         if "still" in group:
             of = counted(dim, "coordinate")
             lines.append(f"{name}{group['still']:,} of {of} never moved in any chain: they are in no number below")
@@ -333,6 +346,8 @@ class Voice:
             lines.append(f"{name}effective sample size of {size}: {rates}")
             if "r_hat" not in group:
                 lines.append(f"{name}no R-hat of fewer than {outcome.LEAST_OF_R_HAT} draws")
+        elif looked and group["finite"] and self.pieces.plan.keep != "none" and find_spec("arviz_stats") is not None:
+            lines.append(f"{name}no effective sample size: too few draws, or moves, to tell")
         if "r_hat" in group:
             finite, looked, value = group["finite"], group["r_hat_over"], group["r_hat"]
             over = "halves of the one chain" if finite == 1 else "halves of the mean over chains"

@@ -31,6 +31,8 @@ class Adaptation:
         if tunes or plan.trajectory:
             check_growth(base, "tuning")
         self.base, self.target, self.mass = base, plan.tune, base.mass
+        # With the mass that stays the step size is looked for anew, in large steps first.
+        self.begins = plan.mass_until if plan.estimate_mass else 0
         self.tuning = torch.zeros(1 if isinstance(base.step_size, float) else chains, dtype=torch.float64)
         self.ladder: Ladder | None = None
         if plan.trajectory:
@@ -52,9 +54,9 @@ class Adaptation:
         if self.ladder:
             self.ladder.saw(cycle, probability, jump)
         elif self.target is not None:
-            self.tuning = tuned(
-                self.tuning, probability[alive] if len(self.tuning) == 1 else probability, self.target, cycle + 1
-            )
+            count = cycle + 1 - (self.begins if cycle >= self.begins else 0)
+            probability = probability[alive] if len(self.tuning) == 1 else probability
+            self.tuning = tuned(self.tuning, probability, self.target, count)
         return self.tunes
 
     def values(self) -> dict:

@@ -28,7 +28,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.interrupt import Interrupted, Signals
 from sgmcmc.kernel import Kernel, check_kept
-from sgmcmc.measured import diagnostic_gradient, estimated_mass, observer, predicted, temperatures
+from sgmcmc.measured import diagnostic_gradient, estimated_mass, mass_gradients, observer, predicted, temperatures
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, groups, is_network, shown, together
 from sgmcmc.progress import SUMS, Moments, Tally, Unfinished, Unwritten, summed, traced
@@ -53,7 +53,7 @@ class Result:
     proposed: int = 0
     burnt: tuple[int, int] = (0, 0)  # accepted and proposed of the burn-in, once that is over
     accept_prob: Tensor | None = None  # [chains] float64, means after the burn-in; NaN: diverged; 0: log MH is −∞
-    gradients: float = 0.0  # that a chain's trajectories evaluated; with data in passes over them
+    gradients: float = 0.0  # that a chain's trajectories, and masses, took; with data in passes over them
     energies: float = 0.0  # the same of U, with the data that decisions on a part of them looked at
     seconds: float = 0.0
     kernel: Kernel | None = None
@@ -256,10 +256,13 @@ class Chain:
 
     @property
     def evaluated(self) -> tuple[float, float]:
-        """Gradients and U that a chain's trajectories have evaluated, in passes; decisions look at both ends."""
+        """Gradients and U that a chain has evaluated, in passes, with the gradients that its mass was estimated from;
+        decisions look at both ends."""
         size = self.chains * self.potential.data_size
         looked = 2 * self.tally.looked / size if self.kernel.subsampled else 0.0
-        return self.tally.gradients, self.tally.energies + looked
+        masses = 1 + min(self.cycle, self.plan.mass_until) if self.plan.estimate_mass and self.states else 0
+        each = mass_gradients(self.kernel) * (1.0 if self.kernel.batches is None else self.share)
+        return self.tally.gradients + masses * each, self.tally.energies + looked
 
     # -- one cycle ---------------------------------------------------------------------------------
 
@@ -370,7 +373,7 @@ class Chain:
             jump = float((move if moves is None else move[:, moves]).sum(-1).mean())
         if self.adaptation.saw(self.cycle - 1, probability, alive, jump):
             self._set_kernel()
-        if self.plan.estimate_mass:
+        if self.plan.estimate_mass and self.cycle <= self.plan.mass_until:
             self._set_mass(self._estimated_mass(self.theta))
 
     def _check_kept(self, dtype: torch.dtype, size: str) -> None:
@@ -420,7 +423,8 @@ class Chain:
             "potential": sums["potential"] / number,
             "potential_per_datum": sums["potential"] / number / size,
             "delta_potential": sums["delta_potential"] / finite if finite else math.nan,
-            "delta_kinetic": sums["delta_kinetic"] / finite if finite else math.nan,
+            # E kicks and refreshes at once: what of K it changes is not its kick's alone.
+            "delta_kinetic": sums["delta_kinetic"] / finite if finite and not kernel.word.euler else math.nan,
             "log_accept": sums["log_accept"] / finite if finite and not kernel.impossible else -math.inf,
             "accept_prob": sums["accept_prob"] / number,
             "accepted": sums["accepted"] / number,

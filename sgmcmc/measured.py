@@ -110,7 +110,7 @@ def estimated_mass(
         return gradient.double().square().sum(0) / (int(alive.sum()) * MASS_BATCHES)
 
     for number in range(MASS_BATCHES):
-        if batches is not None or number == 0:  # without minibatches they are the same each time
+        if number < mass_gradients(kernel):
             each = [squares(group, number) for group in groups]
         for one in each:
             square += one
@@ -119,6 +119,11 @@ def estimated_mass(
     mass = (square + 1e-7).sqrt().cpu()  # as the checkpoint gives it back
     moves = getattr(potential, "moves", None)
     return mass / mass.min() if moves is None else torch.where(moves.cpu(), mass / mass[moves.cpu()].min(), 1.0)
+
+
+def mass_gradients(kernel: Kernel) -> int:
+    """How many gradients an estimate of the mass takes: without minibatches they are the same each time."""
+    return 1 if kernel.batches is None else MASS_BATCHES
 
 
 def predicted(members: Tensor, targets: Tensor | None, alive: Tensor, ensemble: Ensemble, counts: bool) -> dict:

@@ -19,7 +19,8 @@ class Plan:
     ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h, each chain's
     own where a list of step sizes was given, else one by the mean over all chains; then frozen); with ``trajectory`` it
     and the number of steps are chosen there (``sgmcmc.ladder``), at a given mass.
-    ``estimate_mass`` estimates M before the first cycle and after each of the burn-in's.
+    ``estimate_mass`` estimates M before the first cycle and after each of the first ``mass_cycles`` (all of the
+    burn-in's where that is None). With ``tune`` some of the burn-in should be left for the mass that is frozen then.
     ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
     ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target
     and the sampler can be, of networks the segments of trajectories (``sgmcmc.compiled``); a run that is continued
@@ -40,6 +41,7 @@ class Plan:
     tune: float | None = None
     trajectory: bool = False
     estimate_mass: bool = False
+    mass_cycles: int | None = None
     trace: int | None = None
     trace_cycles: tuple[int, ...] = ()
     epochs_per_cycle: float = 0.0
@@ -52,6 +54,14 @@ class Plan:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise SettingError(name, value, f"must be at least {least}")
+        if self.mass_cycles is not None and not 0 <= self.mass_cycles <= self.burn_in:
+            mend = f"must be from 0 to the {self.burn_in} cycles of the burn-in"
+            raise SettingError("mass_cycles", self.mass_cycles, mend)
+
+    @property
+    def mass_until(self) -> int:
+        """The cycle, from 1, after which the mass is estimated last; 0: at the start alone."""
+        return self.burn_in if self.mass_cycles is None else self.mass_cycles
 
     def kept(self, cycles: int) -> int:
         """How many draws there are after so many cycles, where all are kept."""

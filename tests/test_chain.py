@@ -541,6 +541,12 @@ def test_rows_are_means_over_cycles_and_chains():
         assert row["log_accept"] == pytest.approx(-(row["delta_potential"] + row["delta_kinetic"]))
 
 
+def test_a_word_whose_kick_refreshes_has_no_sum_of_kinetic_changes():
+    kernel = make_kernel("sghmc", Quartic(2, noise=1.0), 0.1, steps=2)
+    (row,) = run(kernel, Quartic(2, noise=1.0), Plan(1), Random(1), 3, lambda: torch.ones(3, 2)).rows
+    assert math.isnan(row["delta_kinetic"]) and math.isfinite(row["delta_potential"])
+
+
 def test_where_nothing_is_decided_by_it_u_is_that_of_the_rows_ends():
     """The chain is the same; a row of one cycle has U of every end, a row of several that of the last."""
     kind, *arguments = LOGISTIC
@@ -761,6 +767,33 @@ def test_the_step_is_tuned_by_the_number_of_the_cycle():
         chain.advance()
         factor += float(chain.tally.chances.mean() - before - 0.6) * count**-0.6
         assert chain.kernel.step_size == pytest.approx(0.5 * math.exp(factor), rel=1e-12)
+
+
+def test_the_step_is_tuned_anew_for_the_mass_that_stays():
+    """After the last estimate of the mass by the number of the cycle since; the mass is that of the second cycle's end,
+    and its estimates are counted, each a full gradient."""
+    target, factor, masses = Quartic(2), 0.0, []
+    kernel = make_kernel("hmc", target, 0.5, steps=2, dtype=F64)
+    plan = Plan(9, burn_in=6, tune=0.6, estimate_mass=True, mass_cycles=2)
+    random = Random(1)
+    chain = Chain(kernel, target, plan, random, 3, lambda: target.exact(3, random).double())
+    chain.begin()
+    for count in (1, 2, 1, 2, 3, 4):
+        before = chain.tally.chances.mean()
+        chain.advance()
+        if chain.cycle < 6:  # the sums begin anew
+            factor += float(chain.tally.chances.mean() - before - 0.6) * count**-0.6
+            assert chain.kernel.step_size == pytest.approx(0.5 * math.exp(factor), rel=1e-12)
+        masses.append(chain.kernel.mass)
+    assert not torch.equal(masses[0], masses[1])
+    assert all(torch.equal(masses[1], mass) for mass in masses[2:])
+    alone = Chain(kernel, target, Plan(9), Random(1), 3, lambda: torch.ones(3, 2, dtype=F64))
+    alone.begin()
+    for _ in range(6):
+        alone.advance()
+    assert chain.evaluated == (alone.evaluated[0] + 3, alone.evaluated[1])
+    with pytest.raises(SettingError, match="^mass_cycles=7: must be from 0 to the 6 cycles of the burn-in"):
+        replace(plan, mass_cycles=7)
 
 
 def test_chains_that_diverged_do_not_tune_the_others():

@@ -31,7 +31,7 @@ from experiments.command_line import main
 from experiments.config import compose
 from experiments.evaluate import main as evaluated
 from experiments.outcome import mixed_below, slowest
-from experiments.voice import Voice, _duration, say
+from experiments.voice import FEW_WOULD_BE, Voice, _duration, say
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
 from sgmcmc.data import Data
@@ -266,14 +266,15 @@ def summarised(monkeypatch):
     return lines
 
 
+SLOWEST = "the slowest of 20 means and 20 variances (16 of each looked at)"
+
+
 def test_a_summary_gives_the_least_effective_sample_size_of_all_chains_and_its_cost(summarised):
     """16 of all 80 chains: 4 a second of 4, and .008 a gradient of 25 of 80 chains."""
     first, energy, size, r_hat = summarised()
     assert first == "done after 100 cycles in 4 s: 2,000 of 8,000 trajectories accepted (0.25)"
     assert summarised.seen == [(60, 80, 32)]  # 16 means, and 16 variances
-    assert (
-        size == "effective sample size of the slowest of 20 means and 20 variances 16 ± 4: 4 a second, 0.008 a gradient"
-    )
+    assert size == f"effective sample size of {SLOWEST} 16 ± 4: 4 a second, 0.008 a gradient"
     assert r_hat == "R-hat 1.02 over 80 chains (above 1.01: not mixed, or too short to tell)"
     # with data gradients and U are passes over them; a random walk takes U alone
     assert "4 a second, 0.005 a pass over the data" in summarised(size=9)[2]
@@ -314,7 +315,9 @@ def test_independent_draws_are_seldom_called_not_mixed(draws, chains, coordinate
 def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(summarised):
     """Of the last 15 of 60 draws ESS is 16, so 64 of all; of U's rows, means over the 80 chains, those of the second
     half after the burn-in: 3 of 6, whose 16 are 1,280 of all chains."""
-    assert summarised(draws=15, keep=15)[2].endswith(" variances 16 ± 4: 16 a second, 0.032 a gradient")
+    assert summarised(draws=15, keep=15)[2].endswith(
+        " variances (16 of each looked at) 16 ± 4: 16 a second, 0.032 a gradient"
+    )
     rows = {"cycle": np.arange(2, 102, 2), "log_accept": np.zeros(50), "potential": np.arange(50.0)}
     size = summarised(keep="none", every=2, **rows)[2]
     assert size == (
@@ -327,10 +330,7 @@ def test_chains_that_stand_still_have_no_part_in_a_summary_s_effective_sample_si
     """Of 80 chains 48 go on: 16 of 48 draws' chains, as nobody else moves."""
     lines = summarised(result={"frozen": list(range(32))})
     assert summarised.seen[-1] == (60, 48, 32)
-    assert (
-        "effective sample size of the slowest of 20 means and 20 variances 16 ± 4: 4 a second, 0.008 a gradient"
-        in lines
-    )
+    assert f"effective sample size of {SLOWEST} 16 ± 4: 4 a second, 0.008 a gradient" in lines
 
 
 def test_of_too_many_chains_some_all_over_are_looked_at(summarised, monkeypatch):
@@ -349,7 +349,7 @@ def test_chains_with_settings_of_their_own_are_looked_at_by_themselves(summarise
     names = ["step_size=0.1, friction=4.0: ", "step_size=0.2, friction=1.0: ", "step_size=0.2, friction=4.0: "]
     sizes = [line for line in lines if "effective sample size" in line]
     assert all(line.startswith(name) for line, name in zip(sizes, names, strict=True))
-    assert all(line.endswith("variances 16 ± 4: 16 a second, 0.032 a gradient") for line in sizes)
+    assert all(line.endswith(f"{SLOWEST} 16 ± 4: 16 a second, 0.032 a gradient") for line in sizes)
     assert [line for line in lines if "R-hat" in line][0].startswith(f"{names[0]}R-hat 1.02 over 15 chains")
     near = summarised(said={"step_size": [0.1, 0.1000001]})
     assert sum("effective sample size" in line for line in near) == 2 and "step_size=0.1000001: R-hat" in near[-1]
@@ -361,18 +361,45 @@ def test_chains_with_settings_of_their_own_are_looked_at_by_themselves(summarise
     assert lines[3] == "step_size=0.1: acceptance 0.2" and "step_size=0.2: acceptance 0.595" in lines
 
 
-def test_few_draws_kept_say_nothing(summarised):
-    assert len(summarised(draws=5, keep=5)) == 2
+UNTOLD = "no effective sample size: too few draws, or moves, to tell"
+
+
+def test_few_draws_kept_say_so(summarised):
+    assert summarised(draws=5, keep=5)[2:] == [UNTOLD]
+    assert len(summarised(keep="none", potential=np.full(10, math.nan))) == 2
+
+
+def test_an_uncorrected_chain_that_would_hardly_be_accepted_is_told(summarised):
+    """Of each group by itself; not where no acceptance is exact, or there is none."""
+    pieces, told = summarised.pieces, f"step_size=0.1: {FEW_WOULD_BE}"
+    chances = torch.tensor([0.09] * 40 + [0.11] * 40, dtype=torch.float64)
+
+    def lines(**kernel):
+        given = {"accept_prob": chances, "kernel": replace(pieces.kernel, **kernel)}
+        return [line for line in summarised(said={"step_size": [0.1, 0.2]}, result=given) if FEW_WOULD_BE in line]
+
+    assert lines(acceptance="monitor") == [told]
+    assert not lines() and not lines(acceptance="monitor", impossible="T = 0")
+
+
+def test_a_mean_of_log_mh_that_few_make_is_told_beside_the_median(summarised):
+    rows = {"cycle": np.arange(1, 13), "every": 1, "potential": np.arange(12.0)}
+    far = np.array([0.0] * 6 + [-2, -1, -3, -2, -2, -1e9])
+    said = "-1.67e+08 (its rows' median -2: a few proposals went far out)"
+    assert summarised(**rows, log_accept=far)[1] == f"mean log MH of the second half {said}"
+    assert "median" not in summarised(**rows, log_accept=far.clip(-100))[1]
+    both = summarised(**rows, log_accept=far.clip(-9), said={"step_size": [0.1, 0.2]})[1]
+    assert both.startswith("mean log MH of the second half of all chains -3")
 
 
 def test_of_chains_that_hardly_ever_move_nothing_is_estimated(summarised, monkeypatch):
     """Of draws that are nearly all one estimators make as many independent ones; eight moves a chain are asked for."""
     rows = torch.zeros(60, 80, 20)
-    for moves, said in ((7, 2), (8, 4)):
+    for moves, said in ((7, 3), (8, 4)):
         rows[60 - moves :] = torch.arange(1.0, moves + 1)[:, None, None]
         summarised()
         monkeypatch.setattr(sgmcmc, "load_samples", lambda path: rows)
-        assert len(summarised.again()) == said
+        assert len(summarised.again()) == said and (UNTOLD in summarised.again()) == (moves < 8)
 
 
 def test_a_status_has_no_acceptance_before_the_burn_in_is_over(summarised):
@@ -396,7 +423,7 @@ def test_trajectories_that_end_where_nothing_is_finite_are_counted(summarised):
     again are counted once."""
     lost = {"cycle": np.array([10, 15, 20]), "log_accept": np.zeros(3), "potential": np.zeros(3)}
     lost["not_finite"] = np.array([3.0, 2.0, 1200.0])
-    assert "1,203 trajectories ended where U or theta is not finite, and were rejected" in summarised(**lost)
+    assert "1,203 trajectories ended where U or theta is not finite: rejected" in summarised(**lost)
     assert not any("not finite" in line for line in summarised())
 
 
@@ -558,6 +585,32 @@ def test_a_picture_s_potential_is_a_datum_s_where_there_are_data(size, label):
     picture._potential(panel, rows)
     assert panel.get_ylabel() == label and panel.get_title() == "potential" + " a datum" * (size > 1)
     pyplot.close("all")
+
+
+def test_a_picture_s_energies_are_those_of_most_where_few_are_far_beyond():
+    """And have no legend where there are none."""
+    from matplotlib import pyplot
+
+    _, panel = pyplot.subplots()
+    cycle, small = range(100), np.linspace(0.5, 1, 100)
+    for far, reach in ((1.0, 1), (80.0, 80), (1e23, 0.95)):
+        rows = pd.DataFrame({"cycle": cycle, "delta_potential": np.r_[small[:-1], far], "delta_kinetic": 0.0})
+        panel.clear()
+        picture._energies(panel, rows)
+        assert panel.get_ylim()[1] == pytest.approx(1.6 * reach, rel=0.05)
+        assert len(panel.get_legend().texts) == 3
+    panel.clear()
+    picture._energies(panel, pd.DataFrame({"cycle": cycle, "delta_potential": math.nan, "delta_kinetic": math.nan}))
+    assert panel.get_legend() is None
+    pyplot.close("all")
+
+
+def test_an_estimated_mass_is_kept_and_told(elsewhere, capsys):
+    words = "model=gaussian model.dim=3 sampler=hmc step_size=.1 chains=9 burn_in=8 cycles=12 output=run progress=false"
+    assert main([*words.split(), "mass=estimate"]) == 0
+    mass = load_file("run/moments.safetensors")["mass"]
+    assert mass.shape == (3,) and float(mass.min()) == 1
+    assert f"mass estimated: 1 to {float(mass.max()):.4g} (moments.safetensors)" in capsys.readouterr().out
 
 
 def test_a_picture_shows_what_comes_after_the_first_rows(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from experiments.build import build, reopened, settings_of
 from experiments.command_line import sentence
 from experiments.config import compose, point_settings, resolve, unused, words_for
 from experiments.dotted import get, put
-from experiments.resolved import PAPER_FRICTION, folder, identity, sampler_row, show
+from experiments.resolved import PAPER_FRICTION, folder, identity, sampler_row, scientific, show
 from experiments.schema import CONF, options
 from experiments.values import cast
 from sgmcmc.chain import Chain
@@ -388,6 +388,7 @@ RANGES = {  # what is still a value, and what no longer is
     "trace": ([1, 4], [0, -1]),
     "seed": ([0, 2**64 - 1], [-1, 2**64]),
     "mass": ([1e-9, [1, 2.5], "estimate"], [0, [1, 0]]),
+    "mass_cycles": ([0], [-1, 0.5]),
     "tune.target": ([1e-9, 0.999], [0, 1]),
     "warm_start.momentum": ([0, 0.999], [-1e-9, 1]),
     "warm_start.weight_decay": ([0, 2.0], [-1e-9]),
@@ -716,6 +717,27 @@ def test_a_plan_is_what_was_said_or_a_row_each_ten_cycles(regression):
     said = {**settings, "trace_cycles": (8,), "tune": 0.3, "estimate_mass": True}
     assert regression(**changes).plan == Plan(9, epochs_per_cycle=10 * 8 / 120, **said)
     assert [cycle for cycle in range(1, 12) if Plan(11, burn_in=4, thin=3).draws_after(cycle)] == [7, 10]
+
+
+@pytest.mark.parametrize(
+    ("words", "until"),
+    [
+        ("mass=estimate", None),
+        ("mass=estimate tune.target=.7", 10),
+        ("mass=estimate mass_cycles=0", 0),
+        ("mass=estimate tune.target=.7 mass_cycles=21", 21),
+        ("mass=2 tune.target=.7", None),
+        ("mass_cycles=3", None),
+    ],
+)
+def test_a_step_size_is_tuned_for_the_mass_that_stays(words, until):
+    """Half of the burn-in is left for it; a run that tunes none keeps its name."""
+    common = "model=gaussian sampler=hmc step_size=.1 burn_in=21 cycles=50".split()
+    config = compose([*common, *words.split()])
+    assert config["mass_cycles"] == until == build(config).plan.mass_cycles
+    assert ("mass_cycles" in str(scientific(config))) == (until is not None)
+    with pytest.raises(SettingError, match="^mass_cycles=22: the mass is estimated in the burn-in alone, of 21 cycles"):
+        compose([*common, "mass=estimate", "mass_cycles=22"])
 
 
 # ---- where chains start

@@ -153,6 +153,6 @@ def test_the_r_hat_of_independent_draws_is_held_to_is_a_chi_square_s_tail():
 def test_the_last_row_may_be_the_only_one_of_the_second_half_and_errors_fall_with_the_root_of_rows():
     """A run of 20 cycles in rows of 100; and 1 and 3 in turns, whose variance is 4/3."""
     one = {"cycle": np.array([20]), "log_accept": np.array([7.0])}
-    assert outcome.second_half(one, 100) == (7.0, math.inf)
+    assert outcome.second_half(one, 100) == (7.0, math.inf, 7.0)
     four = {"cycle": np.arange(1, 9), "log_accept": np.array([9.0] * 4 + [1, 3, 1, 3])}
-    assert outcome.second_half(four, 1) == (2.0, pytest.approx(math.sqrt(1 / 3)))
+    assert outcome.second_half(four, 1) == (2.0, pytest.approx(math.sqrt(1 / 3)), 2.0)

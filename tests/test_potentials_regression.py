@@ -129,6 +129,9 @@ def test_logistic_potential_is_minus_the_log_joint_density():
     np.testing.assert_allclose(target.potential(torch.tensor(theta)), expected)
     predicted = target.predict(torch.tensor(theta), data.inputs)
     np.testing.assert_allclose(predicted, np.stack((1 - probability, probability), -1))
+    # Of float32 theta, too, to float64: large log-odds would have a probability of 1.
+    far = (8 * torch.tensor(theta)).float()
+    assert torch.equal(target.predict(far, data.inputs), target.predict(far.double(), data.inputs))
 
 
 def test_logistic_potential_is_smooth_and_finite_far_out():

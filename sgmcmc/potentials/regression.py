@@ -141,8 +141,10 @@ class LogisticRegression(_Regression):
         return energy, torch.cat(slopes) + theta / self.prior_variance
 
     def predict(self, theta: Tensor, inputs: Tensor) -> Tensor:
-        """P(class | x, theta), ``[chains, n, 2]``, of features ``inputs[n, features]`` as the data set has them."""
-        logit = theta @ self._columns(inputs.to(theta.device, torch.float64)).to(theta.dtype).T
+        """P(class | x, theta), ``[chains, n, 2]`` float64, of ``inputs[n, features]`` as the data set has them.
+
+        In float32 log-odds beyond 17 would be probabilities of 1."""
+        logit = theta.double() @ self._columns(inputs.to(theta.device, torch.float64)).T
         return torch.sigmoid(torch.stack((-logit, logit), -1))
 
     def initial(self, chains: int | range, random: Random) -> Tensor:

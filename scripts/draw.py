@@ -75,12 +75,12 @@ Symbols:
 - **log MH** is the logarithm of a trajectory's Metropolis-Hastings ratio; it is accepted with probability min(1, MH).
 - **h**, or **ε** as AMAGOLD and Neal write it, is the step size; **ℓ** = N h² the learning rate, of N data.
 - **τ** is the integrated autocorrelation time (τ² and σ² of Neal's models are variances), the sum of autocorrelations
-  up to a lag that is doubled, from five τ on, as long as that adds more than chance does (of words, of Neal's uniform
-  with noise, of decisions on a part, of trajectories chosen and in AMAGOLD's tables, which were made before, five τ:
-  what is slow and of small weight is not in it). **ESS**, the effective sample size, is the number of draws over τ. Of
-  the slowest coordinate it is the least of several estimates and so comes out too small, by an amount that its error
-  does not contain, which is larger where many coordinates are about as slow, and where the chains are few τ long.
-  **R-hat** compares chains with each other, and is 1 where they agree.
+  up to a lag that is doubled, from five τ on, as long as that adds more than chance does (of words but on Heart, of
+  Neal's uniform with noise, of decisions on a part and in AMAGOLD's tables, which were made before, five τ: what is
+  slow and of small weight is not in it). **ESS**, the effective sample size, is the number of draws over τ. Of the
+  slowest coordinate it is the least of several estimates and so comes out too small, by an amount that its error does
+  not contain, which is larger where many coordinates are about as slow, and where the chains are few τ long. **R-hat**
+  compares chains with each other, and is 1 where they agree.
 - A **word** has the letters of a step in their order: A drift (of θ), B kick (of the momentum, by a gradient), O
   refresh (of a part of the momentum), E Euler's kick and refresh in one.
 - **The certificate** ([certificate.md](certificate.md), by `make certify`) shows row by row that the acceptance

@@ -464,6 +464,13 @@ MUTANTS = [
         "chain.py::test_the_mass_is_the_root_mean_square_gradient_and_is_frozen_after_the_burn_in",
     ),
     Mutant(
+        "the step size tuned for masses that are gone",
+        "adaptation",
+        "count = cycle + 1 - (self.begins if cycle >= self.begins else 0)",
+        "count = cycle + 1",
+        "chain.py::test_the_step_is_tuned_anew_for_the_mass_that_stays",
+    ),
+    Mutant(
         "kept momentum not rescaled to the new mass",
         "chain",
         "state.momentum = state.momentum * ratio.to(state.momentum)",

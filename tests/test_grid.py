@@ -194,10 +194,10 @@ def test_a_network_s_chain_is_a_string_of_segments():
 
 def test_a_word_that_makes_points_one_run_is_refused():
     """A table would count that run as several seeds; of one point, or of points that do not say it, it is none."""
-    with pytest.raises(SettingError, match="^seed=3: makes the 30 runs of experiment=amagold_table2 8, for its points"):
+    with pytest.raises(SettingError, match="^seed=3: makes the 32 runs of experiment=amagold_table2 8, for its points"):
         configurations("amagold_table2", ("scale=smoke", "seed=3"))
     assert len(configurations("amagold_table2", ("scale=smoke", "seed=3", "point=4"))) == 1
-    assert len(configurations("amagold_table2", ("scale=smoke", "temperature=2"))) == 30
+    assert len(configurations("amagold_table2", ("scale=smoke", "temperature=2"))) == 32
 
 
 def test_a_task_does_not_depend_on_where_the_data_lie(monkeypatch):

@@ -32,7 +32,7 @@ LOOK_AT = 1 << 20
 LOOKED = 64
 GROUPS = 24  # groups of chains with settings of their own; where there are more, the draws of none are looked at
 LEAST = 8  # draws, and moves of a chain on average: with fewer there is no effective sample size
-LOOKED_AT = 16  # coordinates, and squares of coordinates
+COORDINATES = 16  # of which means, and as many of which variances, are looked at
 LEAST_OF_R_HAT = 40  # draws: of fewer it says nothing
 # Columns of metrics that tell a row's place in the run or a part of a cycle, whose mean over a run tells nothing; and
 # two whose mean is told elsewhere.
@@ -75,10 +75,15 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
         if finite and result.cycles > plan.burn_in and result.accept_prob is not None and not kernel.impossible:
             record["accept_prob"] = float(result.accept_prob[finite].mean())
         records.append({key: value for key, value in record.items() if value == value})
-    if metrics is not None and find_spec("arviz_stats") is not None:
+    if estimates(metrics):
         for place, *looked in _looked(pieces, path, groups, result, metrics):
             records[place] |= _mixing(pieces, result, *looked)
     return records
+
+
+def estimates(metrics: dict | None) -> bool:
+    """Whether ``of_groups`` looks at draws, of a run with these rows."""
+    return metrics is not None and find_spec("arviz_stats") is not None
 
 
 def spans(metrics: dict, every: int) -> tuple[np.ndarray, np.ndarray]:
@@ -180,7 +185,7 @@ def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
         if len(draws) < LEAST:  # keep=3
             return
         of = f"the slowest of {dim:,} means and {dim:,} variances" if dim > 1 else "the slower of mean and variance"
-        of += f" ({LOOKED_AT} of each looked at)" * (dim > LOOKED_AT)
+        of += f" ({COORDINATES} of each looked at)" * (dim > COORDINATES)
         for place, (_, group) in enumerate(groups):
             finite = [chain for chain in group if chain not in frozen]
             if finite:
@@ -190,7 +195,7 @@ def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
                     continue  # of chains that hardly ever move estimates are of all draws, as if they were independent
                 still = int((part == part[0]).all(0).all(0).sum())
                 squares = (part - part.mean((0, 1))).square()
-                looked = torch.cat((slowest(part, LOOKED_AT), slowest(squares, LOOKED_AT)), -1).double()
+                looked = torch.cat((slowest(part, COORDINATES), slowest(squares, COORDINATES)), -1).double()
                 yield place, len(group), looked, of, len(finite), len(draws) / kept, still
         return
     starts, whole = spans(metrics, plan.log_every)

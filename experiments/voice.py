@@ -6,7 +6,6 @@ import math
 import os
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -310,7 +309,7 @@ class Voice:
         looked = None if result.status == engine.INTERRUPTED else metrics
         groups = outcome.of_groups(self.config, self.pieces, self.path, result, looked)
         if len(groups) <= outcome.GROUPS:
-            lines += [line for group in groups for line in self._group(group, kernel, looked is not None)]
+            lines += [line for group in groups for line in self._group(group, kernel, outcome.estimates(looked))]
         if len(groups) == 1 and groups[0]["finite"]:
             facts["averages"] = outcome.averages(metrics, self.pieces.plan.burn_in, self.pieces.plan.log_every)
         return lines, {**facts, "groups": groups}
@@ -346,7 +345,7 @@ class Voice:
             lines.append(f"{name}effective sample size of {size}: {rates}")
             if "r_hat" not in group:
                 lines.append(f"{name}no R-hat of fewer than {outcome.LEAST_OF_R_HAT} draws")
-        elif looked and group["finite"] and self.pieces.plan.keep != "none" and find_spec("arviz_stats") is not None:
+        elif looked and group["finite"] and self.pieces.plan.keep != "none":
             lines.append(f"{name}no effective sample size: too few draws, or moves, to tell")
         if "r_hat" in group:
             finite, looked, value = group["finite"], group["r_hat_over"], group["r_hat"]

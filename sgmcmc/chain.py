@@ -261,8 +261,7 @@ class Chain:
         size = self.chains * self.potential.data_size
         looked = 2 * self.tally.looked / size if self.kernel.subsampled else 0.0
         masses = 1 + min(self.cycle, self.plan.mass_until) if self.plan.estimate_mass and self.states else 0
-        each = mass_gradients(self.kernel) * (1.0 if self.kernel.batches is None else self.share)
-        return self.tally.gradients + masses * each, self.tally.energies + looked
+        return self.tally.gradients + masses * mass_gradients(self.kernel) * self.share, self.tally.energies + looked
 
     # -- one cycle ---------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from experiments import schema
 from experiments.config import compose, resolve, unused, words_for
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE, folder, show
 from experiments.signals import leave_on_signals, signals_first
-from sgmcmc.errors import DataError, SettingError, StoreError
+from sgmcmc.errors import DataError, SettingError, StoreError, nearest
 from sgmcmc.samplers import SAMPLERS
 
 _WORST = (DONE, DIVERGED, MISTAKE, INTERRUPTED)  # of a sweep's statuses the last of these is the process'
@@ -264,9 +264,7 @@ def _no_such_option_of(group: str, option: str) -> str:
     known = schema.options(group)
     if group == "sampler" and option in SAMPLERS:
         return f"sampler={option}: is a row of the table, and conf/sampler/{option}.yaml (name: {option}) is missing"
-    return (
-        f"{group}={option}: {schema.nearest(option, known, 'there is none of that name;')} known are {', '.join(known)}"
-    )
+    return f"{group}={option}: {nearest(option, known, 'there is none of that name;')} known are {', '.join(known)}"
 
 
 def _no_such_key(key: str, node) -> str:
@@ -275,7 +273,7 @@ def _no_such_key(key: str, node) -> str:
         known = [f"model.{name}" for name in node]
     if key in known:
         return f"{key}: is a setting already, so it takes no +: {key}=VALUE"
-    return f"{key}: there is no such setting here; {schema.nearest(key, known, 'see python run.py --help')}"
+    return f"{key}: there is no such setting here; {nearest(key, known, 'see python run.py --help')}"
 
 
 def _kind(text: str, key: str) -> str | None:

@@ -26,7 +26,7 @@ from experiments.dotted import flatten, get, put
 from experiments.resolved import is_own, sampler_row
 from experiments.unsaid import filled
 from experiments.values import cast
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, nearest
 from sgmcmc.words import Word
 
 
@@ -270,8 +270,8 @@ def _check_keys(config: dict) -> None:
         raise SettingError("model._target_", "null", "model=custom needs a class: model._target_=mypackage.MyModel")
     own, name = is_own(config), model.get("name")
     if not own and not (isinstance(name, str) and name in schema.MODELS):
-        raise SettingError("model.name", name, schema.nearest(name, schema.MODELS, "choose it with model="))
+        raise SettingError("model.name", name, nearest(name, schema.MODELS, "choose it with model="))
     mine = [] if own else [f"model.{name}" for name in schema.dotted(schema.MODELS[name])]
     for key, value in flatten({key: value for key, value in config.items() if not (key == "model" and own)}).items():
         if key not in known and key not in mine:
-            raise SettingError(key, value, schema.nearest(key, [*known, *mine], "there is no such setting; see --help"))
+            raise SettingError(key, value, nearest(key, [*known, *mine], "there is no such setting; see --help"))

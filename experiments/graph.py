@@ -8,9 +8,10 @@ from tqdm import tqdm
 
 from experiments.grid import configurations, sweep
 from experiments.resolved import PRACTICAL, identity
-from experiments.schema import nearest, options
+from experiments.schema import options
 from experiments.signals import signals_first
 from experiments.tasks import ANNOUNCED, SCALES
+from sgmcmc.errors import nearest
 
 
 def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:

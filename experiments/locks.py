@@ -9,6 +9,8 @@ import socket
 import time
 from pathlib import Path
 
+from sgmcmc import disk
+
 STORE = "jugfile.jugdata"
 OWNER = re.compile(r"PID (\d+) on HOSTNAME (\S+)")
 FAILED = 1  # the time of a lock that `jug execute --keep-failed` leaves on purpose
@@ -29,7 +31,7 @@ def dead(store: str) -> list[Path]:
             continue
         owner = OWNER.match(text)
         if owner:
-            gone = owner[2] == socket.gethostname() and not alive(int(owner[1]), written)
+            gone = owner[2] == socket.gethostname() and not disk.alive(int(owner[1]), written)
         else:
             gone = not text and time.time() - written > 60
         if gone and written != FAILED:
@@ -60,21 +62,3 @@ def told(store: str) -> str | None:
     where = "" if os.path.abspath(store) == os.path.abspath(STORE) else f" --jugdir {store}"
     free = f"`python scripts/workers.py --free{where}`"
     return f"{what} of this machine that {'is' if number == 1 else 'are'} gone: {free}, then start a worker"
-
-
-def alive(process: int, since: float) -> bool:
-    """Whether a process of this machine that ran at the time ``since`` still does, and is not another of its number.
-
-    Where Linux tells when processes began; a minute is allowed between this clock and that of the files' machine.
-    """
-    try:
-        os.kill(process, 0)
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
-        # The 22nd field: ticks after the machine's start. The second, in brackets, may hold anything.
-        ticks = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
-        began = time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return began < since + 60

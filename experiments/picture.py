@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from sgmcmc import disk
+from sgmcmc.diagnostics import autocorrelation
 
 BLUE, ORANGE, GREEN, GREY, BLACK = (
     "#0072B2",
@@ -45,14 +49,11 @@ def draw(folder: str | Path, title: str, acceptance: str = "acceptance", every: 
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, fontsize=11)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=110, format="png")
+    pyplot.close(figure)
     path = Path(folder) / NAME
-    part = path.with_name(f".{NAME}.part")
-    try:
-        figure.savefig(part, dpi=110, format="png")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-        pyplot.close(figure)
+    disk.write(path, drawn.getvalue())
     return path
 
 
@@ -118,10 +119,8 @@ def _decorrelation(panel, rows: pd.DataFrame, every: int) -> None:
     if len(half) < 4 or not half.std() > 0:
         panel.text(0.5, 0.5, "too few rows, or it never moved", ha="center", transform=panel.transAxes, color=GREY)
         return
-    lags = range(max(2, len(half) // 3))
-    centred = half - half.mean()
-    correlation = [float(centred[: len(half) - lag] @ centred[lag:]) / float(centred @ centred) for lag in lags]
-    panel.plot(np.array(lags) * every, correlation, color=GREEN, linewidth=1.5)
+    correlation = autocorrelation(half[:, None, None], max(2, len(half) // 3) - 1)[:, 0]
+    panel.plot(np.arange(len(correlation)) * every, correlation, color=GREEN, linewidth=1.5)
     bound = 2 / np.sqrt(len(half))
     panel.axhspan(-bound, bound, color=GREY, alpha=0.15, linewidth=0)
     panel.text(0.98, 0.92, "second half of the run", ha="right", transform=panel.transAxes, color=GREY, fontsize=8)

@@ -73,7 +73,6 @@ def run(config: dict, until: float = math.inf) -> int:
         path,
         {"hash": identity(config), "law": sgmcmc.LAW, "settings": scientific(config)},
         show(config),
-        keep=config["keep"],
         device=pieces.random.device,
         warn=lambda text: print(text, file=sys.stderr),
     )

@@ -6,7 +6,6 @@ Nothing here imports torch: mistakes and ``--help`` are quick.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -302,9 +301,3 @@ def dotted(schema) -> list[str]:
         elif one.name not in ("quick", "smoke", "model", "points"):
             names.append(one.name)
     return names
-
-
-def nearest(name: str, known, otherwise: str) -> str:
-    """``did you mean …?``, or ``otherwise`` where nothing known comes near."""
-    near = difflib.get_close_matches(str(name), list(known), 1)
-    return f"did you mean {near[0]}?" if near else otherwise

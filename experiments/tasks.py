@@ -13,13 +13,13 @@ import hashlib
 import io
 import json
 import math
-import os
 import sys
 from pathlib import Path
 
 from experiments import tables
 from experiments.resolved import INTERRUPTED, MISTAKE, NETWORKS, folder, identity, planned_cycles
 from experiments.signals import signals_first
+from sgmcmc import disk
 from sgmcmc.errors import DataError, DiskFull, FolderBusy, SettingError, StoreError
 
 SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each
@@ -134,9 +134,7 @@ def write_table(path: Path, rows: list[dict], made: dict) -> None:
         if file.exists() and file.read_text() == content:
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(f".{file.name}.{os.getpid()}.part")
-        part.write_text(content)
-        part.replace(file)
+        disk.write(file, content.encode())
         print(f"wrote {file}", file=sys.stderr)
 
 

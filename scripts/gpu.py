@@ -42,6 +42,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from sgmcmc import disk  # noqa: E402
 from sgmcmc.errors import DataError, SettingError, StoreError  # noqa: E402
 
 RATES = ("1e-4", "1e-3", "1e-6", "1e-2")
@@ -417,9 +418,7 @@ class Session:
         found = {"tables": found, "run": row}
         path = self.rows_path(job)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(found, indent=0) + "\n")
-        part.replace(path)
+        disk.write(path, json.dumps(found, indent=0).encode() + b"\n")
         return True
 
     def run_row(self, job: dict, end: dict) -> dict:

@@ -21,7 +21,7 @@ from torch import Tensor
 from sgmcmc.adaptation import Adaptation
 from sgmcmc.captured import Captured
 from sgmcmc.checks import check_finite, check_same_target, check_target
-from sgmcmc.compiled import Compiled, Normals, Segments
+from sgmcmc.compiled import Compiled, Normals, Segments, why_eager
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.diagnostics import Ensemble
 from sgmcmc.errors import SettingError
@@ -117,8 +117,8 @@ class Chain:
         predictions: dict | None = None,
     ):
         self.kernel, self.potential, self.plan, self.random = kernel, potential, plan, random
-        self.together = together(potential) and not is_network(potential)  # one tensor, whose cycle may be a graph
-        if plan.trace and self.together and chains > 1 and kernel.random_direction:
+        self.in_one_graph = together(potential) and not is_network(potential)  # cycles, where compiled
+        if plan.trace and self.in_one_graph and chains > 1 and kernel.random_direction:
             raise SettingError("trace", plan.trace, "a random direction can be traced with one chain alone: chains=1")
         kernel.schedule.check(plan.cycles)
         self.groups = groups(potential, chains, apart=kernel.random_direction)
@@ -189,7 +189,7 @@ class Chain:
         if self.joined and not together(self.potential) and hasattr(self.potential, "join_chains"):
             self.potential.join_chains()
         self.cycle, self.fits = saved["cycle"], saved["fits"]
-        self.tally = Tally.of(saved, self.chains, device)
+        self.tally = Tally.of(saved, device)
         self.adaptation.resume(saved)
         if saved["moments"]:
             values = (saved["moments"][name] for name in ("count", "mean", "m2"))
@@ -210,9 +210,9 @@ class Chain:
         if not self.compiled:
             return
         try:
-            if self.together and self.plan.trajectory:
-                raise CannotCompile("trajectories whose length is tuned are not compiled")
-            if self.together:
+            if self.in_one_graph and self.plan.trajectory:
+                raise CannotCompile(why_eager(self.kernel, self.potential, tuned=True))
+            if self.in_one_graph:
                 self._compile_cycle()
             else:
                 self._compile_segments()
@@ -222,7 +222,7 @@ class Chain:
 
     def capture(self, tell: Callable[[str], object]) -> None:
         """Replay the steps of a network as CUDA graphs, where the plan says so; ``tell`` why where that fails."""
-        if self.plan.graph and not self.together and not self.joined:
+        if self.plan.graph and not self.in_one_graph and not self.joined:
             self.walk = Captured(tell)
 
     @property
@@ -516,11 +516,17 @@ def run(
 ) -> Result:
     """Run ``plan.cycles`` cycles of every chain, from the store's last checkpoint where it has one.
 
+    ``chains`` is how many there are, and ``initial()`` gives where they start, ``[chains, dim]`` on ``random.device``
+    in the dtype of the run; a run that is continued does not call it. ``predictions`` are data sets that a target with
+    ``predict`` is asked of in each row: ``{"test": (inputs, targets), "ood": (inputs, None)}``.
     ``store`` is a ``RunFolder`` or None: then rows and draws are kept in memory. ``report`` is called after each cycle
     with the chain and the row of metrics that the cycle completed, or None. ``tell`` is given a sentence where a run
     that was to be compiled or captured is not. Interrupted by a signal, the run writes what is complete and where the
     cycle in progress stands, and returns with status "interrupted". So it does, before the first cycle and between two,
     where another one would end after ``until``, by ``time.monotonic()``.
+
+    Raises SettingError for what cannot work (a plan and a kernel that do not fit, what the target returns, another
+    target than the run was begun with), StoreError from the store, and whatever the target raises.
     """
     chain = Chain(kernel, potential, plan, random, chains, initial, predictions)
     saved = store.load() if store else None
@@ -583,13 +589,13 @@ def _begin(chain: Chain, new: bool, over: bool, tell: Callable[[str], object]) -
     run that is ``over`` nothing is compiled."""
     if not new:
         check_same_target(chain.kernel, chain.potential, chain.states)
-    if not chain.together:
+    if not chain.in_one_graph:
         if not over:
             chain.compile(tell)
         chain.capture(tell)
     if new:
         chain.begin()
-    if chain.together and not over:
+    if chain.in_one_graph and not over:
         chain.compile(tell)
 
 

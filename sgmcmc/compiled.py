@@ -1,6 +1,6 @@
 """Trajectories and their segments as graphs: the functions that run eagerly, traced and compiled by TorchInductor.
 
-There is no second sampler here. ``Compiled(run_trajectory)`` is ``run_trajectory``: its first call evaluates it
+There is no second sampler here. ``Compiled(run_cycle)`` is ``chain.run_cycle``: its first call evaluates it
 eagerly, traces it and compiles the trace; every later call runs the graph on other inputs. Inputs are the state,
 the numbers of the program (durations, c, noise scales, M) and the random words, so a new trajectory, a tuned step
 size or an estimated mass compiles nothing anew. The words are Threefry's, drawn for many trajectories at once by a

@@ -1,10 +1,11 @@
 """Files on a disk that may be full, read-only or switched off: written as a whole or not at all, and errors said in one
-sentence."""
+sentence; and whether who wrote one is still there."""
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def _write_all(file: int, data: bytes) -> None:
 
 def write(path: Path, data: bytes) -> None:
     """Write beside, flush to the disk, rename: the file is the old one or the new one, never half of one."""
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # of several processes each its own
     try:
         file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
@@ -81,3 +82,21 @@ def sync(folder: Path) -> None:
             raise
     finally:
         os.close(file)
+
+
+def alive(process: int, since: float) -> bool:
+    """Whether a process of this machine that ran at the time ``since`` still does, and is not another of its number.
+
+    Where Linux tells when processes began; a minute is allowed between this clock and that of the files' machine.
+    """
+    try:
+        os.kill(process, 0)
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        # The 22nd field: ticks after the machine's start. The second, in brackets, may hold anything.
+        ticks = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+        began = time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return began < since + 60

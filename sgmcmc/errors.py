@@ -1,5 +1,10 @@
 """The errors that a user can mend; the command line prints them as one sentence and exits with status 2."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
 
 class SettingError(ValueError):
     """A setting that cannot work, named with its value and what would do.
@@ -14,6 +19,18 @@ class SettingError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.setting}={self.value}: {self.mend}"
+
+
+def one_of(setting: str, value: str | None, known: Iterable[str | None]) -> None:
+    """Raise SettingError for a value that is not one of the ``known``."""
+    if value not in known:
+        raise SettingError(setting, value, f"must be one of {', '.join(map(str, known))}")
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """``did you mean …?``, or ``otherwise`` where none of the ``known`` comes near."""
+    near = difflib.get_close_matches(str(name), list(known), 1)
+    return f"did you mean {near[0]}?" if near else otherwise
 
 
 class DataError(RuntimeError):

@@ -32,7 +32,7 @@ def kick(momentum: Tensor, gradient: Tensor, duration) -> Tensor:
 
 
 def refresh(momentum: Tensor, noise: Tensor, keep, scale) -> Tensor:
-    """O: c m + s M^½ ε, where s = √((1 − c²) T) M^½ comes as ``scale`` (``[chains or 1, dim or 1]``)."""
+    """O: c m + s ε, where s = √((1 − c²) T) M^½ comes as ``scale`` (``[chains or 1, dim or 1]``)."""
     return keep * momentum + scale * noise
 
 

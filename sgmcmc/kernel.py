@@ -12,11 +12,11 @@ from torch import Tensor
 from sgmcmc import subsampled
 from sgmcmc.acceptance import SUBSAMPLED
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, one_of
 from sgmcmc.flows import held
 from sgmcmc.potentials import check_attributes, in_one_pass, is_network
-from sgmcmc.samplers import NUMBERS, POLICIES, Sampler, lookup
-from sgmcmc.schedules import SCHEDULES, Schedule, why_impossible
+from sgmcmc.samplers import NUMBERS, Sampler, lookup
+from sgmcmc.schedules import Schedule, why_impossible
 from sgmcmc.words import Op, Word
 
 
@@ -85,12 +85,12 @@ class Kernel:
     temperature: float = 1.0
     mass: float | Tensor = 1.0
     refresh: str = "keep"
-    alpha: float = 0.0
+    alpha: float = NUMBERS["alpha"][2]
     acceptance: str = "monitor"
-    delta: float = 0.0
-    decision_batch: int = 100
-    epsilon: float = 0.05
-    sigma: float = 1.0
+    delta: float = NUMBERS["delta"][2]
+    decision_batch: int = NUMBERS["decision_batch"][2]
+    epsilon: float = NUMBERS["epsilon"][2]
+    sigma: float = NUMBERS["sigma"][2]
     gradient: str = "full"
     ends: str = "minibatch"
     batches: Minibatches | GradientNoise | None = None
@@ -283,19 +283,14 @@ def make_kernel(
     """
     check_attributes(potential)
     row = lookup(sampler) if isinstance(sampler, str) else sampler
-    word = Word(word or row.word)
-    refresh, acceptance = refresh or row.refresh, acceptance or row.acceptance
-    gradient, schedule = gradient or row.gradient, schedule or Schedule()
+    given = {"word": word, "refresh": refresh, "acceptance": acceptance, "gradient": gradient}
+    row = replace(row, **{name: value for name, value in given.items() if value})
+    word, schedule, gradient = Word(row.word), schedule or Schedule(), row.gradient
     if gradient == "either":
         gradient = "minibatch" if is_network(potential) else "full"
-    _one_of("sampler.refresh", refresh, POLICIES["refresh"])
-    _one_of("sampler.acceptance", acceptance, POLICIES["acceptance"])
-    _one_of("sampler.gradient", gradient, ("full", "minibatch", "none"))
-    _one_of("sampler.ends", ends, ("exact", "minibatch"))
-    _one_of("sampler.minibatches", minibatches, LAWS)
-    _one_of("schedule", schedule.name, SCHEDULES)
-    _one_of("schedule.direction", schedule.direction, ("forward", "random"))
-    friction = _friction(row, "this sampler" if sampler is row else sampler, friction)
+    one_of("sampler.ends", ends, ("exact", "minibatch"))
+    one_of("sampler.minibatches", minibatches, LAWS)
+    friction = _friction(row, sampler if isinstance(sampler, str) else "this sampler", friction)
     step_size = _per_chain("step_size", step_size, positive=True)
     friction = replace(friction, value=_per_chain("friction", friction.value))
     if row.steps is not None and steps != row.steps:
@@ -305,9 +300,6 @@ def make_kernel(
     mass = _mass(mass, potential.dim)
     if not (temperature >= 0 and math.isfinite(temperature)):
         raise SettingError("temperature", temperature, "must be a number that is not negative")
-    if word.kicks != (gradient != "none"):
-        mend = "needs a gradient: full or minibatch" if word.kicks else "has no kick, so it takes sampler.gradient=none"
-        raise SettingError("sampler.word", word.letters, mend)
     numbers = {"alpha": alpha, "delta": delta, "decision_batch": decision_batch, "epsilon": epsilon, "sigma": sigma}
     kernel = Kernel(
         word=word,
@@ -316,15 +308,15 @@ def make_kernel(
         friction=friction,
         temperature=float(temperature),
         mass=mass,
-        refresh=refresh,
-        acceptance=acceptance,
+        refresh=row.refresh,
+        acceptance=row.acceptance,
         gradient=gradient,
         ends=ends,
         schedule=schedule,
         rescaled=row.rescaled,
         **{name: NUMBERS[name][2] if value is None else value for name, value in numbers.items()},
     )
-    _check_refresh(kernel, dtype)
+    _check_numbers(kernel, dtype)
     if kernel.exact_ends and not word.kicks_at_both_ends:
         raise SettingError(
             "sampler.ends", ends, f"the word {word.letters} takes no gradient at the ends of a trajectory"
@@ -336,10 +328,10 @@ def make_kernel(
         inexact=getattr(potential, "inexact", None),
     )
     reason = kernel.impossible or kernel.inexact
-    if acceptance != "monitor" and reason:
+    if kernel.acceptance != "monitor" and reason:
         raise SettingError(
             "sampler.acceptance",
-            acceptance,
+            kernel.acceptance,
             f"the acceptance probability would not be exact, because {reason}; use sampler.acceptance=monitor",
         )
     if kernel.subsampled:
@@ -380,8 +372,9 @@ def _batches(
     return GradientNoise(noise, potential.dim, points, dtype) if noise else None
 
 
-def _check_refresh(kernel: Kernel, dtype: torch.dtype) -> None:
-    """Refuse words whose kept momentum would never be refreshed, c < 0 in two O's, and E in a rescaled word."""
+def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
+    """Refuse a decay outside [−1, 1], a kept momentum that is never refreshed, α and δ outside (−1, 1), c < 0 in two
+    O's, E or infinite friction in a rescaled word, and stairs that may take AMAGOLD's β past 1/h where it cannot."""
     letters, euler = kernel.word.letters, kernel.word.euler
     decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, euler), dtype=torch.float64)
     if not bool(torch.isfinite(decay).all()) or bool((decay.abs() > 1).any()):
@@ -445,11 +438,6 @@ def check_growth(kernel: Kernel, what: str) -> None:
             f"gives a negative momentum decay where {what} makes h larger than 1/beta, "
             f"which the word {letters} cannot have; give friction (gamma)"
         )
-
-
-def _one_of(setting: str, value: str, known) -> None:
-    if value not in known:
-        raise SettingError(setting, value, f"must be one of {', '.join(known)}")
 
 
 def _show(value) -> object:

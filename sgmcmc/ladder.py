@@ -93,7 +93,7 @@ class Ladder:
 
     def resume(self, values: dict) -> None:
         """Continue from what ``values`` returned, with the costs that it chose by."""
-        self.costs = list(values.get("costs", self.costs))
+        self.costs = list(values["costs"])
         self.tuning, self.jumps = values["tuning"].clone(), list(values["jumps"])
 
 
@@ -104,8 +104,12 @@ def scaled(kernel: Kernel, log_factor: Tensor) -> Kernel:
 
 
 def tuned(log_factor: Tensor, probability: Tensor, target: float, count: int) -> Tensor:
-    """A step of Robbins and Monro, the ``count``-th from 1, towards the acceptance ``target``: of each chain by its own
-    probability, or of all by their mean where they have one factor. NaN counts as rejected."""
+    """A step of Robbins and Monro (1951), the ``count``-th from 1, towards the acceptance ``target``:
+
+    log f ← log f + count^−0.6 (p − target), of ``log_factor`` ``[chains]`` by each chain's ``probability`` ``[chains]``
+    or, of ``[1]``, by the mean of all; float64 both. NaN counts as rejected. The gain falls slower than 1/count, so
+    that a bad start is forgotten, and fast enough to settle.
+    """
     miss = probability.cpu().nan_to_num() - target
     return log_factor + count**-0.6 * (miss.mean() if len(log_factor) == 1 else miss)
 

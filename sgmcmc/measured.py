@@ -88,11 +88,11 @@ def estimated_mass(
     cycle: int,
     groups: Sequence[range],
 ) -> Tensor:
-    """M = √(mean of squared gradients), a number a parameter tensor, the smallest 1 (Wenzel et al. 2020).
+    """M ∝ √(mean g² + 1e-7), a number a parameter tensor, the smallest 1 (Wenzel et al. 2020). Float64 ``[dim]``.
 
-    Of the gradient of U/N over 32 minibatches, over the chains that are alive and over the tensor's elements;
-    targets without parameter tensors get a number a coordinate; coordinates that do not move have 1. Float64
-    ``[dim]``.
+    g is the gradient of U/N at ``theta`` ``[chains, dim]``, the mean over 32 minibatches, over the chains that are
+    ``alive`` (bool ``[chains]``; ``groups`` are those that go together) and over the tensor's elements. Targets without
+    parameter tensors get a number a coordinate; coordinates that do not move have 1.
     """
     size = max(potential.data_size, 1)
     square = torch.zeros(potential.dim, dtype=torch.float64, device=theta.device)
@@ -127,7 +127,8 @@ def mass_gradients(kernel: Kernel) -> int:
 
 
 def predicted(members: Tensor, targets: Tensor | None, alive: Tensor, ensemble: Ensemble, counts: bool) -> dict:
-    """The quality of the current samples' probabilities ``members`` and of the running ensemble's, on one data set.
+    """The quality of the current samples' probabilities ``members`` ``[chains, data, classes]`` and of the running
+    ensemble's, on one data set with the labels ``targets`` ``[data]``.
 
     Without ``targets`` their entropy. Of the chains that are alive, or of all where none is; they join the ensemble
     where they are alive and it ``counts``.

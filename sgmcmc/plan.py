@@ -27,8 +27,8 @@ class Plan:
     stays what it was begun as. ``graph``: the steps of a network on a GPU are replayed as CUDA graphs, which changes
     no number (``sgmcmc.captured``).
 
-    Raises SettingError for a ``thin``, ``log_every`` or ``save_every`` below 1, a ``burn_in`` below 0, or another
-    ``keep``.
+    Raises SettingError for a ``thin``, ``log_every`` or ``save_every`` below 1, a ``burn_in`` below 0, another
+    ``keep``, a ``tune`` that is not between 0 and 1, tuning without a burn-in, and ``mass_cycles`` beyond it.
     """
 
     cycles: int
@@ -49,11 +49,18 @@ class Plan:
     graph: bool = False
 
     def __post_init__(self):
-        check_keep(self.keep)
+        if self.keep not in ("all", "none") and not (isinstance(self.keep, int) and self.keep > 0):
+            raise SettingError("keep", self.keep, "must be all, none or how many of the last draws to keep")
         for name, least in (("burn_in", 0), ("thin", 1), ("log_every", 1), ("save_every", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise SettingError(name, value, f"must be at least {least}")
+        if self.tune is not None and not 0 < self.tune < 1:
+            raise SettingError("tune", self.tune, "is the acceptance to tune to, between 0 and 1")
+        if self.tune is not None and not self.burn_in:
+            raise SettingError("tune", self.tune, "tunes during the burn-in: give burn_in, in cycles")
+        if self.trajectory and not self.burn_in:
+            raise SettingError("trajectory", self.trajectory, "chooses during the burn-in: give burn_in, in cycles")
         if self.mass_cycles is not None and not 0 <= self.mass_cycles <= self.burn_in:
             mend = f"must be from 0 to the {self.burn_in} cycles of the burn-in"
             raise SettingError("mass_cycles", self.mass_cycles, mend)
@@ -70,9 +77,3 @@ class Plan:
     def draws_after(self, cycle: int) -> bool:
         """Whether the state after the ``cycle``-th cycle, from 1, is a draw."""
         return cycle > self.burn_in and (cycle - self.burn_in) % self.thin == 0
-
-
-def check_keep(keep: int | str) -> None:
-    """Raise SettingError for what does not say which draws to keep."""
-    if keep not in ("all", "none") and not (isinstance(keep, int) and keep > 0):
-        raise SettingError("keep", keep, "must be all, none or how many of the last draws to keep")

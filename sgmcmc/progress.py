@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -145,15 +144,14 @@ class Tally:
         }
 
     @classmethod
-    def of(cls, saved: dict, chains: int, device: torch.device) -> Tally:
+    def of(cls, saved: dict, device: torch.device) -> Tally:
         """From what ``values`` returned."""
-        unknown = torch.full((chains,), math.nan, dtype=torch.float64)  # of a run begun before it was kept
         sums = torch.tensor([saved["sums"][name] for name in SUMS], dtype=torch.float64, device=device)
-        tally = cls(sums, saved.get("chances", unknown).to(device), seconds=saved["seconds"])
-        tally.proposed, tally.burnt = saved["proposed"], tuple(saved.get("burnt", (0, 0)))
+        tally = cls(sums, saved["chances"].to(device), seconds=saved["seconds"])
+        tally.proposed, tally.burnt = saved["proposed"], tuple(saved["burnt"])
         tally.steps, tally.steps_before = saved["work"]
         tally.gradients, tally.energies, looked = saved["evaluated"]
-        tally.seconds_before = saved["row_start"][-1]  # behind a cycle in older ones
+        (tally.seconds_before,) = saved["row_start"]
         tally.accepted_before = saved["accepted"] - int(saved["sums"]["accepted"])
         tally.looked_before = looked - saved["sums"]["data"]
         return tally
@@ -199,7 +197,7 @@ class Unwritten:
             return
         clock = time.perf_counter()
         draws = torch.stack(self.draws) if self.draws else None
-        self.store.commit(self.rows, draws, checkpoint(), self.trace)
+        self.store.commit(self.rows, draws, checkpoint(), self.trace, self.plan.keep)
         for part in (self.rows, self.draws, self.trace):
             part.clear()
         self._written = time.perf_counter()

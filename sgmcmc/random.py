@@ -201,7 +201,7 @@ class Random:
         return (high.to(torch.float64) + 0.5) * 2.0**-52
 
     def integers(self, stream: str, trajectory: int, steps, chains, size: int, high: int) -> Tensor:
-        """Uniform integers in [0, high), ``[steps, chains, size]`` int64 (64-bit words modulo high)."""
+        """Uniform integers in [0, high), ``[steps, chains, size]`` int64 (63-bit words modulo high)."""
         a, b = self.words(stream, trajectory, steps, chains, size)
         return _modulo(a, b, high)
 

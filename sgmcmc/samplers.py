@@ -10,10 +10,9 @@ parametrisation, and is γ = 1 where it is not given, as for the others.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, nearest, one_of
 from sgmcmc.words import Word
 
 POLICIES = {  # what the columns can be
@@ -49,12 +48,10 @@ class Sampler:
         """Raise SettingError for no word, a policy that there is not, or a gradient that the word has no use for."""
         kicks = Word(str(self.word)).kicks
         for policy, known in POLICIES.items():
-            if getattr(self, policy) not in known:
-                names = ", ".join(map(str, known))
-                raise SettingError(f"sampler.{policy}", getattr(self, policy), f"must be one of {names}")
+            one_of(f"sampler.{policy}", getattr(self, policy), known)
         if kicks == (self.gradient == "none"):
-            mend = "must be none of a word without kicks, and of no other"
-            raise SettingError("sampler.gradient", self.gradient, f"{mend} ({self.word})")
+            mend = "has kicks, which need one: full or minibatch" if kicks else "has no kick: give none"
+            raise SettingError("sampler.gradient", self.gradient, f"the word {self.word} {mend}")
 
 
 _NEAL, _GGMC, _AMAGOLD = "Neal 2020", "Garriga-Alonso & Fortuin 2021", "Zhang, Cooper & De Sa 2020"
@@ -85,7 +82,6 @@ def custom(word: str) -> Sampler:
 def lookup(name: str) -> Sampler:
     """The row of ``name``. Raises SettingError, with the nearest name, where there is none."""
     if name not in SAMPLERS:
-        near = difflib.get_close_matches(name, SAMPLERS, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise SettingError("sampler", name, f"{hint}known samplers are {', '.join(SAMPLERS)}")
+        mend = f"{nearest(name, SAMPLERS)} known samplers are {', '.join(SAMPLERS)}"
+        raise SettingError("sampler", name, mend.strip())
     return SAMPLERS[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 import os
@@ -21,7 +20,7 @@ from sgmcmc.chain import DIVERGED, FAILED, INTERRUPTED, Chain, Result, run
 from sgmcmc.checks import doubt
 from sgmcmc.compiled import compiles
 from sgmcmc.data.minibatches import Minibatches
-from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.errors import SettingError, StoreError, nearest
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.loading import load_samples
 from sgmcmc.plan import Plan
@@ -106,7 +105,8 @@ def sample(
     potential = _target(potential, dim, ("initial",) if initial is not None else ())
     cycles, thin, burn_in = whole("cycles", cycles, 1), whole("thin", thin, 1), whole("burn_in", burn_in, 0)
     seed = whole("seed", seed, 0)
-    _check_length(cycles, burn_in, thin, tune, trajectory)
+    _check_length(cycles, burn_in, thin)
+    tune = None if tune is None else number("tune", tune)
     ways = {"friction": friction, "momentum_decay": momentum_decay, "beta": beta, "b": b}
     ways = {name: numbers(name, value) for name, value in ways.items() if value is not None}
     if step_size is None:
@@ -208,18 +208,12 @@ def _target(potential, dim: int | None, unneeded: tuple[str, ...]) -> Potential:
     return potential
 
 
-def _check_length(cycles: int, burn_in: int, thin: int, tune, trajectory) -> None:
-    """Refuse lengths that leave no draw, and tuning without a burn-in."""
+def _check_length(cycles: int, burn_in: int, thin: int) -> None:
+    """Refuse lengths that leave no draw."""
     if burn_in >= cycles:
         raise SettingError("burn_in", burn_in, f"leaves no draws of cycles={cycles}: make it less")
     if thin > cycles - burn_in:
         raise SettingError("thin", thin, f"leaves no draws of {cycles - burn_in} cycles: make it less")
-    if tune is not None and not 0 < number("tune", tune) < 1:
-        raise SettingError("tune", tune, "is the acceptance to tune to, between 0 and 1")
-    if tune is not None and not burn_in:
-        raise SettingError("tune", tune, "tunes during the burn-in: give burn_in, in cycles")
-    if trajectory and not burn_in:
-        raise SettingError("trajectory", trajectory, "chooses during the burn-in: give burn_in, in cycles")
 
 
 def _one_a_chain(name: str, value: float | list[float], chains: int, rows: str) -> float | list[float]:
@@ -380,9 +374,8 @@ def _check_names(policies: dict) -> None:
         if name == "lr":
             raise SettingError(name, value, "is the command line's; here give step_size = sqrt(lr/N) with N data")
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}? " if near else "there is no such argument; "
-            raise SettingError(name, value, f"{hint}known are {', '.join(known)}")
+            mend = f"{nearest(name, known, 'there is no such argument;')} known are {', '.join(known)}"
+            raise SettingError(name, value, mend)
 
 
 @contextmanager

@@ -15,10 +15,11 @@ import math
 from dataclasses import dataclass
 from numbers import Integral
 
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, one_of
 from sgmcmc.words import Word
 
 SCHEDULES = ("constant", "cosine", "palindromic_cosine", "stairs")
+DIRECTIONS = ("forward", "random")
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,20 @@ class Schedule:
     factor: float = 0.1
 
     def __post_init__(self):
+        """Raise SettingError for a name or a direction that there is not, and for impossible numbers."""
+        one_of("schedule", self.name, SCHEDULES)
+        one_of("schedule.direction", self.direction, DIRECTIONS)
         if not (isinstance(self.every, Integral) and self.every >= 1):
             raise SettingError("schedule.every", self.every, "must be a whole number, at least 1")
         if not 0 < self.factor < math.inf:
             raise SettingError("schedule.factor", self.factor, "must be a positive number")
 
     def factors(self, steps: int, trajectory: int) -> list[float]:
-        """The factors on h of the ``steps`` steps of the given trajectory."""
+        """The factors on h of the ``steps`` steps of the given trajectory.
+
+        They are roots of those on ℓ: of step i of n ½ (1 + cos(π i/n)) in a ``cosine`` (Zhang et al. 2019) and
+        ½ (1 − cos(2π (i + ½)/n)) in a ``palindromic_cosine``.
+        """
         if self.name == "cosine":
             rates = [0.5 * (1 + math.cos(math.pi * i / steps)) for i in range(steps)]
         elif self.name == "palindromic_cosine":

@@ -57,7 +57,6 @@ from sgmcmc.formats import (
     signature,
     write_draws,
 )
-from sgmcmc.plan import check_keep
 
 SLOTS = ("checkpoint-0.pt", "checkpoint-1.pt")
 BEFORE = ".before"  # ends the name of a sample file that the newest checkpoint does not need, and the one before does
@@ -71,15 +70,11 @@ _MISSING = object()
 def killed(folder: str | os.PathLike) -> bool:
     """Whether the process that opened the folder last was one of this machine and is gone: killed, where
     ``status.json`` says that the run is running. Asks no lock, so it is in nobody's way."""
+    lock = Path(folder).expanduser() / ".lock"
     with suppress(OSError, ValueError):
-        words = (Path(folder) / ".lock").read_text().split()  # as ``_acquire`` writes it
+        words = lock.read_text().split()  # as ``_acquire`` writes it
         if words[:1] == ["process"] and words[2:] == ["on", socket.gethostname()]:
-            try:
-                os.kill(int(words[1]), 0)
-            except ProcessLookupError:
-                return True
-            except PermissionError:  # another user's
-                return False
+            return not disk.alive(int(words[1]), lock.stat().st_mtime)
     return False
 
 
@@ -92,7 +87,6 @@ class RunFolder:
     :param identity: plain dict (``hash``, ``law`` and the configuration behind them) that must agree with the
         one the folder was made with; None for a run without one.
     :param config_text: what ``config.yaml`` shall hold.
-    :param keep: ``"all"`` draws, the last ``N``, or ``"none"``.
     :param device: where the chain is computed, to be recorded.
     :param warn: called with one sentence when something was lost or may not be reproducible.
     :raises StoreError: from any method: another run's folder, another process in it, a full or read-only disk.
@@ -104,12 +98,10 @@ class RunFolder:
         identity: dict | None = None,
         config_text: str = "",
         *,
-        keep: int | str = "all",
         device: torch.device | str = "cpu",
         warn: Callable[[str], object] = warnings.warn,
     ):
-        check_keep(keep)
-        self.path, self.keep, self.warn = Path(path), keep, warn
+        self.path, self.warn = Path(path).expanduser(), warn
         self.identity, self.config_text, self._device = identity, config_text, device
         self._lock: io.IOBase | None = None
         self._created = False
@@ -396,6 +388,7 @@ class RunFolder:
         draws: Tensor | None,
         state: dict,
         trace_rows: Sequence[dict] | None = None,
+        keep: int | str = "all",
     ) -> None:
         """Write one block: a kill at any moment leaves it on disk as a whole or not at all.
 
@@ -404,6 +397,7 @@ class RunFolder:
         :param draws: ``[draws, chains, dim]``, or None.
         :param state: what the chain needs to go on: nested dicts, lists and tuples of tensors, numbers, strings.
         :param trace_rows: rows of ``trace.csv``.
+        :param keep: which of all draws stay: ``"all"``, the last ``N``, or ``"none"`` (``Plan.keep``).
         :raises StoreError: full or read-only disk, other columns, other shape of draws; the block is then not
             there, all earlier ones are, and the same call may be made again.
         """
@@ -415,8 +409,8 @@ class RunFolder:
         hashes, columns, tail = dict(self._hashes), dict(self._columns), self._tail
         with disk.told(self.path):
             try:
-                if draws is not None and len(draws) and self.keep != "none":
-                    tail = self._add_draws(record, draws)
+                if draws is not None and len(draws) and keep != "none":
+                    tail = self._add_draws(record, draws, keep)
                 for name, new in zip(_TABLES, (rows, trace_rows), strict=True):
                     if new:
                         text, columns[name] = csv_text(new, columns.get(name), self.path / name)
@@ -445,7 +439,7 @@ class RunFolder:
             for name in older:  # who reads all *.safetensors has every draw once
                 os.replace(self.path / "samples" / name, self.path / "samples" / (name + BEFORE))
 
-    def _add_draws(self, record: dict, draws: Tensor) -> Tensor | None:
+    def _add_draws(self, record: dict, draws: Tensor, keep: int | str) -> Tensor | None:
         """Write draws into files of one fixed size, and enter them in the record; the tail that is not full.
 
         The last file is not changed: what it held goes into a new one with the new draws, and it is removed
@@ -465,9 +459,9 @@ class RunFolder:
             piece = draws[start : start + size].contiguous()
             first = total - len(draws) + start
             stop = first + len(piece)
-            if self.keep != "all":
-                since = max(since, stop - self.keep)
-                if stop <= total - self.keep:
+            if keep != "all":
+                since = max(since, stop - keep)
+                if stop <= total - keep:
                     continue
             name = f"{stop:08d}.safetensors"
             files[name] = write_draws(self.path / "samples" / name, piece, first, since)

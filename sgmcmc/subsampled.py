@@ -80,7 +80,8 @@ class Decision:
 
 
 def decide(kernel, potential, theta: Tensor, end: Tensor, kinetic: Tensor, random, index: int, chains) -> Decision:
-    """Whether trajectories from ``theta`` to ``end`` with Σ ΔK = ``kinetic`` are accepted.
+    """Whether trajectories from ``theta`` to ``end``, ``[chains, dim]`` both, with Σ ΔK = ``kinetic`` (``[chains]``
+    float64) are accepted.
 
     ``index`` is the decision's number. A trajectory whose energies are not finite is rejected at the first batch.
     """

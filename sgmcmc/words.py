@@ -25,7 +25,7 @@ LETTERS = "ABOE"
 class Op:
     """One letter at its place in a trajectory.
 
-    ``shares`` lists (step, fraction of that step): one entry, or two where O's of two steps meet.
+    ``shares`` lists (step, fraction of that step): one entry, or several where O's meet, of one step or of two.
     ``point`` numbers the position at which a kick's gradient is taken, in the order of the trajectory:
     kicks with no drift between them stand at one position and share one minibatch and one gradient.
     ``draw`` numbers the noise of O and E, from 1 (0 is the refresh of the momentum).

@@ -160,10 +160,10 @@ def test_features_are_normalised_one_by_one(offset, dtype):
 
 
 def test_to_moves_every_tensor():
-    moved = load("digits").to("meta")
-    for part in (moved.train, moved.test):
-        assert {t.device.type for t in (part.inputs, part.targets, part.mean, part.std, part._gain)} == {"meta"}
-    assert moved.train.take(torch.zeros(2, 3, dtype=torch.int64, device="meta")).shape == (2, 3, 1, 8, 8)
+    moved = load("digits").train.to("meta")
+    tensors = (moved.inputs, moved.targets, moved.mean, moved.std, moved._gain)
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    assert moved.take(torch.zeros(2, 3, dtype=torch.int64, device="meta")).shape == (2, 3, 1, 8, 8)
 
 
 def test_like_takes_the_training_sets_constants_and_refuses_another_shape():

@@ -23,8 +23,11 @@ def test_a_mistake_reads_alike_in_the_process_that_is_waiting_for_it():
     [
         (("OBABO", "kept", "monitor", "either", "mine"), "sampler.refresh=kept: must be one of full, keep, partial"),
         (("OBABO", "keep", "metropolis-hastings", "either", "mine"), "sampler.acceptance=metropolis-hastings: must be"),
-        (("OBABO", "keep", "monitor", "none", "mine"), "sampler.gradient=none: must be none of a word without kicks"),
-        (("A", "full", "monitor", "full", "mine"), "sampler.gradient=full: must be none of a word without kicks"),
+        (
+            ("OBABO", "keep", "monitor", "none", "mine"),
+            "sampler.gradient=none: the word OBABO has kicks, which need one: full or minibatch",
+        ),
+        (("A", "full", "monitor", "full", "mine"), "sampler.gradient=full: the word A has no kick: give none"),
         (("bab", "full", "monitor", "either", "mine"), "sampler.word=bab: must be made of the letters"),
         ((None, "full", "monitor", "either", "mine"), "sampler.word=None: must be made of the letters"),
         (("OBABO", "keep", "monitor", "either", "mine", None, False, "infinit"), "sampler.friction=infinit: must be"),

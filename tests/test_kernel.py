@@ -15,7 +15,7 @@ from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import GeneratedLogistic
 from sgmcmc.random import Random
-from sgmcmc.samplers import SAMPLERS, Sampler, lookup
+from sgmcmc.samplers import NUMBERS, SAMPLERS, Sampler, lookup
 from sgmcmc.schedules import Schedule
 from sgmcmc.trajectory import segments
 from sgmcmc.words import Word
@@ -256,8 +256,6 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
         ({"gradient": "half"}, "sampler.gradient=half"),
         ({"ends": "open"}, "sampler.ends=open"),
         ({"minibatches": "sorted"}, "sampler.minibatches=sorted"),
-        ({"schedule": Schedule("linear")}, "schedule=linear"),
-        ({"schedule": Schedule(direction="up")}, "schedule.direction=up"),
         ({"steps": 0}, "steps_per_cycle=0: must be at least 1"),
         ({"sampler": "langevin", "steps": 2}, "have 1 step"),
         ({"h": 0.0}, "step_size=0.0: must be positive"),
@@ -288,8 +286,8 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
         ({"sampler": "nonreversible_langevin", "delta": 1.0}, "sampler.delta=1.0"),
         ({"sampler": "nonreversible_langevin", "delta": math.nan}, "sampler.delta=nan"),
         ({"sampler": "random_walk", "gradient": "full"}, "has no kick"),
-        ({"sampler": "hmc", "gradient": "none"}, "needs a gradient"),
-        ({"sampler": "hmc", "word": "A"}, "has no kick"),
+        ({"sampler": "hmc", "gradient": "none"}, "sampler.gradient=none: the word BAB has kicks, which need one"),
+        ({"sampler": "hmc", "word": "A"}, "sampler.gradient=either: the word A has no kick: give none"),
         ({"sampler": "aboba", "ends": "exact"}, "no gradient at the ends"),
         ({"target": FourParts(2), "steps": 5, "batch_size": 1, "minibatches": "shuffled"}, "straddles an epoch"),
         ({"target": FourParts(2), "batch_size": 5}, "batch_size=5"),
@@ -298,6 +296,11 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
 def test_what_cannot_work_is_refused_in_a_sentence(settings, message):
     told = refusal(lambda: kernel(**settings))
     assert message in told and "\n" not in told
+
+
+def test_a_schedule_that_there_is_not_is_refused():
+    assert refusal(lambda: Schedule("linear")).startswith("schedule=linear: must be one of constant, cosine")
+    assert refusal(lambda: Schedule(direction="up")) == "schedule.direction=up: must be one of forward, random"
 
 
 def test_what_is_allowed_at_the_edge():
@@ -334,7 +337,8 @@ def test_defaults_of_the_table():
     bare, full = Kernel(Word("BAB"), 2, 0.3, Friction("gamma", 1.0)), kernel("hmc", steps=2, refresh="partial")
     named = ("temperature", "mass", "gradient", "ends", "batches", "schedule", "rescaled", "impossible", "inexact")
     assert all(getattr(bare, name) == getattr(full, name) for name in named)
-    assert (bare.refresh, bare.alpha, bare.acceptance, bare.delta) == ("keep", 0.0, "monitor", 0.0)
+    assert all(getattr(bare, name) == getattr(full, name) == NUMBERS[name][2] for name in NUMBERS)
+    assert (bare.refresh, bare.acceptance) == ("keep", "monitor")
 
 
 def test_a_row_of_one_s_own():

@@ -20,7 +20,7 @@ class Memory:
     def load(self):
         return None
 
-    def commit(self, rows, draws, state, trace):
+    def commit(self, rows, draws, state, trace, keep):
         self.rows += rows
         self.trace += trace
 

@@ -41,6 +41,8 @@ from kills import kills  # noqa: E402
 from seeds import seeds  # noqa: E402
 from thousand import thousand  # noqa: E402
 
+from sgmcmc import disk  # noqa: E402
+
 PARTS = {"kills": kills, "files": files, "grids": grids, "seeds": seeds, "inputs": inputs, "thousand": thousand}
 
 
@@ -78,9 +80,8 @@ def one_part(name: str, seed: int, quick: bool) -> tuple[list[Row], list[tuple[s
 
 def sketch(folder, *_):
     """A stand-in for a run's picture, written as that is."""
-    part = folder / ".picture.png.part"
-    part.write_bytes(b"PNG")
-    return part.replace(folder / "picture.png")
+    disk.write(folder / "picture.png", b"PNG")
+    return folder / "picture.png"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -16,7 +16,6 @@ Standardised columns and an intercept are the regressions' business. Labels are 
 
 from __future__ import annotations
 
-import difflib
 import os
 import pickle
 import warnings
@@ -31,7 +30,7 @@ from torch import Tensor
 
 from sgmcmc.arguments import number, numbers, whole
 from sgmcmc.data.sources import read
-from sgmcmc.errors import DataError, SettingError
+from sgmcmc.errors import DataError, SettingError, nearest
 from sgmcmc.random import Random
 
 __all__ = ["NAMES", "Data", "Dataset", "load"]
@@ -184,10 +183,6 @@ class Data:
     train: Dataset | None
     test: Dataset | None
 
-    def to(self, device: torch.device | str) -> Data:
-        """The same data on ``device``."""
-        return Data(self.train and self.train.to(device), self.test and self.test.to(device))
-
 
 def load(name: str, root: str | Path | None = None, train_size: int | None = None, download: bool = True) -> Data:
     """The data set ``name``, from files below ``root``, downloaded to there first where they are not.
@@ -201,11 +196,8 @@ def load(name: str, root: str | Path | None = None, train_size: int | None = Non
     and cannot be downloaded, damaged, or unreadable.
     """
     if name not in NAMES:
-        near = difflib.get_close_matches(str(name).lower(), NAMES, n=1, cutoff=0.5)
-        known = ", ".join(NAMES)
-        raise SettingError(
-            "data.name", name, f"did you mean {near[0]}? ({known})" if near else f"must be one of {known}"
-        )
+        mend = f"{nearest(str(name).lower(), NAMES)} known are {', '.join(NAMES)}"
+        raise SettingError("data.name", name, mend.strip())
     if train_size is not None and (not isinstance(train_size, int) or train_size < 1):
         raise SettingError("data.train_size", train_size, "must be a positive whole number")
     root = Path(root or os.environ.get("SGMCMC_DATA") or "data").expanduser()

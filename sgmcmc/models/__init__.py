@@ -6,12 +6,11 @@ potential; any other ``torch.nn.Module`` that maps inputs to logits does as well
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from torch import nn
 
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, nearest
 from sgmcmc.models.mlp import MLP
 from sgmcmc.models.normalisation import FilterResponseNorm
 from sgmcmc.models.resnet import ResNet
@@ -36,5 +35,4 @@ def build(name: str, data: Dataset, **settings) -> nn.Module:
         return ResNet(in_channels=shape[0], classes=data.classes, **settings)
     if name == "mlp":
         return MLP(inputs=shape.numel(), classes=data.classes, **settings)
-    near = difflib.get_close_matches(str(name), NAMES, n=1)
-    raise SettingError("model.name", name, f"did you mean {near[0]}?" if near else f"must be one of {', '.join(NAMES)}")
+    raise SettingError("model.name", name, nearest(name, NAMES, f"must be one of {', '.join(NAMES)}"))

@@ -103,6 +103,8 @@ def _main(words: list[str]) -> int:
                 say(f"{alike}: {counted(len(chains), 'chain')}", bar)
             # What one chain cannot tell is left out.
             say("\n".join(f"  {key:22} {value:.6g}" for key, value in quality.items() if value == value), bar)
+            if math.isnan(quality["ess_min"]):
+                say("  no effective sample size: too few draws, or moves, to tell", bar)
     if known["output"]:
         _write(known["output"], rows)
     return 0

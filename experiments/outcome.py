@@ -23,6 +23,7 @@ from experiments.dotted import get
 from experiments.resolved import FRICTION, STEP
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
+from sgmcmc.diagnostics import LEAST
 from sgmcmc.potentials import shown
 
 READ_AT_MOST = 1 << 26  # numbers in all draws together; where a run has more, its potential alone is looked at
@@ -31,7 +32,6 @@ READ_AT_MOST = 1 << 26  # numbers in all draws together; where a run has more, i
 LOOK_AT = 1 << 20
 LOOKED = 64
 GROUPS = 24  # groups of chains with settings of their own; where there are more, the draws of none are looked at
-LEAST = 8  # draws, and moves of a chain on average: with fewer there is no effective sample size
 COORDINATES = 16  # of which means, and as many of which variances, are looked at
 LEAST_OF_R_HAT = 40  # draws: of fewer it says nothing
 # Columns of metrics that tell a row's place in the run or a part of a cycle, whose mean over a run tells nothing; and
@@ -191,8 +191,8 @@ def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
             if finite:
                 every = max(1, -(-len(finite) // max(LOOKED, LOOK_AT // len(draws))))
                 part = draws[:, finite[::every]]
-                if int((part[1:] != part[:-1]).any(-1).sum()) < LEAST * part.shape[1]:
-                    continue  # of chains that hardly ever move estimates are of all draws, as if they were independent
+                if diagnostics.hardly_moves(part):
+                    continue
                 still = int((part == part[0]).all(0).all(0).sum())
                 squares = (part - part.mean((0, 1))).square()
                 looked = torch.cat((slowest(part, COORDINATES), slowest(squares, COORDINATES)), -1).double()

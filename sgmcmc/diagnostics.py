@@ -19,6 +19,8 @@ from scipy.special import gammaln, ndtri, xlog1py, xlogy
 from scipy.stats import chi2, rankdata
 from torch import Tensor
 
+LEAST = 8  # draws, and moves of a chain on average: with fewer there is no effective sample size
+
 
 class Estimate(NamedTuple):
     """A value and its own Monte-Carlo standard error."""
@@ -215,6 +217,12 @@ def r_hat(draws: Tensor | ArrayLike) -> np.ndarray:
         stuck = (draws == draws[0]).all((0, 1)) & (draws[0] != draws[0, 0]).any(0)
         values[stuck] = np.inf
     return values
+
+
+def hardly_moves(draws: Tensor) -> bool:
+    """Whether chains ``[draws, chains, dim]`` move less than ``LEAST`` times on average: an effective sample size would
+    be about that of all draws, as if they were independent."""
+    return int((draws[1:] != draws[:-1]).any(-1).sum()) < LEAST * draws.shape[1]
 
 
 def ess(draws: Tensor | ArrayLike) -> Estimate:

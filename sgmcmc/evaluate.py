@@ -53,7 +53,8 @@ def evaluate(
     data are not ``labelled``); of each of these ``chain_…``, the mean over the chains' own ensembles, with its standard
     error ``chain_…_error``, and ``sample_…``, the mean over single samples; ``r_hat_max``, ``r_hat_median``,
     ``ess_min`` and ``ess_median`` over the functions that are followed, the log-odds of the labels of the first 200
-    data or, without labels, their predictive entropies. ``tell`` is called after each draw of a chain.
+    data or, without labels, their predictive entropies (``ess_…`` is NaN of chains that hardly ever move). ``tell`` is
+    called after each draw of a chain.
     """
     # Raw images are normalised by the target; those that are normalised already, as ``shifted`` gives them, are floats.
     raw = data.mean is not None or (data.inputs.ndim == 4 and not data.inputs.is_floating_point())
@@ -83,6 +84,8 @@ def evaluate(
         result[f"chain_{key}_error"] = values.std(ddof=1) / chains**0.5 if chains > 1 else float("nan")
         result[f"sample_{key}"] = float(np.mean(single[key]))
     r_hat, ess = diagnostics.r_hat(functions), np.asarray(diagnostics.ess(functions).value)
+    if diagnostics.hardly_moves(draws):
+        ess = np.full_like(ess, np.nan)
     for name, values, worst in (("r_hat", r_hat, np.nanmax), ("ess", ess, np.nanmin)):
         known = not np.isnan(values).all()  # R-hat is infinite of chains that stand still apart
         result[f"{name}_{'max' if name == 'r_hat' else 'min'}"] = float(worst(values)) if known else float("nan")

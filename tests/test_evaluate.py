@@ -159,6 +159,16 @@ def test_one_chain_has_no_error_and_what_never_moves_no_mixing():
     assert still["entropy"] == pytest.approx(math.log(3))
 
 
+def test_chains_that_hardly_ever_move_have_no_effective_sample_size():
+    """Of 60 draws 7 moves a chain: as if they were independent, ArviZ would say."""
+    table, data, draws, _, _ = _of_table(draws=8, chains=1)
+    draws = draws.repeat_interleave(8, 0)
+    assert diagnostics.hardly_moves(draws) and math.isnan(evaluate(Table(table), draws, data)["ess_min"])
+    table, data, draws, _, _ = _of_table(draws=9, chains=1)
+    draws = draws.repeat_interleave(8, 0)
+    assert not diagnostics.hardly_moves(draws) and evaluate(Table(table), draws, data)["ess_min"] > 1
+
+
 def test_chains_that_stand_still_apart_have_an_infinite_r_hat():
     """Not an unknown one: nothing mixes less."""
     table, data, draws, _, _ = _of_table()
@@ -314,8 +324,9 @@ def test_one_run_on_its_own_test_set_is_what_the_run_said(runs, tmp_path, capsys
     assert row["accuracy"] == pytest.approx(metrics["test_ensemble_accuracy"][-1], abs=1e-12)
     assert row["nll"] == pytest.approx(metrics["test_ensemble_nll"][-1], rel=1e-6)
     assert row["sample_nll"] == pytest.approx(np.mean(metrics["test_nll"]), rel=1e-6)
-    first, *lines = capsys.readouterr().out.splitlines()
+    first, *lines, last = capsys.readouterr().out.splitlines()
     assert first == "6 draws of 1 chain on the 297 test data of digits"
+    assert last == "  no effective sample size: too few draws, or moves, to tell"
     said = {key: float(value) for key, value in map(str.split, lines)}
     known = {key: row[key] for key in row if key not in ("data", "noise", "translate") and row[key] == row[key]}
     assert said == pytest.approx(known, rel=1e-5) and "nll" in said and "chain_nll_error" not in said

@@ -32,7 +32,7 @@ reproduce: $(INSTALLED) ## run every experiment and draw: make reproduce SCALE=q
 status: $(INSTALLED) ## how the experiments stand, on all machines that share this folder: make status SCALE=quick
 	@$(PYTHON) scripts/status.py scale=$(SCALE)
 
-certify: $(INSTALLED) ## prove every sampler's acceptance probability: results/certificate.md, 3 to 15 minutes
+certify: $(INSTALLED) ## prove every sampler's acceptance probability: results/certificate.md, 3 to 21 minutes
 	$(PYTHON) -m sgmcmc.certify
 
 mutants: $(INSTALLED) ## break the library line by line and see a test fail each time

@@ -13,12 +13,14 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from experiments.dotted import flatten
 from experiments.resolved import (
     OWN_DATA,
     PAPER_FRICTION,
@@ -28,12 +30,14 @@ from experiments.resolved import (
     log_every,
     planned_cycles,
     sampler_row,
+    scientific,
 )
 from sgmcmc.arguments import check_memory, find_device
 from sgmcmc.captured import why_not_captured
 from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.formats import read_status
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import MLP
 from sgmcmc.models import build as build_network
@@ -131,10 +135,29 @@ def settings_of(folder: str | Path, root: str | None = None) -> dict:
     config = OmegaConf.to_container(OmegaConf.load(path))
     if "data" not in config:
         raise SettingError("folder", folder, "is of sgmcmc.sample: no setting says what its target is")
+    if edited := edits(path.parent):
+        mend = f"its config.yaml was edited ({edited}): the run's own command writes it anew"
+        raise SettingError("folder", folder, mend)
     config["data"]["root"] = root or os.environ.get("SGMCMC_DATA") or config["data"]["root"]
     if config["model"].get("name") in OWN_DATA:
         config["data"]["name"] = "none"  # a grid's points may name the set of its others
     return config
+
+
+def edits(folder: Path) -> str | None:
+    """In which settings a run's ``config.yaml`` is not what its ``status.json`` knows the run by, in words; None where
+    in none, or one of the two cannot be read."""
+    with suppress(ImportError):  # of YAML, which a machine that only computes can do without
+        import yaml
+
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, StoreError):
+            there = flatten(scientific(yaml.safe_load((folder / "config.yaml").read_text())))
+            known = flatten(read_status(folder)["identity"]["settings"])
+            other = [
+                f"{name}={there.get(name)}, not {value}" for name, value in known.items() if there.get(name) != value
+            ]
+            return "; ".join(other[:3]) or None
+    return None
 
 
 def predictable(data: Data, potential: Potential) -> Data:
@@ -362,14 +385,16 @@ def steps_a_cycle(config: dict, potential: Potential, word: Word, gradient: str)
     """
     if config["steps_per_cycle"] is not None:
         return config["steps_per_cycle"]
-    minibatches = config["epochs_per_cycle"] * batches_an_epoch(config, potential, gradient)
+    epochs, each = config["epochs_per_cycle"], batches_an_epoch(config, potential, gradient)
     first, more = word.gradient_points(1), word.gradients_a_step
     exact_ends = gradient == "minibatch" and config["sampler"]["ends"] == "exact"
     # first + (L - 1) more gradients in L steps, two of them exact; or `more` of them a step.
-    steps, left = divmod(minibatches + 2 - first + more if exact_ends else minibatches, more)
+    beside = 2 - first + more if exact_ends else 0
+    steps, left = divmod(epochs * each + beside, more)
     if left:
-        mend = f"is no whole number of steps of the word {word.letters}; give steps_per_cycle"
-        raise SettingError("epochs_per_cycle", config["epochs_per_cycle"], mend)
+        mend = f"is no whole number of steps, with {each} gradients an epoch and {more} a step of {word.letters}; give "
+        fit = [f"epochs_per_cycle={some} or " for some in range(1, more + 1) if (some * each + beside) % more == 0]
+        raise SettingError("epochs_per_cycle", epochs, f"{mend}{fit[0] if fit else ''}steps_per_cycle")
     return steps
 
 

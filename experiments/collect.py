@@ -215,6 +215,8 @@ def _statuses(folders: list[Path]) -> list[tuple[Path, dict]]:
 
 def _folders(path: Path) -> list[Path]:
     """The path, if it is a run's folder, or the run folders in it, in the order of their names."""
+    if not path.exists():
+        raise SettingError("RUN", path, "there is no such folder")
     inside = sorted(one.parent for one in path.rglob("status.json"))
     if not inside:
         raise SettingError("RUN", path, "is not a run folder, nor one that holds run folders: none has a status.json")

@@ -112,7 +112,9 @@ def _run(cfg, said: list[str], own: list[str]) -> int:
         say(" ".join(own) + ":")
     config = resolve(cfg, said)
     for word in unused(config, said):
-        print(f"{word} is not used by {config['sampler']['name']} on {config['model']['name']}", file=sys.stderr)
+        full = word.partition("=")[0].lstrip("+") == "batch_size" and config["sampler"]["gradient"] == "full"
+        mend = ", whose gradients are full: sampler.gradient=minibatch would use it" * full
+        print(f"{word} is not used by {config['sampler']['name']} on {config['model']['name']}{mend}", file=sys.stderr)
     from experiments.run import run  # imports torch, which takes seconds
 
     return run(config)

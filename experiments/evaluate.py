@@ -116,7 +116,7 @@ def _check_folders(folders: list[str]) -> None:
         raise SettingError("RUN", "nothing", "give the folders of one or more runs")
     for folder in folders:
         if not (Path(folder) / "config.yaml").is_file():
-            mend = "is not a run folder: it has no config.yaml"
+            mend = "is not a run folder: it has no config.yaml" if Path(folder).exists() else "there is no such folder"
             if inside := sorted(path.parent for path in Path(folder).rglob("config.yaml")):
                 mend = f"holds runs and is none: name those whose chains are to be joined, such as {inside[0]}"
             raise SettingError("RUN", folder, mend)

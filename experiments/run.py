@@ -15,7 +15,7 @@ from safetensors.torch import save
 
 import sgmcmc
 from experiments import picture
-from experiments.build import build, needs_memory
+from experiments.build import build, edits, needs_memory
 from experiments.resolved import (
     DIVERGED,
     DONE,
@@ -60,7 +60,9 @@ def run(config: dict, until: float = math.inf) -> int:
     if own:  # an edited class is another target, of a finished run, too
         target = pieces.kernel, pieces.potential, getattr(torch, config["dtype"]), pieces.random.device
         unknown = not kept.known(path, identity(config), *target)
-    finished = _finished(config, path)
+    if edited := edits(path):
+        say(f"{path / 'config.yaml'} was edited ({edited}): it is written anew")
+    finished = None if edited else _finished(config, path)
     if finished is not None:
         return finished
     pieces = pieces or build(config)

@@ -195,7 +195,7 @@ class Voice:
                 say(f"warm start: {counted(self.config['warm_start']['epochs'], 'epoch')} of SGD")
             theta = initial()
             if is_own(self.config) and (why := doubt(self.pieces.kernel, self.pieces.potential, theta)):
-                say(why)
+                say(f"warning: {why}")
             return theta
 
         return announced

@@ -36,8 +36,8 @@ from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from experiments.schema import nearest  # noqa: E402
 from experiments.tables import TABLES  # noqa: E402
+from sgmcmc.errors import nearest  # noqa: E402
 
 SCALES = ("paper", "quick")
 PARTS = {
@@ -62,6 +62,8 @@ tolerance that the row names; *not resolved*: these errors cannot tell; *not dec
 (fewer data, shorter chains), or a run is missing; *not claimed*: the source says nothing of it. ± is a standard error
 where nothing else is said. A difference is decided beyond three of them, or beyond more where chance would exceed three
 oftener than once in a hundred: of the largest of several differences (Bonferroni), or of few chains (Student's t).
+Chains of networks are taken to agree where R-hat is below 1.05: to come below 1.01, from which on `run.py` says "not
+mixed, or too short to tell", they would have to be about five times as long.
 
 Symbols:
 
@@ -75,12 +77,12 @@ Symbols:
 - **log MH** is the logarithm of a trajectory's Metropolis-Hastings ratio; it is accepted with probability min(1, MH).
 - **h**, or **ε** as AMAGOLD and Neal write it, is the step size; **ℓ** = N h² the learning rate, of N data.
 - **τ** is the integrated autocorrelation time (τ² and σ² of Neal's models are variances), the sum of autocorrelations
-  up to a lag that is doubled, from five τ on, as long as that adds more than chance does (of words but on Heart, of
-  Neal's uniform with noise, of decisions on a part and in AMAGOLD's tables, which were made before, five τ: what is
-  slow and of small weight is not in it). **ESS**, the effective sample size, is the number of draws over τ. Of the
-  slowest coordinate it is the least of several estimates and so comes out too small, by an amount that its error does
-  not contain, which is larger where many coordinates are about as slow, and where the chains are few τ long. **R-hat**
-  compares chains with each other, and is 1 where they agree.
+  up to a lag that is doubled, from five τ on, as long as that adds more than chance does. (The tables of words but on
+  Heart, of decisions on a part and of AMAGOLD's figures were made before, and sum to five τ alone: there τ is too
+  small, and ESS too large, where something slow has a small weight.) **ESS**, the effective sample size, is the number
+  of draws over τ. Of the slowest coordinate it is the least of several estimates and so comes out too small, by an
+  amount that its error does not contain, which is larger where many coordinates are about as slow, and where the chains
+  are few τ long. **R-hat** compares chains with each other, and is 1 where they agree.
 - A **word** has the letters of a step in their order: A drift (of θ), B kick (of the momentum, by a gradient), O
   refresh (of a part of the momentum), E Euler's kick and refresh in one.
 - **The certificate** ([certificate.md](certificate.md), by `make certify`) shows row by row that the acceptance
@@ -167,7 +169,8 @@ def main(words: list[str] | None = None) -> int:
     chosen, known = parser.parse_args(words).figures, {script.stem: script for script in scripts()}
     for name in chosen:
         if name not in known:
-            parser.error(f"{name}: {nearest(name, known, 'there is no such figure;')} known are {', '.join(known)}")
+            mend = f"there is no such figure; known are {', '.join(known)}"
+            parser.error(f"{name}: {nearest(name, known, mend)}")
     picked = [script for name, script in known.items() if name in chosen or not chosen]
     missing, broken, sections, summary, notes, before = [], [], [], [], [], None
     with ProcessPoolExecutor(os.cpu_count()) as pool:

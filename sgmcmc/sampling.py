@@ -361,7 +361,7 @@ def _own_names():
         value = next((ours for theirs, ours in (("null", None), ("true", True)) if error.value == theirs), error.value)
         raise SettingError(own(error.setting), value, own(error.mend)) from None
     except StoreError as error:
-        text = str(error).replace("this run another output", "another folder")
+        text = str(error).replace("this run another output", "another folder").replace("this run's output", "folder=")
         raise type(error)(text.replace("settings.sampler.", "").replace("settings.", "")) from None
 
 
@@ -374,8 +374,8 @@ def _check_names(policies: dict) -> None:
         if name == "lr":
             raise SettingError(name, value, "is the command line's; here give step_size = sqrt(lr/N) with N data")
         if name not in known:
-            mend = f"{nearest(name, known, 'there is no such argument;')} known are {', '.join(known)}"
-            raise SettingError(name, value, mend)
+            mend = f"there is no such argument; known are {', '.join(known)}"
+            raise SettingError(name, value, nearest(name, known, mend))
 
 
 @contextmanager

@@ -138,6 +138,8 @@ class RunFolder:
         or what belongs to it is damaged, the one before is used; if that is damaged too, everything is moved
         into a folder ``damaged-…`` and the run starts from nothing. Both are told through ``warn``.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise StoreError(f"{self.path} is a file: give this run another output")
         with disk.told(self.path):
             state = None
             if self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir())):

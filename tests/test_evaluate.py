@@ -352,6 +352,22 @@ def test_of_seeds_of_different_lengths_the_draws_that_all_have_are_joined(runs, 
     assert row["nll"] == pytest.approx(evaluate(potential, draws, data.test)["nll"], rel=1e-9)
 
 
+def test_an_edited_configuration_is_told_and_written_anew(tmp_path, capsys):
+    words = [*WORDS[:-1], "cycles=2", "seed=0", "progress=false", f"output={tmp_path / 'run'}"]
+    assert run(words) == 0
+    config = tmp_path / "run" / "config.yaml"
+    text = config.read_text()
+    assert "\nbatch_size: 100\n" in text
+    config.write_text(text.replace("\nbatch_size: 100\n", "\nbatch_size: 50\n"))
+    capsys.readouterr()
+    assert main([str(tmp_path / "run")]) == 2
+    assert "its config.yaml was edited (batch_size=50, not 100): the run's own command" in capsys.readouterr().err
+    assert run(words) == 0 and config.read_text() == text
+    assert f"{config} was edited (batch_size=50, not 100): it is written anew" in capsys.readouterr().out
+    assert run(words) == 0 and main([str(tmp_path / "run")]) == 0
+    assert "was edited" not in capsys.readouterr().out
+
+
 def test_runs_of_different_settings_are_no_chains_of_one(runs, tmp_path, capsys):
     """Another temperature is another posterior, another sampler another law where it is not corrected."""
     for name, word, differs in (("cold", "temperature=0.1", "temperature"), ("hmc", "sampler=hmc", "sampler")):

@@ -111,7 +111,7 @@ def short(target=square, sampler="ggmc", **settings):
         ({"step_size": [0.1, 0.2], "friction": [1.0, 2.0, 3.0]}, "step_size=[0.1, 0.2]: must be a number or 3"),
         ({"step_size": None}, "step_size=None: has to be given"),
         ({"friction": "infinite"}, "friction=infinite: must be a number, .*; infinite friction is math.inf"),
-        ({"acceptence": "metropolis"}, "acceptence=metropolis: did you mean acceptance. known are potential, .*"),
+        ({"acceptence": "metropolis"}, "acceptence=metropolis: did you mean acceptance.$"),
         ({"zeal": 1}, "zeal=1: there is no such argument; known are potential, sampler, step_size"),
         ({"lr": 0.1, "step_size": None}, "lr=0.1: is the command line's; here give step_size = sqrt(lr/N)"),
         ({"dtype": "float16"}, "dtype=float16: must be torch.float32 or torch.float64"),

@@ -320,6 +320,13 @@ def test_a_folder_in_the_home_folder_is_there(tmp_path, monkeypatch):
     assert store.killed("~/run") is store.killed(tmp_path / "run") is False
 
 
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(StoreError, match="notes.txt is a file: give this run another output"):
+        RunFolder(tmp_path / "notes.txt", IDENTITY).load()
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
 def test_another_user_s_process_is_there(tmp_path, monkeypatch):
     def of_another(process, number):
         raise PermissionError

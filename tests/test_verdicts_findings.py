@@ -161,9 +161,7 @@ def test_a_changed_cycle_is_compared_with_figure_1_s(logs, steps, verdicts):
     assert judged(found) == verdicts
     if verdicts == "a-" and logs[0] == -40:
         assert [numbers(row[2]) for row in found] == ["40 100 0.40 0.9", "130 100 1.30"]
-        assert "lowers −log MH of a cycle to\n0.40 (ℓ = 0.01) of" in finding_fig1.title(
-            finding_fig1.joined(base, changes)
-        )
+        assert "its −log MH is\n0.40 (ℓ = 0.01) times" in finding_fig1.title(finding_fig1.joined(base, changes))
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,10 @@ def smaller(sghmc, amagold):
 
 def larger(large, small):
     here = f"{large.mse:.2g} ± {large.mse_error:.1g} against {small.mse:.2g} ± {small.mse_error:.1g}"
-    return here, too_short(large, small) or farther(large, small)
+    verdict = too_short(large, small) or farther(large, small)
+    # It is said of a low acceptance, and of no ε.
+    low = f"not decided: {verdict.removeprefix('differs: ')}, and acceptance is not low up to here (Figure 8)"
+    return here, low if verdict.startswith("differs") else verdict
 
 
 def faster(amagold, hmc, l2mc):

@@ -14,10 +14,9 @@ paper's table, which the authors' code divides by the number N of data: lr/N is 
 friction, and SGHMC's α is 2b. The paper does not give burn-in, thinning, the number of repeats, or what predicts. Here
 20 draws are spread over the second half of the authors' lengths (2,500 trajectories of 10 steps; 1,000 epochs of
 SGHMC), and both readings are given: the error of their mean prediction (dots), the reading that was chosen beforehand,
-and that of single draws, as the authors' code scores them (small squares). ± here is over seeds where there are several
-(three to five), else the standard deviation of single draws, for either reading (dots of one seed have no bar), and
-what differs by more than three of it and the paper's error together may then yet be the seed's. Minibatches are
-independent of each other; the authors' code takes those of new permutations, and nine gradients where T = 10. All
+and that of single draws, as the authors' code scores them (small squares). ± here is the standard error over three to
+five seeds (at quick scale, of one seed, the standard deviation of its single draws, and dots have no bar). Minibatches
+are independent of each other; the authors' code takes those of new permutations, and nine gradients where T = 10. All
 chains of the authors' begin at one end of SGD, near which AMAGOLD stays: with several seeds its numbers are compared
 with what one more would give. Their SGD begins at the weights that PyTorch gives a network; where it does here is
 below, for AMAGOLD's error depends on it ("its start", next). A hollow marker: the run diverged, and the error is of the

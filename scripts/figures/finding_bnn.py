@@ -30,11 +30,12 @@ test datum's label, over the four chains; where it, or that of U, is not below 1
 (its axis is logarithmic; independent runs of SGD have none). The grey line is T = 1; of prior variance .1 nothing is
 warmer. Of single runs of SGD the entropy on letters was not kept. Not shown: other data, networks or priors, and a
 temperature of the likelihood alone. The digits are clean and curated, which is one of the explanations of a cold
-posterior effect that remain. The coldest temperature is the best under both priors, so that the optimum may be colder
-still. Gradient noise and large steps heat the uncorrected chains' U, and yet, with independent minibatches, their test
-NLL is less than that of exact ones at T = 1, as if they were colder: theirs is the target's law at no temperature.
-Numbers that are to be the same are called so where a difference as large as that of uncorrected chains (GGMC, shuffled
-epochs) would have been seen, by Welch's t and Bonferroni over all seven of them.
+posterior effect that remain. The coldest temperature has the least test NLL under both priors, so that the optimum may
+be colder still; accuracy hardly changes with it (table). Gradient noise and large steps heat the uncorrected chains' U,
+and yet, with independent minibatches, their test NLL is less than that of exact ones at T = 1, as if they were colder:
+theirs is the target's law at no temperature. Numbers that are to be the same are called so where a difference as large
+as that of uncorrected chains (GGMC, shuffled epochs) would have been seen, by Welch's t and Bonferroni over all seven
+of them.
 """
 OVER = (  # lines over temperature
     ("hmc", "full", 1.0, BLUE, "o", "-", "exact, prior variance 1"),

@@ -45,7 +45,7 @@ def title(table: pd.DataFrame) -> str:
     if not len(agree):
         return f"ResNet-20: corrected chains that do not agree yet (R-hat {worst.max():.2g})"
     where = " and ".join(f"{one:g}" for one in sorted(agree.temperature))
-    said = f"At T = {where} corrected chains of a ResNet-20 agree (R-hat {worst[agree.index].max():.3f})"
+    said = f"At T = {where} HMC chains of a narrow ResNet-20 agree (R-hat {worst[agree.index].max():.3f})"
     at_one, sghmc = exact_and_sghmc(table)
     if at_one is None or sghmc is None or finding_bnn.unmixed(at_one, sghmc):
         return said

@@ -36,11 +36,11 @@ rows](words/ABOBA/certificate.md)). A difference is decided beyond what chance m
 """
 PAIRS, HEART = ("gaussian_pairs", 2.0), ("heart", None)
 CASES = {
-    ("gaussian_pairs", 0.0, "OBABO", 1): "GGMC, 1 step, exact gradients",
-    (*PAIRS, "OBABO", 1): "GGMC, 1 step",
-    (*PAIRS, "ABOBA", 1): "AMAGOLD, 1 step",
-    (*PAIRS, "OBABO", 4): "GGMC, 4 steps",
-    (*PAIRS, "ABOBA", 4): "AMAGOLD, 4 steps",
+    ("gaussian_pairs", 0.0, "OBABO", 1): "exact gradients: GGMC, 1 step",
+    (*PAIRS, "OBABO", 1): "noise: GGMC, 1 step",
+    (*PAIRS, "ABOBA", 1): "noise: AMAGOLD, 1 step",
+    (*PAIRS, "OBABO", 4): "noise: GGMC, 4 steps",
+    (*PAIRS, "ABOBA", 4): "noise: AMAGOLD, 4 steps",
     (*HEART, "OBABO", 1): "Heart: GGMC, 1 step",
     (*HEART, "ABOBA", 1): "Heart: AMAGOLD, 1 step",
     (*HEART, "OBABO", 4): "Heart: GGMC, 4 steps",

@@ -69,7 +69,9 @@ def title(table: pd.DataFrame) -> str:
     if not pairs or table.step.max() < FULL:
         return "A cycle of Figure 1, changed in one thing"
     times = ", ".join(f"{one / other:.2f} (ℓ = {rate:g})" for rate, (one, other) in sorted(pairs.items(), reverse=True))
-    return f"An estimated mass lowers −log MH of a cycle to\n{times} of what it was: still never accepted"
+    return (
+        f"With an estimated mass a cycle goes less far, and its −log MH is\n{times} times what it was: never accepted"
+    )
 
 
 def costs(table: pd.DataFrame, key: tuple[str, str]) -> dict[float, tuple[float, float]]:

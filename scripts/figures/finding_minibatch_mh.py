@@ -15,26 +15,26 @@ Barker's rule on a part (Seita et al. 2017: σ = 1, batches until the estimate's
 (Korattikara et al. 2014, three ε), and not at all. The data come in batches of 27, 250, 250 and 10. Heart and the
 generated data (ten columns) are logistic regressions with the prior N(0, 100 I), Heart's columns standardised; the
 mixture is that of Welling and Teh (2011), with two modes, not AMAGOLD's. Top: the share of the data that a decision
-looks at, divided by the share that theory asks Barker's test for, D²/(1 + D²), D² the sum over data of the squared
-changes of log likelihood (less their mean) over T²; each point is a step size. Middle: the bias of the posterior's
-second moments, in true variances, a mean over coordinates, less that of Metropolis' rule on all data at the same step
-size, chain by chain: all rules have the same starts, minibatches and momenta, so that what they have in common is no
-rule's bias (where that of no correction is above 1, the axis is logarithmic beyond .1). Barker's rule on all data is
-the control. Bottom: effective draws of the slowest coordinate a million evaluations of a datum; gradients count as one
-each, an exact decision N, one on n data 2n, because U at the start is not known. With τ as it is, a decision that
-looked at nothing would make a trajectory at most 1.2 times as cheap as an exact one on Heart, 1.4 on the mixture, 2
-and, at T = 100, 11 on the generated data: the rest is gradients. On the mixture the exact rules' ESS is largest at the
-end of the grid or near it: beyond, it may be larger. A rule that is faster and whose bias is beyond errors is called
-biased below and in the title; of another the bias is below its amount and what errors hide. Truth is by HMC with full
-gradients (logistic) and quadrature (mixture); its error is in the table. At paper scale 16 chains a step size of 6,000
-draws after 300 left out on Heart and the mixture, 12 of 4,000 after 1,000 on the generated data, at T = 100 12 of 3,000
-after 500; quick scale 10 of 300 after 100, and 6 or 8 of 80 after 40. Chains start from normals: on Heart of standard
-deviation 1 and on the generated data of .1, wider than the posterior but narrower than it at T = 100; on the mixture of
-1, between its modes. Where chains are shorter than 20 τ, which is in the table, a bias may be the start's and ESS comes
-out too large: there is no point in the middle or at the bottom. Errors are over chains (of ESS the jackknife's over
-groups of them, and that of the data a decision, which are counted at 16 draws of each chain). What decides on a part is
-marked as not exact by the program, and fails the certificate on data of which it looks at half; one trajectory length,
-one σ.
+looks at, over the share that theory asks of Barker's test, D²/(1 + D²) (grey: the two are equal), D² the sum over data
+of the squared changes of log likelihood (less their mean) over T²; each point is a step size. Middle: the bias of the
+posterior's second moments, in true variances, a mean over coordinates, less that of Metropolis' rule on all data at the
+same step size, chain by chain: all rules have the same starts, minibatches and momenta, so that what they have in
+common is no rule's bias (where that of no correction is above 1, the axis is logarithmic beyond .1). Barker's rule on
+all data is the control. Bottom: effective draws of the slowest coordinate a million evaluations of a datum; gradients
+count as one each, an exact decision N, one on n data 2n, because U at the start is not known. With τ as it is, a
+decision that looked at nothing would make a trajectory at most 1.2 times as cheap as an exact one on Heart, 1.4 on the
+mixture, 2 and, at T = 100, 11 on the generated data: the rest is gradients. On the mixture the exact rules' ESS is
+largest at the end of the grid or near it: beyond, it may be larger. A rule that is faster and whose bias is beyond
+errors is called biased below and in the title; of another the bias is below its amount and what errors hide. Truth is
+by HMC with full gradients (logistic) and quadrature (mixture); its error is in the table. At paper scale 16 chains a
+step size of 6,000 draws after 300 left out on Heart and the mixture, 12 of 4,000 after 1,000 on the generated data, at
+T = 100 12 of 3,000 after 500; quick scale 10 of 300 after 100, and 6 or 8 of 80 after 40. Chains start from normals: on
+Heart of standard deviation 1 and on the generated data of .1, wider than the posterior but narrower than it at T = 100;
+on the mixture of 1, between its modes. Where chains are shorter than 20 τ, which is in the table, a bias may be the
+start's and ESS comes out too large: there is no point in the middle or at the bottom. Errors are over chains (of ESS
+the jackknife's over groups of them, and that of the data a decision, which are counted at 16 draws of each chain). What
+decides on a part is marked as not exact by the program, and fails the certificate on data of which it looks at half;
+one trajectory length, one σ.
 """
 LOOK = {
     ("metropolis", None): (BLUE, "o", "-", "Metropolis"),

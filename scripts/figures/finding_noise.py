@@ -180,8 +180,9 @@ def title(table: pd.DataFrame) -> str:
     if not halves or max(halves) > epoch / 4:
         return "What a trajectory remembers of a minibatch's kick over an epoch, shuffled epochs take back"
     steps = ", ".join(map(str, halves))
-    some = f"about {steps} of an epoch's {epoch} steps"
-    return f"A ResNet forgets half of a minibatch's kick in {some}: little is taken back"
+    rates_of = ", ".join(f"{rate:g}" for rate in rates(table, "resnet20"))
+    some = f"about {steps} of an epoch's {epoch} steps (ℓ = {rates_of})"
+    return f"From SGD's end a ResNet forgets half of a minibatch's kick in {some}"
 
 
 def compare(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: pd.DataFrame):

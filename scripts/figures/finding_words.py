@@ -25,10 +25,10 @@ others; at the top: none is left, or their excess is above 4. Middle: corrected 
 per 1,000 gradients over the mean step a gradient; full markers friction 1 or none, open ones other frictions. Words
 count as accepted alike where at one mean step a gradient (ABOBA's is a tenth larger) all are within .1: BABOBAB's steps
 are twice the others', of two gradients each. Bottom: uncorrected chains, ESS over that excess, points with diverged
-chains left out; black, the best corrected ESS, of which U, worth five minibatch gradients of a regression and one
-gradient of a toy, is paid. The question is where a coloured line crosses it: left of that a correction gains, right of
-that it costs. The comparison reads each line at four tolerances (dotted), linearly between its points and down to
-nothing at no excess.
+chains left out; black, the best corrected ESS (grey: its standard error), of which U, worth five minibatch gradients of
+a regression and one gradient of a toy, is paid. The question is where a coloured line crosses it: left of that a
+correction gains, right of that it costs. The comparison reads each line at four tolerances (dotted), linearly between
+its points and down to nothing at no excess.
 
 Friction 1 is not tuned: noise of covariance Σ heats a chain by h tr Σ/(2γ dim) to leading order (h/(2γ) of the toys),
 so that more friction lets the uncorrected ones take larger steps for the same bias, while acceptance depends on it
@@ -342,10 +342,10 @@ def exact_and_noisy(toys: pd.DataFrame):
     added = pd.Series({word: noisy[word].excess - still[word].excess for word in still})
     errors = pd.Series({word: np.hypot(noisy[word].excess_error, still[word].excess_error) for word in still})
     here = ", ".join(f"{word} {value:.2f}{other[word]}" for word, value in added.items()) + f" ± {errors.max():.2f}"
-    mean = np.average(added, weights=1 / errors**2)
+    mean, hot = np.average(added, weights=1 / errors**2), 1 + size / 2 / BASE
     for claim, theory in (
         ("the same for all words", mean),
-        (f"to leading order T = 1 + h/(2γ): {warmer(1 + size / 2 / BASE):.3f}", warmer(1 + size / 2 / BASE)),
+        (f"of exp(−U/T) at T = 1 + h/(2γ) = {hot:g}, the leading order: {warmer(hot):.3f}", warmer(hot)),
     ):
         away = (added - theory) / errors
         far = f"; farthest from it {away[away.abs().idxmax()]:+.1f} errors ({away.abs().idxmax()}, limit {most:.1f})"

@@ -14,7 +14,7 @@ sizes, friction 1 and, of OBABO and ABOBA, 10, 14 chains of 20,000 draws after 1
 standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 28 of 400). Where chains are
 shorter than 20 τ there is no ESS, and no bias is judged. Words count as accepted alike where at one mean step a
 gradient (ABOBA's is a tenth larger) all are within .1: BABOBAB's steps are twice the others', of two gradients each.
-The certificate is that of the figure before.
+Lines and bands are as there, and so is the certificate.
 """
 TARGETS = (("australian", "Australian"),)
 

@@ -31,7 +31,7 @@ def compare(table: pd.DataFrame, exact: pd.DataFrame):
     yield (
         "two evaluations of U at one θ (where the chains start)",
         "not in the paper",
-        f"differ with standard deviation {noise:.2g}, and so does log MH",
+        f"differ with standard deviation {noise:.2g} ± {noise / 14**0.5:.1g}, and so does log MH",
         "not comparable: nobody has measured it there",
     )
     for name, text in ggmc_figd1.ROWS:

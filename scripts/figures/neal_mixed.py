@@ -15,10 +15,10 @@ with this one. Here two continuous variables u ~ N(0, 1), v ~ N(u, .04²), and 2
 e^u)): u and v by HMC or Langevin updates, the w by Gibbs updates after each trajectory of L leapfrog steps (HMC) or
 after every step (Langevin with persistent momentum); green dashed: after every tenth. Effective sample size per 1,000
 leapfrog steps over the step size, of u, of the number of ones, and of a single w; a line an L or α, the thick one has a
-sampler's best point. Chains of 12,000 leapfrog steps from exact draws. The talk states the claim without a target: this
-one, its grids, and δ = 1 − α are our choices. A missing point: chains shorter than 20 τ. The gradient that is computed
-anew after a Gibbs update is free; last rows below: counted. Leapfrog steps are stable up to ε = .0566: at .06 HMC
-accepts next to nothing.
+sampler's best point, bars are standard errors over chains: 150 of each setting (600 at ε = .06), of 12,000 leapfrog
+steps, from exact draws (quick fewer and shorter). The talk states the claim without a target: this one, its grids, and
+δ = 1 − α are our choices. A missing point: chains shorter than 20 τ. The gradient that is computed anew after a Gibbs
+update is free; last rows below: counted. Leapfrog steps are stable up to ε = .0566: at .06 HMC accepts next to nothing.
 """
 QUANTITIES = (("u", "u"), ("k", "number of ones"), ("w", "one binary variable"))
 

@@ -9,6 +9,23 @@ neal, note); all others are findings. It has
 - ``compare(*tables)``, rows (what, in the paper, measured here, verdict), where the source has numbers or claims. Of a
   finding, which no paper has, ``SOURCE`` is the question, and the second column is what was to be expected.
 
+A small one, which ``style`` (scripts/style.py) gives the colours and names of samplers::
+
+    from matplotlib import pyplot
+    from style import COLOURS, NAMES, clean
+
+    SOURCE, CAPTION = "Which word is accepted oftener?", "Acceptance over step size, 4 chains each, on Heart."
+
+    def draw(table):
+        figure, panel = pyplot.subplots(layout="constrained")
+        for name, part in table.groupby("sampler"):
+            look = {"color": COLOURS.get(name), "label": NAMES.get(name, name)}
+            panel.errorbar(part.step_size, part.accepted, part.accepted_error, **look)
+        panel.set(xlabel="step size h", ylabel="acceptance")
+        panel.legend(frameon=False)
+        clean(panel)
+        return figure
+
 Tables are read from results/<scale>/tables/, figures are written to results/<scale>/figures/ as PNG and PDF, and
 results/README.md shows each at the largest scale that is there. What is missing is listed with the command that makes
 it. Of tables of a part of the runs a figure shows what is there, says under "verdict" what is not, and is titled by its

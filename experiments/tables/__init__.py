@@ -1,7 +1,17 @@
 """The summary tables: what the papers' figures and tables need, made from the finished chains of the experiments.
 
 ``TABLES`` maps a table's name to its experiment and to its maker, a function from the experiment's runs to rows.
-Figures read the tables alone.
+Figures read the tables alone. A small module of one's own, to be named in ``SOURCES``::
+
+    from experiments.tables.common import moved, of_each, standard_error
+
+    def _acceptance(run):  # a row a step size; the sampler, how the run ended and its seconds are put in
+        moves = moved(run.draws).double().mean(0)
+        for size, chains in run.groups():
+            each = moves[chains.start : chains.stop]
+            yield {"step_size": size, "accepted": float(each.mean()), "accepted_error": standard_error(each)}
+
+    TABLES = {"my_words": ("my_words", of_each(_acceptance))}  # table: (experiment, maker)
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ class Row:
     coin: bool = False
     fails: dict = field(default_factory=dict)
     free: tuple[str, ...] = ()
+    compiled: bool = False  # (iv) by compiled graphs
     slopes: bool = False  # whether the energy errors' powers of h are measured: they do not depend on the policies
 
     @property

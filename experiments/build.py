@@ -30,7 +30,6 @@ from experiments.resolved import (
     log_every,
     planned_cycles,
     sampler_row,
-    scientific,
 )
 from sgmcmc.arguments import check_memory, find_device
 from sgmcmc.captured import why_not_captured
@@ -151,7 +150,7 @@ def edits(folder: Path) -> str | None:
         import yaml
 
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, StoreError):
-            there = flatten(scientific(yaml.safe_load((folder / "config.yaml").read_text())))
+            there = flatten(yaml.safe_load((folder / "config.yaml").read_text()))
             known = flatten(read_status(folder)["identity"]["settings"])
             other = [
                 f"{name}={there.get(name)}, not {value}" for name, value in known.items() if there.get(name) != value

@@ -50,8 +50,10 @@ def draw(folder: str | Path, title: str, acceptance: str = "acceptance", every: 
         panel.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, fontsize=11)
     drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=110, format="png")
-    pyplot.close(figure)
+    try:
+        figure.savefig(drawn, dpi=110, format="png")
+    finally:
+        pyplot.close(figure)
     path = Path(folder) / NAME
     disk.write(path, drawn.getvalue())
     return path

@@ -90,8 +90,8 @@ def estimated_mass(
 ) -> Tensor:
     """M ∝ √(mean g² + 1e-7), a number a parameter tensor, the smallest 1 (Wenzel et al. 2020). Float64 ``[dim]``.
 
-    g is the gradient of U/N at ``theta`` ``[chains, dim]``, the mean over 32 minibatches, over the chains that are
-    ``alive`` (bool ``[chains]``; ``groups`` are those that go together) and over the tensor's elements. Targets without
+    g is the gradient of U/N at ``theta`` ``[chains, dim]``, the mean that of 32 minibatches, of the chains that are
+    ``alive`` (bool ``[chains]``; ``groups`` are those that go together) and of the tensor's elements. Targets without
     parameter tensors get a number a coordinate; coordinates that do not move have 1.
     """
     size = max(potential.data_size, 1)

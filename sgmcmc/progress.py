@@ -151,7 +151,7 @@ class Tally:
         tally.proposed, tally.burnt = saved["proposed"], tuple(saved["burnt"])
         tally.steps, tally.steps_before = saved["work"]
         tally.gradients, tally.energies, looked = saved["evaluated"]
-        (tally.seconds_before,) = saved["row_start"]
+        tally.seconds_before = saved["row_start"][-1]
         tally.accepted_before = saved["accepted"] - int(saved["sums"]["accepted"])
         tally.looked_before = looked - saved["sums"]["data"]
         return tally

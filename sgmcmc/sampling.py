@@ -361,7 +361,8 @@ def _own_names():
         value = next((ours for theirs, ours in (("null", None), ("true", True)) if error.value == theirs), error.value)
         raise SettingError(own(error.setting), value, own(error.mend)) from None
     except StoreError as error:
-        text = str(error).replace("this run another output", "another folder").replace("this run's output", "folder=")
+        text = str(error).replace("this run another output", "another folder")
+        text = text.replace("this run's output", "this folder")
         raise type(error)(text.replace("settings.sampler.", "").replace("settings.", "")) from None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import os
 import sys
 import warnings
@@ -30,7 +31,9 @@ from experiments.resolved import (
     log_every,
     planned_cycles,
     sampler_row,
+    scientific,
 )
+from sgmcmc import LAW
 from sgmcmc.arguments import check_memory, find_device
 from sgmcmc.captured import why_not_captured
 from sgmcmc.compiled import compiles
@@ -145,18 +148,27 @@ def settings_of(folder: str | Path, root: str | None = None) -> dict:
 
 def edits(folder: Path) -> str | None:
     """In which settings a run's ``config.yaml`` is not what its ``status.json`` knows the run by, in words; None where
-    in none, or one of the two cannot be read."""
-    with suppress(ImportError):  # of YAML, which a machine that only computes can do without
-        import yaml
-
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, StoreError):
-            there = flatten(yaml.safe_load((folder / "config.yaml").read_text()))
-            known = flatten(read_status(folder)["identity"]["settings"])
-            other = [
-                f"{name}={there.get(name)}, not {value}" for name, value in known.items() if there.get(name) != value
-            ]
-            return "; ".join(other[:3]) or None
+    in none, or one of the two cannot be read, or is of another ``LAW``."""
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, StoreError):
+        text, identity = (folder / "config.yaml").read_text(), read_status(folder)["identity"]
+        if identity["law"] != LAW:
+            return None
+        there, known = flatten(scientific(_parsed(text))), flatten(identity["settings"])
+        names = [name for name in known | there if there.get(name) != known.get(name)]
+        return "; ".join(f"{name}={there.get(name)}, not {known.get(name)}" for name in names[:3]) or None
     return None
+
+
+def _parsed(text: str) -> dict:
+    """What ``resolved.show`` wrote: JSON where there was no YAML, which reads 1e-6 as a word."""
+    if text.lstrip().startswith("{"):
+        return json.loads(text)
+    import yaml  # which a machine that only computes can do without
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError from error
 
 
 def predictable(data: Data, potential: Potential) -> Data:

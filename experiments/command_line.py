@@ -24,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments import schema
 from experiments.config import compose, resolve, unused, words_for
-from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE, folder, show
+from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE, OWN_DATA, folder, show
 from experiments.signals import leave_on_signals, signals_first
 from sgmcmc.errors import DataError, SettingError, StoreError, nearest
 from sgmcmc.samplers import SAMPLERS
@@ -112,7 +112,8 @@ def _run(cfg, said: list[str], own: list[str]) -> int:
         say(" ".join(own) + ":")
     config = resolve(cfg, said)
     for word in unused(config, said):
-        full = word.partition("=")[0].lstrip("+") == "batch_size" and config["sampler"]["gradient"] == "full"
+        data = config["data"]["name"] != "none" or config["model"]["name"] in OWN_DATA
+        full = data and word.partition("=")[0].lstrip("+") == "batch_size" and config["sampler"]["gradient"] == "full"
         mend = ", whose gradients are full: sampler.gradient=minibatch would use it" * full
         print(f"{word} is not used by {config['sampler']['name']} on {config['model']['name']}{mend}", file=sys.stderr)
     from experiments.run import run  # imports torch, which takes seconds

@@ -51,7 +51,7 @@ def write(path: Path, data: bytes) -> None:
         finally:
             os.close(file)
         os.replace(part, path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             os.unlink(part)
         raise

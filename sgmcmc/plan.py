@@ -25,7 +25,7 @@ class Plan:
     ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target
     and the sampler can be, of networks the segments of trajectories (``sgmcmc.compiled``); a run that is continued
     stays what it was begun as. ``graph``: the steps of a network on a GPU are replayed as CUDA graphs, which changes
-    no number (``sgmcmc.captured``).
+    no bit of eager steps, and compiled ones to rounding (``sgmcmc.captured``).
 
     Raises SettingError for a ``thin``, ``log_every`` or ``save_every`` below 1, a ``burn_in`` below 0, another
     ``keep``, a ``tune`` that is not between 0 and 1, tuning without a burn-in, and ``mass_cycles`` beyond it.

@@ -138,11 +138,11 @@ class RunFolder:
         or what belongs to it is damaged, the one before is used; if that is damaged too, everything is moved
         into a folder ``damaged-…`` and the run starts from nothing. Both are told through ``warn``.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise StoreError(f"{self.path} is a file: give this run another output")
         with disk.told(self.path):
             state = None
-            if self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir())):
+            if self.path.exists() and not self.path.is_dir():
+                raise StoreError(f"{self.path} is a file: give this run another output")
+            if self.path.exists() and any(self.path.iterdir()):
                 state = self._enter()
         self._loaded = self._now["block"]
         return state
@@ -188,7 +188,7 @@ class RunFolder:
                 with suppress(Damaged):
                     recorded = read_checkpoint(self.path / slot)["identity"]
         if recorded is _MISSING:
-            own = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else {"a file"}
+            own = {entry.name for entry in self.path.iterdir()}
             if {name for name in own if name != ".lock" and not name.endswith(".part")}:
                 raise StoreError(f"{self.path} holds something else than a run: give this run another output")
         elif canonical(recorded) != canonical(self.identity):
@@ -399,7 +399,7 @@ class RunFolder:
         :param draws: ``[draws, chains, dim]``, or None.
         :param state: what the chain needs to go on: nested dicts, lists and tuples of tensors, numbers, strings.
         :param trace_rows: rows of ``trace.csv``.
-        :param keep: which of all draws stay: ``"all"``, the last ``N``, or ``"none"`` (``Plan.keep``).
+        :param keep: which of all draws stay: ``"all"``, the last ``N``, or ``"none"``, as ``Plan`` has checked it.
         :raises StoreError: full or read-only disk, other columns, other shape of draws; the block is then not
             there, all earlier ones are, and the same call may be made again.
         """

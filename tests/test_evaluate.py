@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from experiments.build import build, foreign, reopened
 from experiments.command_line import main as run
@@ -366,6 +367,13 @@ def test_an_edited_configuration_is_told_and_written_anew(tmp_path, capsys):
     assert f"{config} was edited (batch_size=50, not 100): it is written anew" in capsys.readouterr().out
     assert run(words) == 0 and main([str(tmp_path / "run")]) == 0
     assert "was edited" not in capsys.readouterr().out
+    config.write_text(text.replace("  train_size: null\n", "  train_size: 500\n"))
+    assert main([str(tmp_path / "run")]) == 2
+    assert "config.yaml was edited (data.train_size=500, not None)" in capsys.readouterr().err
+    parsed = yaml.safe_load(text)
+    assert parsed["lr"] == 1e-3
+    config.write_text(json.dumps(parsed))  # as a machine without YAML writes it
+    assert main([str(tmp_path / "run")]) == 0
 
 
 def test_runs_of_different_settings_are_no_chains_of_one(runs, tmp_path, capsys):

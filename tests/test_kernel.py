@@ -287,7 +287,7 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
         ({"sampler": "nonreversible_langevin", "delta": math.nan}, "sampler.delta=nan"),
         ({"sampler": "random_walk", "gradient": "full"}, "has no kick"),
         ({"sampler": "hmc", "gradient": "none"}, "sampler.gradient=none: the word BAB has kicks, which need one"),
-        ({"sampler": "hmc", "word": "A"}, "sampler.gradient=either: the word A has no kick: give none"),
+        ({"sampler": "hmc", "word": "A"}, "sampler.word=A: has no kick: give sampler.gradient=none"),
         ({"sampler": "aboba", "ends": "exact"}, "no gradient at the ends"),
         ({"target": FourParts(2), "steps": 5, "batch_size": 1, "minibatches": "shuffled"}, "straddles an epoch"),
         ({"target": FourParts(2), "batch_size": 5}, "batch_size=5"),

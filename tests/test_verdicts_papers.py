@@ -132,7 +132,12 @@ def logistic(changed):
     common = {"data": "heart", "cycles": 1000, "log_mse_error": 0.1, "mse": 1.0, "mse_error": 0.1, "bias2": 0.1}
     common |= {"bias2_error": 0.1, "autocorrelation_time": 20.0}
     costs = [{"sampler": name, "seconds_a_cycle": each, "passes_a_cycle": 1} for name, each in seconds.items()]
-    return table(rows, changed, 2, **common), table(costs, changed, 1, data="heart")
+    taken = [{"sampler": "amagold", "step_size": 5e-3, "accepted": 0.5, "frozen": 0}]
+    return (
+        table(rows, changed, 2, **common),
+        table(costs, changed, 1, data="heart"),
+        table(taken, changed, 3, data="heart"),
+    )
 
 
 def levels(changed):
@@ -290,6 +295,13 @@ CASES = [
     ("amagold_fig4", logistic, {("amagold", 5e-3): {"log_mse": -4.6, "chains": 2}}, HEART_5, "not resolved: 4.2"),
     ("amagold_fig4", logistic, {}, "Heart: AMAGOLD's error", "agrees"),  # −8 at .005 and −9 at .001
     ("amagold_fig4", logistic, {("amagold", 5e-3): {"log_mse": -9.9}}, "Heart: AMAGOLD's error", "not decided"),
+    (
+        "amagold_fig4",
+        logistic,
+        {("amagold", 5e-3): {"log_mse": -9.9}, ("amagold", 5e-3, 0.5): {"accepted": 0.1}},
+        "Heart: AMAGOLD's error",
+        "differs: -6",
+    ),
     ("amagold_fig4", logistic, {}, "1400.00 ms against 2200.00 ms, a factor of 1.57", "agrees"),
     ("amagold_fig4", logistic, {("l2mc",): {"seconds_a_cycle": 2.0}}, "Heart: AMAGOLD faster", "not decided"),
     ("amagold_fig4", logistic, {("hmc",): {"seconds_a_cycle": 0.9}}, "Heart: AMAGOLD faster", "differs"),
@@ -318,6 +330,8 @@ CASES = [
     ("ggmc_fig1", cifar, {("ggmc", 1e-6, LATE): {"log_accept": 1.1e4}}, "GGMC: log MH", "differs"),
     ("ggmc_fig1", cifar, {("ggmc", 1e-3, LATE): {"log_accept": -6e3}}, "GGMC: log MH", "differs"),
     ("ggmc_fig1", cifar, {("hmc", 1e-2, LATE): {"log_accept": 4e3}}, "HMC: abs", "differs"),
+    ("ggmc_fig1", cifar, {("hmc", 1e-4, LATE): {"log_accept": 9e3}}, "HMC: abs", "agrees"),  # below where it grows
+    ("ggmc_fig1", cifar, {("ggmc", 1e-4, LATE): {"log_accept": -3e4}}, "GGMC: abs", "differs"),
     (
         "ggmc_fig1",
         cifar,

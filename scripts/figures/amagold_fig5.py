@@ -38,7 +38,8 @@ def draw(table: pd.DataFrame, errors: pd.DataFrame) -> Figure:
         mean = part.groupby("entropy").share.mean()
         name = f"{NAMES[sampler]} b={b:g} lr={lr:g}" + " (diverged)" * bool((part.status != "done").any())
         error, seeds = part.groupby("entropy").share.sem(), part.seed.nunique()
-        panel.plot(mean.index, mean, DASHES[b, lr], color=COLOURS[sampler], lw=1.4, label=f"{name}, {seeds} seeds")
+        name += f", {seeds} seed{'s' * (seeds != 1)}"
+        panel.plot(mean.index, mean, DASHES[b, lr], color=COLOURS[sampler], lw=1.4, label=name)
         panel.fill_between(mean.index, mean - error, mean + error, color=COLOURS[sampler], alpha=0.12, lw=0)
     panel.set(xlim=(0, 2.35), ylim=(0, 1.01), xlabel="predictive entropy, nats", ylabel="share of notMNIST's images")
     if len(table):

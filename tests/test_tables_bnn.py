@@ -228,7 +228,7 @@ def test_each_temperature_of_the_resnet_is_judged_by_its_own_chains(column):
         "ess_min": 200.0,
     }
     table = pd.DataFrame([common | {"temperature": 0.3, column: 1.2}, common | {"temperature": 1.0}])
-    assert resnet.title(table) == "At T = 1 corrected chains of a ResNet-20 agree (R-hat 1.020)"
+    assert resnet.title(table) == "At T = 1 HMC chains of a narrow ResNet-20 agree (R-hat 1.020)"
     assert [row[3] for row in resnet.compare(table)] == [
         "differs: longer chains are needed",
         "not claimed: they were lengthened until it was",
@@ -262,7 +262,7 @@ def test_the_resnet_s_sghmc_is_beside_the_exact_chains_where_both_agree(values, 
     other = {"sampler": "sghmc", "minibatches": "independent", "gradient": "minibatch", "acceptance": "monitor"}
     other |= common | {"nll": 0.3, "potential": 170.0, "passes": 100} | values
     table = pd.DataFrame([exact, other])
-    assert resnet.title(table) == "At T = 1 corrected chains of a ResNet-20 agree (R-hat 1.020)" + said
+    assert resnet.title(table) == "At T = 1 HMC chains of a narrow ResNet-20 agree (R-hat 1.020)" + said
     found = {row[0]: row[3] for row in resnet.compare(table)}
     assert found["SGHMC of 0.25 of the passes over the data, test NLL"] == verdict
     assert found["ensemble of SGD, entropy on letters"] == "not comparable: a run is missing"

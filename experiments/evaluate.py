@@ -33,7 +33,7 @@ from tqdm import tqdm
 from experiments.build import foreign, reopened, settings_of
 from experiments.command_line import runs_and_options, script
 from experiments.outcome import grouped
-from experiments.voice import counted, say
+from experiments.voice import NO_SIZE, counted, say
 from sgmcmc.arguments import find_device
 from sgmcmc.chain import DIVERGED
 from sgmcmc.data import load
@@ -104,7 +104,7 @@ def _main(words: list[str]) -> int:
             # What one chain cannot tell is left out.
             say("\n".join(f"  {key:22} {value:.6g}" for key, value in quality.items() if value == value), bar)
             if math.isnan(quality["ess_min"]):
-                say("  no effective sample size: too few draws, or moves, to tell", bar)
+                say(f"  {NO_SIZE}", bar)
     if known["output"]:
         _write(known["output"], rows)
     return 0

@@ -485,8 +485,8 @@ class Session:
         from experiments.tables import tables_of
 
         self.out.mkdir(parents=True, exist_ok=True)
-        kept = [path for path in self.home.rglob("*") if path.is_file() and path != packed and path.suffix != ".part"]
-        kept = [path for path in kept if path.name != "plan.json"]
+        kept = [path for path in self.home.rglob("*") if path.is_file() and path != packed]
+        kept = [path for path in kept if path.name != "plan.json" and path.suffix != ".part"]
         tables = ROOT / "results" / "paper" / "tables"
         names = {job["experiment"] for job in self.jobs}
         known = {table for name in names for table in tables_of(name)} | {"gpu_runs"}

@@ -284,8 +284,9 @@ def make_kernel(
     check_attributes(potential)
     row = lookup(sampler) if isinstance(sampler, str) else sampler
     given = {"word": word, "refresh": refresh, "acceptance": acceptance, "gradient": gradient}
-    if word and not gradient and Word(word).kicks == (row.gradient == "none"):
-        mend = "needs a gradient: full or minibatch" if Word(word).kicks else "has no kick: give sampler.gradient=none"
+    kicks = Word(word or row.word).kicks
+    if not gradient and kicks == (row.gradient == "none"):  # which only another word than the row's can be
+        mend = "needs a gradient: full or minibatch" if kicks else "has no kick: give sampler.gradient=none"
         raise SettingError("sampler.word", word, mend)
     row = replace(row, **{name: value for name, value in given.items() if value})
     word, schedule, gradient = Word(row.word), schedule or Schedule(), row.gradient

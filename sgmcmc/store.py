@@ -140,10 +140,11 @@ class RunFolder:
         """
         with disk.told(self.path):
             state = None
-            if self.path.exists() and not self.path.is_dir():
-                raise StoreError(f"{self.path} is a file: give this run another output")
-            if self.path.exists() and any(self.path.iterdir()):
-                state = self._enter()
+            if self.path.exists():
+                if not self.path.is_dir():
+                    raise StoreError(f"{self.path} is a file: give this run another output")
+                if any(self.path.iterdir()):
+                    state = self._enter()
         self._loaded = self._now["block"]
         return state
 

@@ -38,8 +38,7 @@ LOG_MH = {
 }
 KINETIC = {1e-6: "0.998", 1e-4: "1.005", 1e-3: "1.01", 1e-2: "1.01"}
 POTENTIAL = {1e-6: "−1.5", 1e-4: "−.5", 1e-3: "−.5", 1e-2: "−.1"}  # of HMC; GGMC's are −.5
-# From which ℓ on these numbers grow; below it they are ≈ 0.
-GROWS = {"ggmc": (1e-4, "yes, from ≈ 0"), "hmc": (1e-3, "yes, from ≈ 0")}
+GROWS = {"ggmc": 1e-4, "hmc": 1e-3}  # from which ℓ on these numbers grow; up to it they are ≈ 0
 NOISE = "not decided: U is evaluated with noise, for which see Figure D.1, as run"
 NOTHING, INFINITE = 0.05, 1e12  # a log MH that is as good as 0, and one as good as −∞
 ERRORS = f"below {NOTHING} counts as 0; errors: √(2 abs(log MH))"
@@ -114,7 +113,7 @@ def compare(table: pd.DataFrame, exact: bool = True):
     size, steps = int(done["data"].iloc[0]), int(done.step.max() - done.step.min())
     small = f"not comparable: {size:,} images and {steps} steps, not 50,000 and 4,001; log MH grows with both"
     same, rates = size == 50000, [rate for rate in KINETIC if rate in set(table.lr)]
-    settled = same and done.cycle.min() > 1
+    settled, early = same and done.cycle.min() > 1, START if same else small
     listed = ", ".join(f"{rate:g}" for rate in rates)
     for name, text in ROWS:
         if name not in ends:
@@ -126,17 +125,17 @@ def compare(table: pd.DataFrame, exact: bool = True):
             f"{text}: log MH of the cycle, ℓ = {listed}",
             ", ".join(paper[rate][0] for rate in rates),
             f"{here} (agrees: within 10⁴ of 0, else to a factor of 3, or below the axis)",
-            _about(log_mh, {rate: paper[rate][1] for rate in rates}) if settled else START if same else small,
+            _about(log_mh, {rate: paper[rate][1] for rate in rates}) if settled else early,
         )
-        sizes = log_mh.abs()[log_mh.index >= GROWS[name][0]]
+        sizes = log_mh.abs()[log_mh.index >= GROWS[name]]
         rising = sizes.clip(lower=NOTHING).is_monotonic_increasing
         verdict = grows(sizes, 1)
         if not exact and len(log_mh) > 1:
             verdict = NOISE
         elif not settled and len(log_mh) > 1:
-            verdict = START if same else small
+            verdict = early
         here = f"{'yes' if rising else 'no'} (one cycle of one chain each; {ERRORS})"
-        yield f"{text}: abs(log MH) grows with ℓ, from {GROWS[name][0]:g} on", GROWS[name][1], here, verdict
+        yield f"{text}: abs(log MH) grows with ℓ, from {GROWS[name]:g} on", "yes, from ≈ 0", here, verdict
     kinetic = done[done.sampler == "ggmc"].groupby("lr").kinetic_temperature.mean()
     near = bool((kinetic - 1).abs().max() < NEAR)
     if len(kinetic):
@@ -152,12 +151,12 @@ def compare(table: pd.DataFrame, exact: bool = True):
         "HMC at the largest ℓ: kinetic temperature drifts in the cycle",
         "1 to above 1.1",
         here,
-        _drifts(drift) if settled or drift.empty else START if same else small,
+        _drifts(drift) if settled or drift.empty else early,
     )
     if len(ends) < len(ROWS):
         return
-    more = accepts_more(ends["hmc"].log_accept, ends["ggmc"].log_accept, rates)
-    yield (*more[:3], more[3] if settled and exact else NOISE if settled else START if same else small)
+    *row, verdict = accepts_more(ends["hmc"].log_accept, ends["ggmc"].log_accept, rates)
+    yield *row, (verdict if exact else NOISE) if settled else early
     values = {name: ends[name].potential_per_datum for name, _ in ROWS}
     spread = {name: np.ptp(some) for name, some in values.items()}
     here = {name: _values(some, rates, ".2f") for name, some in values.items()}

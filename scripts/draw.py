@@ -80,7 +80,8 @@ tolerance that the row names; *not resolved*: these errors cannot tell; *not dec
 where nothing else is said. A difference is decided beyond three of them, or beyond more where chance would exceed three
 oftener than once in a hundred: of the largest of several differences (Bonferroni), or of few chains (Student's t).
 Chains of networks are taken to agree where R-hat is below 1.05: to come below 1.01, from which on `run.py` says "not
-mixed, or too short to tell", they would have to be about five times as long.
+mixed, or too short to tell", they would have to be about five times as long, as R-hat² − 1 falls like one over their
+length.
 
 Symbols:
 

@@ -12,11 +12,11 @@ from functools import cache
 from itertools import product
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 
 from experiments.config import composed, point_settings, resolve, words_for
 from experiments.dotted import put
-from experiments.schema import GROUPS, WAYS
+from experiments.schema import GROUPS, WAYS, options
 from sgmcmc.errors import SettingError
 
 
@@ -26,7 +26,7 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
     A setting that ``words`` give, in whatever way, is not swept.
     """
     given = {*_keys(words), *other_ways(experiment, words)}
-    (params, points), choices = _params(experiment), []
+    (params, points), choices = _params(experiment, words), []
     for key, values in params.items():
         if key in given:
             continue
@@ -51,7 +51,7 @@ def other_ways(experiment: str, words: tuple[str, ...]) -> list[str]:
 
     They are not swept.
     """
-    said, (params, _) = _keys(words), _params(experiment)
+    said, (params, _) = _keys(words), _params(experiment, words)
     return [key for key in params if any(key in ways and said & {*ways} - {key} for ways in WAYS)]
 
 
@@ -107,13 +107,24 @@ def _value(text: str):
     return OmegaConf.create(f"value: {text}").value
 
 
-@cache
-def _params(experiment: str) -> tuple[dict[str, str], int]:
-    """What the experiment's file sweeps, and how many points it has."""
-    config = composed([f"experiment={experiment}"], return_hydra_config=True)
-    return dict(config.hydra.sweeper.params or {}), len(config.points or [])
+def _params(experiment: str, words: tuple[str, ...]) -> tuple[dict[str, str], int]:
+    """What the experiment's file sweeps, and how many points it has: at the scale of the words, which changes neither,
+    because there ``configurations`` needs the composition, too."""
+    scales = [f"scale={name}" for name in options("scale")]
+    scale = next((word for word in words if word in scales), "scale=paper")
+    composition, params = _composition((f"experiment={experiment}", scale))
+    return params, len(composition["points"] or [])
 
 
-@cache
 def _composed(words: tuple[str, ...]) -> dict:
-    return OmegaConf.to_container(composed(words_for(list(words))), resolve=True)
+    return _composition(words)[0]
+
+
+@cache
+def _composition(words: tuple[str, ...]) -> tuple[dict, dict[str, str]]:
+    """What Hydra, which is slow, makes of the words: the plain configuration, and what its sweep is of."""
+    config = composed(words_for(list(words)), return_hydra_config=True)
+    params = dict(config.hydra.sweeper.params or {})
+    with open_dict(config):
+        del config.hydra
+    return OmegaConf.to_container(config, resolve=True), params

@@ -1170,7 +1170,7 @@ def test_points_that_nothing_runs_or_that_cannot_work_are_named(elsewhere, monke
     assert capsys.readouterr().err == f"hydra.sweeper.params.point=null: {mend}\n"
     text += "hydra:\n  sweeper:\n    params:\n      point: range(0,2)\n"
     (elsewhere / "conf" / "experiment" / "wells.yaml").write_text(text)
-    grid._params.cache_clear()
+    grid._composition.cache_clear()
     with pytest.raises(SettingError, match=r"^step_size=-1: .* \(of point=1, a run of experiment=wells\)$"):
         grid.configurations("wells")
 
@@ -1197,7 +1197,7 @@ def test_an_experiment_of_ones_own_that_is_not_written_as_it_must_be(elsewhere, 
     shutil.copytree(ROOT / "conf", elsewhere / "conf")
     (elsewhere / "conf" / "experiment" / "mine.yaml").write_text(text)
     monkeypatch.setattr("experiments.schema.CONF", elsewhere / "conf")
-    grid._params.cache_clear()
+    grid._composition.cache_clear()
     assert main(["experiment=mine"]) == 2
     assert capsys.readouterr().err == f"{said}\n"
 

@@ -204,7 +204,7 @@ def test_a_task_does_not_depend_on_where_the_data_lie(monkeypatch):
     monkeypatch.delenv("SGMCMC_DATA", raising=False)
     one = configurations("amagold_table2", ("scale=smoke",))
     monkeypatch.setenv("SGMCMC_DATA", "/elsewhere")
-    grid._composed.cache_clear()
+    grid._composition.cache_clear()
     assert configurations("amagold_table2", ("scale=smoke",)) == one
 
 

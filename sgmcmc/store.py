@@ -377,9 +377,7 @@ class RunFolder:
             self._log(text)
 
     def _log(self, text: str) -> None:
-        path = self.path / "log.txt"
-        length = path.stat().st_size if path.exists() else 0
-        disk.append(path, length, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode())
+        disk.note(self.path / "log.txt", f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode())
 
     def _tell(self, text: str) -> None:
         self.warn(text)

@@ -33,6 +33,9 @@ torch.set_num_threads(1)  # these tensors are small: threads would cost more tha
 LIMIT = 5.5
 CHAINS = 100_000
 
+# Thousands of runs need not wait for the disk: no test cuts the power but those that keep account of it themselves.
+os.fsync = lambda file: None
+
 
 def pytest_collection_modifyitems(items):
     """Files with slow tests first: what is left at the end, for one worker of two, is quick."""

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from ast import literal_eval
 from pathlib import Path
 
 import pytest
@@ -114,32 +115,59 @@ def check_words(device: str = "cpu") -> None:
             assert torch.equal(one, expected[0]) and torch.equal(other, expected[1])
 
 
-def interpreted(check: str, precision: str, module: str = "test_convolution") -> None:
-    """A check in a process of its own: Triton asks when it is imported whether it is to interpret."""
-    tests = Path(__file__).parent
-    script = f"""
-import torch, {module} as tests
-torch.backends.cudnn.conv.fp32_precision = {precision!r}
+class Interpreter:
+    """A process that runs checks of a module in Triton's interpreter: Triton asks when it is imported whether it is to
+    interpret."""
+
+    def __init__(self, module: str):
+        tests = Path(__file__).parent
+        script = f"""
+import sys, traceback, torch, {module} as tests
 tests.convolution.on_device = lambda x: True
-tests.{check}()
+for line in sys.stdin:
+    check, torch.backends.cudnn.conv.fp32_precision = line.split()
+    try:
+        getattr(tests, check)()
+        print(flush=True)
+    except BaseException:
+        print(repr(traceback.format_exc()), flush=True)
 """
-    paths = os.pathsep.join([str(tests), str(tests.parent)])
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
-    command = [sys.executable, "-W", "ignore", "-c", script]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr
+        paths = os.pathsep.join([str(tests), str(tests.parent)])
+        environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
+        command = [sys.executable, "-W", "ignore", "-c", script]
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, check, precision: str) -> None:
+        """A check, by the way that products are to be computed; fails as it does."""
+        self.process.stdin.write(f"{check.__name__} {precision}\n")
+        self.process.stdin.flush()
+        said = self.process.stdout.readline()
+        assert said == "\n", literal_eval(said) if said else f"it ended with {self.process.wait()}"
+
+    def end(self) -> None:
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def interpreter():
+    process = Interpreter("test_convolution")
+    yield process
+    process.end()
+
+
+CHECKS = [
+    *((check, precision) for check in (check_products, check_network) for precision in ("ieee", "tf32")),
+    (check_words, "ieee"),
+]  # precisions have other blocks; numbers are float32's in the interpreter
 
 
 @needs_triton
-@pytest.mark.parametrize("precision", ["ieee", "tf32"])  # which have other blocks; numbers are float32's here
-@pytest.mark.parametrize("check", ["check_products", "check_network"])
-def test_the_kernels_compute_what_pytorch_s_do(check, precision):
-    interpreted(check, precision)
-
-
-@needs_triton
-def test_the_words_are_the_same_at_once():
-    interpreted("check_words", "ieee")
+@pytest.mark.slow
+@pytest.mark.parametrize("check, precision", CHECKS)
+def test_the_kernels_compute_what_pytorch_s_do(check, precision, interpreter):
+    interpreter.run(check, precision)
 
 
 def test_what_the_kernels_cannot_take_goes_the_usual_way(monkeypatch):
@@ -177,14 +205,10 @@ def test_what_the_kernels_cannot_take_goes_the_usual_way(monkeypatch):
 class TestOnAGPU:
     pytestmark = gpu
 
-    @pytest.mark.parametrize("precision", ["ieee", "tf32"])
-    @pytest.mark.parametrize("check", [check_products, check_network])
-    def test_the_products_are_pytorch_s(self, check, precision, monkeypatch):
+    @pytest.mark.parametrize("check, precision", CHECKS)
+    def test_the_kernels_compute_what_pytorch_s_do(self, check, precision, monkeypatch):
         monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", precision)
         check("cuda")
-
-    def test_the_words_are_the_same(self):
-        check_words("cuda")
 
     def test_compiled_layers_have_the_posterior_of_eager_ones_and_repeat_themselves(self):
         """U to float32's rounding in U's full precision, the same bits twice, forwards alone and with a gradient."""

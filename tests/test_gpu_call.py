@@ -28,7 +28,7 @@ from sgmcmc import LAW, NetworkPotential, SettingError, load_metrics
 from sgmcmc.inductor import CannotCompile
 
 ROOT = Path(__file__).parents[1]
-WORDS = "experiment=ggmc_fig1 scale=smoke model.width=2 data.train_size=50 epochs=40 trace_cycles=38".split()
+WORDS = "experiment=ggmc_fig1 scale=smoke model.width=2 data.train_size=50 epochs=20 trace_cycles=18".split()
 WORDS += ["save_every=1"]
 
 

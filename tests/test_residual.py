@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import torch
 import torch.nn.functional as F
-from test_convolution import interpreted, last, needs_triton, relative, taken
+from test_convolution import Interpreter, last, needs_triton, relative, taken
 from torch import Tensor, nn
 
 from sgmcmc import convolution, residual
@@ -132,10 +132,18 @@ def check_ahead(device: str = "cpu") -> None:
 CHECKS = [(check_layers, "ieee"), (check_layers, "tf32"), (check_networks, "ieee"), (check_ahead, "tf32")]
 
 
+@pytest.fixture(scope="module")
+def interpreter():
+    process = Interpreter("test_residual")
+    yield process
+    process.end()
+
+
 @needs_triton
+@pytest.mark.slow
 @pytest.mark.parametrize("check, precision", CHECKS)
-def test_the_kernels_compute_what_pytorch_s_do(check, precision):
-    interpreted(check.__name__, precision, "test_residual")
+def test_the_kernels_compute_what_pytorch_s_do(check, precision, interpreter):
+    interpreter.run(check, precision)
 
 
 @pytest.mark.parametrize("check, precision", CHECKS)

@@ -3,9 +3,9 @@
     python scripts/status.py [--jugdir STORE] experiment=ggmc_fig1 scale=quick
 
 The words are those of `jug execute`. A chain counts as running while its folder was written to in the last quarter of
-an hour, unless its process was one of this machine and is gone: that it left a
-lock is told before the table. The estimated end supposes that as many chains go on side by side as run now. Of chains
-not begun here the table may be there all the same: it came with the repository.
+an hour, unless its process was one of this machine and is gone: that it left a lock is told before the table. The
+estimated end supposes that as many chains go on side by side as run now. Of chains not begun here the table may be
+there all the same: it came with the repository.
 """
 
 from __future__ import annotations

@@ -15,10 +15,13 @@ import os
 import pickle
 import sys
 import tempfile
+import threading
 import traceback
+from ast import literal_eval
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import PIPE, CompletedProcess, Popen
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -78,6 +81,51 @@ def parse_once(omegaconf):
         return pickle.loads(parsed(path, found.st_mtime_ns, found.st_size))
 
     omegaconf.load = staticmethod(load_once)
+
+
+# ---- kernels for a GPU, where there is none
+
+
+class Interpreter:
+    """A process that runs checks of a module in Triton's interpreter: Triton asks when it is imported whether it is to
+    interpret."""
+
+    def __init__(self, module: str):
+        tests = Path(__file__).parent
+        script = f"""
+import sys, traceback, torch, {module} as tests
+tests.convolution.on_device = lambda x: True
+for line in sys.stdin:
+    check, torch.backends.cudnn.conv.fp32_precision = line.split()
+    try:
+        getattr(tests, check)()
+        print(flush=True)
+    except Exception:
+        print(repr(traceback.format_exc()), flush=True)
+"""
+        paths = os.pathsep.join([str(tests), str(tests.parent)])
+        environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
+        command = [sys.executable, "-W", "ignore", "-c", script]
+        self.process = Popen(command, env=environment, stdin=PIPE, stdout=PIPE, text=True)
+
+    def run(self, check, precision: str) -> None:
+        """A check, by the way that products are to be computed; fails as it does, or after five minutes."""
+        late = threading.Timer(300, self.process.kill)
+        late.start()
+        try:
+            print(check.__name__, precision, file=self.process.stdin, flush=True)
+            said = self.process.stdout.readline()
+        finally:
+            late.cancel()
+        assert said == "\n", literal_eval(said) if said else f"it ended with {self.process.wait()}"
+
+
+@pytest.fixture(scope="module")
+def interpreter(request):
+    """Of the module that asks for it, which has imported ``convolution``."""
+    interpreter = Interpreter(request.module.__name__)
+    yield interpreter
+    interpreter.process.communicate()
 
 
 # ---- command lines

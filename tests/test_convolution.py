@@ -1,11 +1,5 @@
 """The kernels for CUDA devices, in Triton's interpreter where there is no device: what PyTorch's own compute."""
 
-import os
-import subprocess
-import sys
-from ast import literal_eval
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -113,48 +107,6 @@ def check_words(device: str = "cpu") -> None:
             rounds_(injections(key), *expected)
             assert at_once_(key, one, other)
             assert torch.equal(one, expected[0]) and torch.equal(other, expected[1])
-
-
-class Interpreter:
-    """A process that runs checks of a module in Triton's interpreter: Triton asks when it is imported whether it is to
-    interpret."""
-
-    def __init__(self, module: str):
-        tests = Path(__file__).parent
-        script = f"""
-import sys, traceback, torch, {module} as tests
-tests.convolution.on_device = lambda x: True
-for line in sys.stdin:
-    check, torch.backends.cudnn.conv.fp32_precision = line.split()
-    try:
-        getattr(tests, check)()
-        print(flush=True)
-    except BaseException:
-        print(repr(traceback.format_exc()), flush=True)
-"""
-        paths = os.pathsep.join([str(tests), str(tests.parent)])
-        environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
-        command = [sys.executable, "-W", "ignore", "-c", script]
-        self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def run(self, check, precision: str) -> None:
-        """A check, by the way that products are to be computed; fails as it does."""
-        self.process.stdin.write(f"{check.__name__} {precision}\n")
-        self.process.stdin.flush()
-        said = self.process.stdout.readline()
-        assert said == "\n", literal_eval(said) if said else f"it ended with {self.process.wait()}"
-
-    def end(self) -> None:
-        self.process.communicate()
-
-
-@pytest.fixture(scope="module")
-def interpreter():
-    process = Interpreter("test_convolution")
-    yield process
-    process.end()
 
 
 CHECKS = [

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import torch
 import torch.nn.functional as F
-from test_convolution import Interpreter, last, needs_triton, relative, taken
+from test_convolution import last, needs_triton, relative, taken
 from torch import Tensor, nn
 
 from sgmcmc import convolution, residual
@@ -130,13 +130,6 @@ def check_ahead(device: str = "cpu") -> None:
 
 
 CHECKS = [(check_layers, "ieee"), (check_layers, "tf32"), (check_networks, "ieee"), (check_ahead, "tf32")]
-
-
-@pytest.fixture(scope="module")
-def interpreter():
-    process = Interpreter("test_residual")
-    yield process
-    process.end()
 
 
 @needs_triton

@@ -33,7 +33,7 @@ def files(count: Counted, choose: random.Random, quick: bool) -> None:
     half = count.new()
     finished([*[word for word in SMALL if not word.startswith("cycles")], "cycles=24"], half)
     for state, origin in (("shorter", half), ("finished", done)):
-        for name in choose.sample(MATTERS, 3) if quick else (*MATTERS, "older", "config.yaml", "log.txt"):
+        for name in MATTERS if quick else (*MATTERS, "older", "config.yaml", "log.txt"):
             with count.row(f"{state} run, damaged: {name}") as row:
                 for how in choose.sample(HOWS, 1) if quick else HOWS:
                     if how == "gone" and (name == "older" or state == "finished" and name not in MATTERS[1:]):
@@ -86,14 +86,14 @@ def disk_full(count, choose, quick, whole, changes) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     with count.row("no room at one change to the disk (injected ENOSPC), then room") as row:
-        for number in sorted(choose.sample(range(1, changes), 3 if quick else 40)):
+        for number in sorted(choose.sample(range(1, changes), 4 if quick else 40)):
             folder = count.new()
             with count.once(row):
                 ended = run(SMALL, folder, at_change(number, full))
                 intact(folder / "run", ended, whole, f"ENOSPC at change {number}")
                 same(folder / "run", whole, f"after ENOSPC at change {number}", finished(SMALL, folder))
     with count.row("files may not grow beyond some size (RLIMIT_FSIZE), then may") as row:
-        for size in sorted(choose.sample(range(200, 60000), 1 if quick else 10)):
+        for size in sorted(choose.sample(range(200, 60000), 2 if quick else 10)):
             folder = count.new()
             with count.once(row):
                 ended = run(SMALL, folder, file_too_large)
@@ -104,7 +104,7 @@ def disk_full(count, choose, quick, whole, changes) -> None:
         "no inodes left (tmpfs of 2 to 16), then some": [f"size=9m,nr_inodes={number}" for number in range(2, 17, 2)],
     }.items():
         with count.row(what) as row:
-            for room in choose.sample(rooms, 1) if quick else rooms:
+            for room in choose.sample(rooms, 2) if quick else rooms:
                 folder = count.new()
                 try:
                     disk = contextlib.ExitStack()
@@ -204,7 +204,7 @@ def planted(count, choose, quick, half, whole) -> None:
     plants += [(name, signed(buffer.getvalue())) for name in names[:2]]
     plants += [("config.yaml", b"!!python/object/apply:os.system ['touch CAUGHT']\n")]
     with count.row("pickles and YAML with code in a run folder: not run") as row:
-        for name, blob in choose.sample(plants, 3) if quick else plants:
+        for name, blob in choose.sample(plants, 5) if quick else plants:
             folder = count.new() / "copy"
             shutil.copytree(half, folder)
             with count.once(row):
@@ -237,8 +237,7 @@ def planted(count, choose, quick, half, whole) -> None:
                     if (folder / "run").exists():
                         raise Lost(f"{path}: half a run folder is left: {folder}")
     with count.row("a file of starting positions that holds code, or none: refused, not run") as row:
-        starts = [*itertools.product((".pt", ".safetensors"), (evil, buffer.getvalue(), b"", b"x"))]
-        for suffix, blob in choose.sample(starts, 4) if quick else starts:
+        for suffix, blob in itertools.product((".pt", ".safetensors"), (evil, buffer.getvalue(), b"", b"x")):
             folder = count.new()
             with count.once(row):
                 (folder / f"start{suffix}").write_bytes(blob)

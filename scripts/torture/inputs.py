@@ -172,7 +172,7 @@ def inputs(count: Counted, choose: random.Random, quick: bool) -> None:
 
         @seed(choose.getrandbits(32))
         @settings(
-            max_examples=12 if quick else 200,
+            max_examples=15 if quick else 200,
             deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),

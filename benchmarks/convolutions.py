@@ -6,8 +6,7 @@
 Microseconds of each of the three products, replayed as a CUDA graph, the least of the rounds, and how far they are
 apart, relative. With TF32, as in gradients of minibatches, and without, as in U; with TF32 also each layer with its
 normalisation as one kernel each way, by sgmcmc/residual.py. With --blocks these alone, each cut in all ways that could
-do: how many pixels and channels at once, by how many warps, and how what is needed next is loaded; all cores compile
-them first.
+do: how many pixels and channels at once, and by how many warps; all cores compile them first.
 """
 
 from __future__ import annotations
@@ -112,9 +111,9 @@ def cuts(layer: Layer, backward: bool) -> Iterator[dict]:
     places, depth = ("BLOCK_Q", "BLOCK_N") if backward else ("BLOCK_P", "BLOCK_C")
     whole = image[0] * image[1]
     most = [number for number in (64, 128, 256, 512, 1024) if number <= max(64, whole)]
-    for pixels, width, warps, ahead in product(most, {min(channels, 32), channels}, (4, 8, 16), (False, True)):
+    for pixels, width, warps in product(most, {min(channels, 32), channels}, (4, 8, 16)):
         if pixels >= 8 * warps:
-            yield now | {places: pixels, depth: width, "num_warps": warps, "AHEAD": ahead, "num_stages": 3 - 2 * ahead}
+            yield now | {places: pixels, depth: width, "num_warps": warps}
 
 
 def tried(number: int, way: bool, batch: int, timed: bool, device: str = "cuda") -> list[tuple[float, dict]]:

@@ -52,52 +52,23 @@ if triton is not None:
         TAPS: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, UP: tl.constexpr,
         BY_C: tl.constexpr, BY_N: tl.constexpr, BY_TAP: tl.constexpr, FIRST: tl.constexpr,
         BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, PRECISION: tl.constexpr,
-        ROUNDED: tl.constexpr = False, AHEAD: tl.constexpr = False,
+        ROUNDED: tl.constexpr = False,
     ):  # fmt: skip
         """Σ over taps and c of x[the tap's pixel of p, c] · w[FIRST + c BY_C + n BY_N + tap BY_TAP], [p, n]; of an x
-        that is ``ROUNDED`` to what the products take.
-
-        What is multiplied next is on its way meanwhile: to shared memory, past the L1 cache, by Triton's pipeline; or,
-        ``AHEAD``, for num_stages=1, to registers through that cache, which the other taps find there."""
+        that is ``ROUNDED`` to what the products take."""
+        c = tl.arange(0, BLOCK_C)
         total = tl.zeros((BLOCK_P, BLOCK_N), tl.float32)
-        steps: tl.constexpr = TAPS * (C // BLOCK_C)
-        if AHEAD:
-            values, weights = _of_tap(
-                0, x, w, p, inside, n, H, W, OH, OW, C, S, STRIDE, PAD, UP, BY_C, BY_N, BY_TAP, FIRST, BLOCK_C
-            )
-            for step in range(1, steps):
-                more, others = _of_tap(
-                    step, x, w, p, inside, n, H, W, OH, OW, C, S, STRIDE, PAD, UP, BY_C, BY_N, BY_TAP, FIRST, BLOCK_C
-                )
-                total = _multiplied(values, weights, total, PRECISION, ROUNDED)
-                values, weights = more, others
-            return _multiplied(values, weights, total, PRECISION, ROUNDED)
-        for step in range(steps):
-            values, weights = _of_tap(
-                step, x, w, p, inside, n, H, W, OH, OW, C, S, STRIDE, PAD, UP, BY_C, BY_N, BY_TAP, FIRST, BLOCK_C
-            )
-            total = _multiplied(values, weights, total, PRECISION, ROUNDED)
-        return total
-
-    @triton.jit
-    def _of_tap(
-        step, x, w, p, inside, n, H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
-        C: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, UP: tl.constexpr,
-        BY_C: tl.constexpr, BY_N: tl.constexpr, BY_TAP: tl.constexpr, FIRST: tl.constexpr, BLOCK_C: tl.constexpr,
-    ):  # fmt: skip
-        """The pixels and weights of some channels of a tap."""
         blocks: tl.constexpr = C // BLOCK_C
-        tap, first, c = step // blocks, step % blocks * BLOCK_C, tl.arange(0, BLOCK_C)
-        pixel, there = seen(p, tap, H, W, OH, OW, S, STRIDE, PAD, UP)
-        mask, near = (inside & there)[:, None], w + FIRST + tap * BY_TAP + (first + c)[:, None] * BY_C
-        values = tl.load(x + (pixel * C + first)[:, None] + c[None, :], mask=mask, other=0.0)
-        return values, tl.load(near + n[None, :] * BY_N)
-
-    @triton.jit
-    def _multiplied(values, weights, total, PRECISION: tl.constexpr, ROUNDED: tl.constexpr):
-        if not ROUNDED:
-            values = rounded(values, PRECISION)
-        return tl.dot(values, rounded(weights, PRECISION), total, input_precision=PRECISION)
+        for step in range(TAPS * blocks):
+            tap, first = step // blocks, step % blocks * BLOCK_C
+            pixel, there = seen(p, tap, H, W, OH, OW, S, STRIDE, PAD, UP)
+            mask, near = (inside & there)[:, None], w + FIRST + tap * BY_TAP + (first + c)[:, None] * BY_C
+            values = tl.load(x + (pixel * C + first)[:, None] + c[None, :], mask=mask, other=0.0)
+            weights = tl.load(near + n[None, :] * BY_N)
+            if not ROUNDED:
+                values = rounded(values, PRECISION)
+            total = tl.dot(values, rounded(weights, PRECISION), total, input_precision=PRECISION)
+        return total
 
     @triton.jit
     def _product(

@@ -42,7 +42,7 @@ if triton is not None:
         H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, C: tl.constexpr, N: tl.constexpr,
         R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
         EPS: tl.constexpr, ROUNDED: tl.constexpr, THRESHOLD: tl.constexpr, SUM: tl.constexpr, BLOCK_P: tl.constexpr,
-        BLOCK_C: tl.constexpr, AHEAD: tl.constexpr,
+        BLOCK_C: tl.constexpr,
     ):  # fmt: skip
         """u, the rate 1/√(mean u² + ε), and z of an image; x, which may be ``ROUNDED``, and the others lie channels
         last."""
@@ -62,7 +62,7 @@ if triton is not None:
             else:
                 total = by_taps(
                     x + image * (H * W * C), w, p, p < P, n, H, W, OH, OW, C, R * S, S, STRIDE, PAD, 1,
-                    1, R * S * C, C, 0, BLOCK_P, N, BLOCK_C, PRECISION, ROUNDED, AHEAD,
+                    1, R * S * C, C, 0, BLOCK_P, N, BLOCK_C, PRECISION, ROUNDED,
                 )  # fmt: skip
             squares += tl.sum(total * total, 0)
             tl.store(u + ((image * P + p) * N)[:, None] + n[None, :], total, mask=(p < P)[:, None])
@@ -101,7 +101,7 @@ if triton is not None:
         H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, C: tl.constexpr, N: tl.constexpr,
         R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
         THRESHOLD: tl.constexpr, SUM: tl.constexpr, BY_X: tl.constexpr, ADD: tl.constexpr,
-        BLOCK_P: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_N: tl.constexpr, AHEAD: tl.constexpr,
+        BLOCK_P: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_N: tl.constexpr,
     ):  # fmt: skip
         """Of an image, from the gradient by z: by u, by what was added (``SUM``), by x (``BY_X``), to which something
         else is added (``ADD``), and the sums over pixels that are the gradients by γ, β and τ, ``[3, N]``."""
@@ -146,7 +146,7 @@ if triton is not None:
                 # The taps from the last to the first, and what went in comes out.
                 back = by_taps(
                     by_u + image * (P * N), w, q, q < Q, c, OH, OW, H, W, N, R * S, S, 1, R - 1 - PAD, STRIDE,
-                    R * S * C, 1, -C, (R * S - 1) * C, BLOCK_Q, C, BLOCK_N, PRECISION, True, AHEAD,
+                    R * S * C, 1, -C, (R * S - 1) * C, BLOCK_Q, C, BLOCK_N, PRECISION, True,
                 )  # fmt: skip
                 place, inside = ((image * Q + q) * C)[:, None] + c[None, :], (q < Q)[:, None]
                 if ADD:
@@ -221,17 +221,25 @@ class Layer:
         few, narrow = inside < CHANNELS[0], outside == CHANNELS[0]
         if backward:
             of_image = NUMBERS // min(outside, 32) if inside <= CHANNELS[0] else 256
-            blocks = {"BLOCK_P": self._pixels(self.out, 1024 if narrow else 256), "BLOCK_N": min(outside, 32)}
-            blocks |= {"BLOCK_Q": self._pixels(self.image, of_image), "num_warps": 8 if inside <= CHANNELS[0] else 4}
+            pixels = self._pixels(self.image, of_image)
+            blocks = {"BLOCK_P": self._pixels(self.out, 1024 if narrow else 256), "BLOCK_N": _wide(outside, pixels)}
+            blocks |= {"BLOCK_Q": pixels, "num_warps": 8 if inside <= CHANNELS[0] else 4}
+        elif few:
+            channels = max(16, triton.next_power_of_2(self.side**2 * inside))
+            blocks = {"BLOCK_P": self._pixels(self.out, 1024 if narrow else 256), "BLOCK_C": channels, "num_warps": 8}
         else:
-            channels = max(16, triton.next_power_of_2(self.side**2 * inside)) if few else min(inside, 32)
-            of_out = 256 if not narrow else 1024 if few else NUMBERS // channels
-            blocks = {"BLOCK_P": self._pixels(self.out, of_out), "BLOCK_C": channels, "num_warps": 8 if few else 4}
-        return blocks | {"AHEAD": False, "num_stages": 3}
+            pixels = self._pixels(self.out, NUMBERS // min(inside, 32) if narrow else 256)
+            blocks = {"BLOCK_P": pixels, "BLOCK_C": _wide(inside, pixels), "num_warps": 4}
+        return blocks | {"num_stages": 3}
 
     @staticmethod
     def _pixels(image: tuple[int, int], most: int) -> int:
         return min(most, triton.next_power_of_2(math.prod(image)))
+
+
+def _wide(channels: int, pixels: int) -> int:
+    """Channels of so many pixels at once."""
+    return min(channels, 64 if pixels <= 64 else 32)
 
 
 def _empty(x: Tensor, *shape: int) -> Tensor:

@@ -201,6 +201,7 @@ def test_where_the_second_cycle_takes_another_time_the_time_is_told_again(monkey
     voice = Voice(config, pieces, Path("run"))
     plan = capsys.readouterr().out
     assert ("by the time of one gradient on" in plan, ", which graphs shorten" in plan) == (True, graph)
+    assert f"{'at most' if graph else 'about'} {_duration(12 * cycle)} (" in plan
     assert voice.expected == pytest.approx(cycle)
     for number in (1, 2, 3):
         voice.report(SimpleNamespace(cycle=number), None)

@@ -192,12 +192,17 @@ def test_a_network_s_chain_is_a_string_of_segments():
     assert lengths(compose(["model=banana", "step_size=.1", "cycles=70"])) == [70]
 
 
-def test_a_word_that_makes_points_one_run_is_refused():
+def test_a_word_that_makes_points_one_run_is_refused(monkeypatch):
     """A table would count that run as several seeds; of one point, or of points that do not say it, it is none."""
-    with pytest.raises(SettingError, match="^seed=3: makes the 32 runs of experiment=amagold_table2 8, for its points"):
-        configurations("amagold_table2", ("scale=smoke", "seed=3"))
-    assert len(configurations("amagold_table2", ("scale=smoke", "seed=3", "point=4"))) == 1
-    assert len(configurations("amagold_table2", ("scale=smoke", "temperature=2"))) == 32
+    assert len(configurations("finding_cycles", ("scale=smoke", "seed=3"))) == 16
+    real = grid._composed
+    monkeypatch.setattr(
+        grid, "_composed", lambda words: {**real(words), "points": [{"cycles": 8, "seed": n} for n in range(8)]}
+    )
+    with pytest.raises(SettingError, match="^seed=3: makes the 16 runs of experiment=finding_cycles 2, for its points"):
+        configurations("finding_cycles", ("scale=smoke", "seed=3"))
+    assert len(configurations("finding_cycles", ("scale=smoke", "seed=3", "point=4"))) == 2
+    assert len(configurations("finding_cycles", ("scale=smoke", "temperature=2"))) == 16
 
 
 def test_a_task_does_not_depend_on_where_the_data_lie(monkeypatch):

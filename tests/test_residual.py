@@ -112,24 +112,7 @@ def check_networks(device: str = "cpu") -> None:
     ResNet._at_once, residual.KINDS = real, ("tf32",)
 
 
-def check_ahead(device: str = "cpu") -> None:
-    """What is loaded ahead is what Triton's pipeline loads, in the same order."""
-    torch.manual_seed(0)
-    layer, real = Layer((6, 6), (3, 3), (16, 32), 3, 2, 1), Layer._blocks
-    x, w, upstream = (last(*shape, device=device) for shape in ((2, 16, 6, 6), (32, 16, 3, 3), (2, 32, 3, 3)))
-    given, found = (w, *torch.randn(3, 32, device=device)), []
-    for ahead in (False, True):
-        Layer._blocks = lambda *words, ahead=ahead, **more: (
-            real(*words, **more) | {"AHEAD": ahead, "num_stages": 1 if ahead else 3}
-        )
-        saved, by_x, sums = layer.respond(x, given, None, False), torch.empty_like(x), x.new_empty(2 * 3 * 32)
-        found.append([*saved, layer.backward(upstream, saved, given, sums, False, by_x)[0], by_x, sums])
-    Layer._blocks = real
-    for one, other in zip(*found, strict=True):  # a GPU may sum over pixels in another order
-        assert torch.equal(one, other) if device == "cpu" else relative(one, other.double()) < ROUNDING["tf32"]
-
-
-CHECKS = [(check_layers, "ieee"), (check_layers, "tf32"), (check_networks, "ieee"), (check_ahead, "tf32")]
+CHECKS = [(check_layers, "ieee"), (check_layers, "tf32"), (check_networks, "ieee")]
 
 
 @needs_triton

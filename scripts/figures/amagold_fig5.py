@@ -13,18 +13,18 @@ TABLES = ("amagold_fig5", "amagold_table2")
 CAPTION = """
 Empirical distribution function of the entropy of the mean prediction of a run's draws, on 10,000 images of notMNIST's
 small set, of the same draws as Table 2 (which says at what weights their SGD begins): the further to the left and
-above, the more confident about letters that the network has never seen. Means over seeds where there are several, with
-bands of their standard errors; of a run that diverged, the draws that it had kept until then, if any. The networks are
-Table 2's: at quick scale of 12,000 images, 15 epochs of SGD and 40 trajectories, which is not the paper's experiment.
-Two things that the entropies alone do not show are in the comparison below: how few trajectories AMAGOLD accepts, so
-that its curves are those of networks near one end of SGD, and coincide for that reason, too; and the test error on
-digits of SGHMC with little friction, which says whether it is a network at all whose confidence is shown. Decided where
-the paper is silent: overconfident is a sampler that gives a larger share of the letters an entropy of at most .1 nats
-than AMAGOLD does at any setting, by more than AMAGOLD's settings differ from each other (of several seeds, means and
-their errors decide). Settings of AMAGOLD are compared by means over the seeds that all of them have, as a seed's
-settings begin at one end of SGD; how far the seeds are apart is said beside it. As a large step size is said to make
-SGHMC overconfident, it is asked besides whether at b = .01 that share is larger at lr = .001 than at .0005, seed by
-seed. The share is judged at four settings of SGHMC (Bonferroni).
+above, the more confident about letters that the network has never seen. Means over five seeds, with bands of their
+standard errors; of a run that diverged, the draws that it had kept until then, if any. The networks are Table 2's: at
+quick scale of 12,000 images, 15 epochs of SGD and 40 trajectories, which is not the paper's experiment. Two things that
+the entropies alone do not show are in the comparison below: how few trajectories AMAGOLD accepts, so that its curves
+are those of networks near one end of SGD, and coincide for that reason, too; and the test error on digits of SGHMC with
+little friction, which says whether it is a network at all whose confidence is shown. Decided where the paper is silent:
+overconfident is a sampler that gives a larger share of the letters an entropy of at most .1 nats than AMAGOLD does at
+any setting, by more than AMAGOLD's settings differ from each other (means over seeds and their errors decide). Settings
+of AMAGOLD are compared by means over the seeds that all of them have, as a seed's settings begin at one end of SGD; how
+far the seeds are apart is said beside it. As a large step size is said to make SGHMC overconfident, it is asked besides
+whether at b = .01 that share is larger at lr = .001 than at .0005, seed by seed. The share is judged at four settings
+of SGHMC (Bonferroni).
 """
 SURE = 0.1  # nats, the entropy of a prediction that is all but certain
 COINCIDE = 0.1  # the largest distance between distribution functions that are taken to

@@ -14,18 +14,17 @@ paper's table, which the authors' code divides by the number N of data: lr/N is 
 friction, and SGHMC's α is 2b. The paper does not give burn-in, thinning, the number of repeats, or what predicts. Here
 20 draws are spread over the second half of the authors' lengths (2,500 trajectories of 10 steps; 1,000 epochs of
 SGHMC), and both readings are given: the error of their mean prediction (dots), the reading that was chosen beforehand,
-and that of single draws, as the authors' code scores them (small squares). ± here is the standard error over seeds,
-three to five (at quick scale of AMAGOLD often one: then the standard deviation of its single draws, and dots have no
-bar). Minibatches are independent of each other; the authors' code takes those of new permutations, and nine gradients
-where T = 10. All chains of the authors' begin at one end of SGD, near which AMAGOLD stays: with several seeds its
-numbers are compared with what one more would give. Their SGD begins at the weights that PyTorch gives a network; where
-it does here is below, for AMAGOLD's error depends on it ("its start", next). A hollow marker: the run diverged, and the
-error is of the draws that it had kept until then, or of its last finite row of metrics. U contains the prior, which the
-authors' acceptance leaves out. At quick scale 12,000 of the images, batches of 600, 15 epochs of SGD (as many steps),
-and 10 draws of the second half of 40 trajectories of 10 steps of either sampler: too short for SGHMC to heat up as in
-the paper. AMAGOLD rejects most of its trajectories at these step sizes (the shares are below), and so stays near where
-SGD left it; that its error does not depend on b is partly that. The first row of metrics is after at most 50
-trajectories (quick: 10).
+and that of single draws, as the authors' code scores them (small squares). ± here is the standard error over five
+seeds. Minibatches are independent of each other; the authors' code takes those of new permutations, and nine gradients
+where T = 10. All chains of the authors' begin at one end of SGD, near which AMAGOLD stays: its numbers are compared
+with what one more seed would give. Their SGD begins at the weights that PyTorch gives a network; where it does here is
+below, for AMAGOLD's error depends on it ("its start", next). A hollow marker: the run diverged, and the error is of the
+draws that it had kept until then, or of its last finite row of metrics. U contains the prior, which the authors'
+acceptance leaves out. At quick scale 12,000 of the images, batches of 600, 15 epochs of SGD (as many steps), and 10
+draws of the second half of 40 trajectories of 10 steps of either sampler: too short for SGHMC to heat up as in the
+paper. AMAGOLD rejects most of its trajectories at these step sizes (the shares are below), and so stays near where SGD
+left it; that its error does not depend on b is partly that. The first row of metrics is after at most 50 trajectories
+(quick: 10).
 """
 WRONG = 50  # test errors, in per cent, above which a run is taken to have diverged
 POINT = 1  # percentage point of test error: less hardly matters, more is much

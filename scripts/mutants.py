@@ -599,17 +599,31 @@ MUTANTS = [
     ),
     # what is told of the draws
     Mutant(
-        "an autocorrelation time of antithetic chains that is summed up to a few lags",
+        "an autocorrelation time of what oscillates that is summed up to some lag",
         "diagnostics",
-        "cut = np.where(antithetic, closed(sizes), cut)",
-        "pass",
-        "diagnostics.py::test_the_time_of_antithetic_draws_is_not_what_is_left_at_a_few_lags",
+        "np.minimum((last + 1 - np.arange(last + 1)) / (last + 1 - last // 2), 1)",
+        "np.ones(last + 1)",
+        "diagnostics.py::test_the_time_of_what_oscillates[0.98-0.3-2000-20]",
+    ),
+    Mutant(
+        "a window of autocorrelations whose signs cancel",
+        "diagnostics",
+        "window * np.maximum(np.maximum(sums, sizes), 1)",
+        "window * np.maximum(sums, 1)",
+        "diagnostics.py::test_the_time_of_what_oscillates[0.98-0.3-20000-5]",
+    ),
+    Mutant(
+        "an autocorrelation time from which chance takes away",
+        "diagnostics",
+        "if -3 * chance",
+        "if -2 * chance",
+        "diagnostics.py::test_the_time_is_the_mean_of_sums_up_to_the_first_lag_beyond_its_window[1.0]",
     ),
     Mutant(
         "an autocorrelation time without what is slow and of small weight",
         "diagnostics",
-        "cut = np.where(more, twice, cut)",
-        "break",
+        "while 2 * last < len(rho):",
+        "while False:",
         "diagnostics.py::test_a_slow_part_of_small_weight_is_in_the_time[0.1-0.95-2000-80]",
     ),
     # compiled layers and a GPU's kernels, which Triton interprets here

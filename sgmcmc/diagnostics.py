@@ -7,6 +7,7 @@ NumPy arrays ``[dim]``, NaN where the draws cannot tell.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -277,42 +278,60 @@ def autocorrelation(draws: Tensor | ArrayLike, lags: int | None = None) -> np.nd
 
 
 def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5.0) -> Estimate:
-    """tau = 1 + 2 sum of the autocorrelations ``[dim]`` up to lag W, and its error.
+    """tau = 1 + 2 sum of the autocorrelations ``[dim]`` up to a lag, the mean of it over lags W//2 to W, and its error.
 
-    W is the first lag >= ``window`` max(tau, 1), Sokal's automatic window. Of antithetic chains, where tau comes out
-    below 1, the autocorrelations alternate, and their sum is small long before they are: W is then the first lag beyond
-    as many times the sum of their absolute values, of those beyond two of their standard deviations sqrt(S/(draws
-    chains)), S the sum of the squares up to there, of positive and negative lags (Bartlett). A slow part of small
-    weight lies beyond such windows: W is doubled as long as that changes tau by more than two standard deviations of
-    the change, sqrt((4W tau^2 + 4S)/(draws chains)), S up to 2W and tau the larger. The error is the root of (2(2W + 1)
-    tau^2 + 2S)/(draws chains): the first term is Madras and Sokal's (1988, eq. E.11; Sokal 1997, "Monte Carlo methods
-    in statistical mechanics"), the second, which only antithetic chains show, is at most what the window lets through
-    of the other frequencies; of chains with parts of very unequal speeds it is up to 1.6 times too small. draws x
-    chains / tau is the effective sample size of the mean; where tau is not above its error little is known of it. NaN
-    where nothing moves, or where the draws are fewer than the window (tau is not known then).
+    The mean gives lags beyond W/2 less and less weight (a flat-top window: Politis and Romano 1995, "Bias-corrected
+    nonparametric spectral estimation"). A sum that ends somewhere would depend on where, of what oscillates, as where
+    momentum persists, or alternates, as of antithetic chains. W is the first lag >= ``window`` times that sum, and
+    times the sum of the sizes of those that are beyond two of their standard deviations sqrt(S/(draws chains)), S the
+    sum of the squares up to there, all of positive and negative lags (Bartlett): Sokal's automatic window (1997, "Monte
+    Carlo methods in statistical mechanics") where none is negative. A slow part of small weight lies beyond it: W is
+    doubled, as long as there are so many draws, while that adds more to tau than two standard deviations of the change,
+    or takes away more than three. The variance of tau, and of a change with the difference of its weights, is 2 sum_k
+    g(k)^2/(draws chains), g the convolution of the weights with the autocorrelations up to W, both of positive and
+    negative lags (Bartlett): where none oscillates (2(4W/3 + 1) tau^2)/(draws chains), Madras and Sokal's (1988, eq.
+    E.11) for these weights. Of chains with parts of very unequal speeds the error, its root, is up to 1.6 times too
+    small. draws x chains / tau is the effective sample size of the mean; where tau is not above its error, or not above
+    0, little is known of it. NaN where nothing moves, or where the draws are fewer than the window (tau is not known
+    then).
     """
     draws = _draws(draws)
-    rho, number = autocorrelation(draws), max(draws.shape[0] * draws.shape[1], 1)
-    taus, squares = (2 * np.cumsum(some, 0) - 1 for some in (rho, rho**2))
-    sizes = 2 * np.cumsum(np.where(rho**2 > 4 * squares / number, abs(rho), 0), 0) - 1
-    lag, ever = np.arange(len(rho))[:, None], np.arange(rho.shape[1])
+    number = max(draws.shape[0] * draws.shape[1], 1)
+    found = [_time(rho, number, window) for rho in autocorrelation(draws).T]
+    return Estimate(*np.reshape(found, (-1, 2)).T)
 
-    def closed(times: np.ndarray) -> np.ndarray:
-        """The window of each coordinate; -1 where it stays open."""
-        reached = lag >= window * np.maximum(times, 1)
-        return np.where(reached.any(0), reached.argmax(0), -1)
 
-    cut = closed(taus)
-    antithetic = taus[cut, ever] < 1
-    cut = np.where(antithetic, closed(sizes), cut)
-    for _ in range(len(rho).bit_length()):
-        twice = np.clip(2 * cut, 0, len(rho) - 1)
-        now, then = taus[cut, ever], taus[twice, ever]
-        chance = (4 * cut * np.maximum(now, then) ** 2 + 4 * squares[twice, ever]) / number
-        more = (cut > 0) & (2 * cut < len(rho)) & ((then - now) ** 2 > 4 * chance)
-        cut = np.where(more, twice, cut)
-    tau = np.where(cut >= 0, taus[cut, ever], np.nan)
-    return Estimate(tau, np.sqrt((2 * (2 * cut + 1) * tau**2 + 2 * squares[cut, ever]) / number))
+def _time(rho: np.ndarray, number: int, window: float) -> tuple[float, float]:
+    """tau of so many draws in all, and its error."""
+    sums, squares = (2 * np.cumsum(some) - 1 for some in (rho, rho**2))
+    sizes = 2 * np.cumsum(np.where(rho**2 > 4 * squares / number, abs(rho), 0)) - 1
+    closed = np.flatnonzero(np.arange(len(rho)) >= window * np.maximum(np.maximum(sums, sizes), 1))
+    if not len(closed):
+        return np.nan, np.nan
+    last = int(closed[0])
+    weights = _flat_top(last)
+    while 2 * last < len(rho):
+        wider = _flat_top(2 * last)
+        change = wider - np.pad(weights, (0, last))
+        more, chance = _sum(change, rho)
+        if -3 * chance <= more * math.sqrt(number) <= 2 * chance:
+            break
+        last, weights = 2 * last, wider
+    tau, spread = _sum(weights, rho)
+    return tau, spread / math.sqrt(number)
+
+
+def _flat_top(last: int) -> np.ndarray:
+    """Weights of lags 0 to ``last``: the share of the sums that end at last//2 to last which have them."""
+    return np.minimum((last + 1 - np.arange(last + 1)) / (last + 1 - last // 2), 1)
+
+
+def _sum(weights: np.ndarray, rho: np.ndarray) -> tuple[float, float]:
+    """Of weighted autocorrelations of positive and negative lags, and its standard deviation for a single draw."""
+    both = [np.concatenate([half[:0:-1], half]) for half in (weights, rho[: len(weights)])]
+    size = next_fast_len(2 * len(both[0]), real=True)
+    convolved = irfft(math.prod(rfft(one, size) for one in both), size)
+    return float(np.dot(*both)), math.sqrt(2 * np.sum(convolved**2))
 
 
 def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.integrate import quad
 from scipy.stats import norm
+from test_diagnostics import doubled
 
 from experiments.tables import statistics
 
@@ -204,30 +205,12 @@ def autoregressions(length: int, chains: int, *memory: float) -> torch.Tensor:
 
 
 def sokal(values: np.ndarray) -> tuple[float, float]:
-    """tau of one column ``[draws, chains]``, summed to the first lag of five times it, and its error; in loops. (Of an
-    antithetic one to that of five times the sum of sizes.) The lag is doubled while that changes tau beyond chance."""
+    """tau of one column ``[draws, chains]`` and its error, in loops."""
     n, chains = values.shape
     away = values - values.mean()
-
-    def rho_of(lag):
-        return sum(float(away[lag:, c] @ away[: n - lag, c]) for c in range(chains)) / float((away**2).sum())
-
-    for of_sizes in (False, True):
-        tau, size, square, lag = 1.0, 1.0, 1.0, 0
-        while lag < 5 * max(size if of_sizes else tau, 1):
-            lag += 1
-            rho = rho_of(lag)
-            tau, square = tau + 2 * rho, square + 2 * rho**2
-            size += 2 * abs(rho) * (abs(rho) > 2 * math.sqrt(square / n / chains))
-        if tau >= 1:
-            break
-    while 2 * lag < n:
-        more = [rho_of(further) for further in range(lag + 1, 2 * lag + 1)]
-        then, squares = tau + 2 * sum(more), square + 2 * sum(rho**2 for rho in more)
-        if (then - tau) ** 2 <= 4 * (4 * lag * max(tau, then) ** 2 + 4 * squares) / (n * chains):
-            break
-        tau, square, lag = then, squares, 2 * lag
-    return tau, math.sqrt((2 * (2 * lag + 1) * tau**2 + 2 * square) / (n * chains))
+    rho = [sum(away[lag:, c] @ away[: n - lag, c] for c in range(chains)) / (away**2).sum() for lag in range(n)]
+    _, tau, error = doubled(np.array(rho), n * chains, 5.0)
+    return tau, error
 
 
 def test_the_autocorrelation_time_is_the_slowest_column_s():
@@ -237,6 +220,13 @@ def test_the_autocorrelation_time_is_the_slowest_column_s():
     assert tau == pytest.approx(9, abs=5.5 * error)
     short = torch.cat((draws, torch.ones(3000, 4, 1)), -1)
     assert math.isnan(statistics.autocorrelation_time(short)[0])
+
+
+def test_a_time_that_is_not_above_0_is_not_known(monkeypatch):
+    """Chains would be as long as one likes by it."""
+    found = np.array([-2.0, -1.0]), np.array([0.5, 0.25])
+    monkeypatch.setattr(statistics, "integrated_autocorrelation_time", lambda _: found)
+    assert all(map(math.isnan, statistics.autocorrelation_time(torch.zeros(9, 2, 2))))
 
 
 def test_the_error_of_tau_is_the_jackknife_s_over_ten_groups_of_chains():

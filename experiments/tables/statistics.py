@@ -169,10 +169,11 @@ def errors_of(means: np.ndarray, truth: np.ndarray, truth_mse: float = 0.0) -> d
 
 
 def autocorrelation_time(values: Tensor) -> tuple[float, float]:
-    """τ of the slowest column of ``[draws, chains, columns]``, and its error; NaN where chains are too short."""
+    """τ of the slowest column of ``[draws, chains, columns]``, and its error; NaN where chains are too short, or so
+    antithetic that it comes out no larger than 0."""
     tau, error = integrated_autocorrelation_time(values)
     slowest = int(np.argmax(tau))
-    return float(tau[slowest]), float(error[slowest])
+    return (float(tau[slowest]), float(error[slowest])) if tau[slowest] > 0 else (float("nan"), float("nan"))
 
 
 def jackknifed_time(draws: Tensor, together: bool) -> tuple[float, float]:

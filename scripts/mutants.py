@@ -599,11 +599,11 @@ MUTANTS = [
     ),
     # what is told of the draws
     Mutant(
-        "an autocorrelation time of what oscillates that is summed up to some lag",
+        "an autocorrelation time of antithetic chains that is summed up to some lag",
         "diagnostics",
         "np.minimum((last + 1 - np.arange(last + 1)) / (last + 1 - last // 2), 1)",
         "np.ones(last + 1)",
-        "diagnostics.py::test_the_time_of_what_oscillates[0.98-0.3-2000-20]",
+        "diagnostics.py::test_the_time_of_antithetic_draws_is_not_what_is_left_at_a_few_lags",
     ),
     Mutant(
         "a window of autocorrelations whose signs cancel",

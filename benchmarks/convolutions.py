@@ -6,7 +6,8 @@
 Microseconds of each of the three products, replayed as a CUDA graph, the least of the rounds, and how far they are
 apart, relative. With TF32, as in gradients of minibatches, and without, as in U; with TF32 also each layer with its
 normalisation as one kernel each way, by sgmcmc/residual.py. With --blocks these alone, each cut in all ways that could
-do: how many pixels and channels at once, and by how many warps; all cores compile them first.
+do: how many pixels and channels at once, and by how many warps; all cores compile them first. Then the gradients by
+the weights by how many programs make them, with the sum of their parts.
 """
 
 from __future__ import annotations
@@ -140,6 +141,17 @@ def tried(number: int, way: bool, batch: int, timed: bool, device: str = "cuda")
     return found
 
 
+def by_programs(number: int, batch: int, device: str = "cuda") -> list[tuple[float, int]]:
+    """Microseconds of a layer's gradient by the weights with the sum over its parts, first as the library has it."""
+    torch.backends.cudnn.conv.fp32_precision = "tf32"
+    (x, w, slope, layer), found = made(number, batch, device), []
+    for programs in dict.fromkeys((convolution.PROGRAMS, 66, 132, 264, 528, 1056)):
+        with patch.object(convolution, "PROGRAMS", programs):
+            call = partial(convolution.by_weights, x, slope, w.shape, layer.stride, layer.padding)
+            found.append((microseconds(call, x.device), programs))
+    return found
+
+
 def made(number: int, batch: int, device: str) -> tuple[Tensor, Tensor, Tensor, Layer]:
     """x, the weights, a slope, and the layer."""
     inside, outside, size, stride, side = list(LAYERS)[number]
@@ -161,6 +173,9 @@ def all_cuts(batch: int) -> None:
         print(f"{found[0][0]:.1f} µs")
         for seconds, cut in sorted(found, key=lambda one: one[0])[:4]:
             print(f"    {seconds:.1f} µs", *(f"{name}={value}" for name, value in cut.items()), flush=True)
+    for number, ((inside, outside, size, stride, side), times) in enumerate(LAYERS.items()):
+        found = "; ".join(f"{seconds:.1f} µs by {programs}" for seconds, programs in by_programs(number, batch))
+        print(f"{inside} to {outside}, {size}², stride {stride}, {side}×{side}, by the weights, {times} times: {found}")
 
 
 def main() -> int:

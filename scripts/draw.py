@@ -96,7 +96,7 @@ Symbols:
 - **h**, or **ε** as AMAGOLD and Neal write it, is the step size; **ℓ** = N h² the learning rate, of N data.
 - **τ** is the integrated autocorrelation time (τ² and σ² of Neal's models are variances), the sum of autocorrelations
   up to a lag, averaged over lags W/2 to W; W is five times the sum of their sizes, and is doubled as long as that adds
-  more than chance does. (The tables of decisions on a part and of AMAGOLD's Figures 1 and 4 were made before, with sums
+  more than chance does. (The tables of decisions on a part and of AMAGOLD's figures were made before, with sums
   up to five τ, too small where something slow has a small weight; in those figures τ only tells which chains are long
   enough.) **ESS**, the effective sample size, is the number of draws over τ. Of the slowest coordinate it is the least
   of several estimates and so comes out too small, by an amount that its error does not contain, which is larger where

@@ -285,15 +285,15 @@ def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5
     momentum persists, or alternates, as of antithetic chains. W is the first lag >= ``window`` times that sum, and
     times the sum of the sizes of those that are beyond two of their standard deviations sqrt(S/(draws chains)), S the
     sum of the squares up to there, all of positive and negative lags (Bartlett): Sokal's automatic window (1997, "Monte
-    Carlo methods in statistical mechanics") where none is negative. A slow part of small weight lies beyond it: W is
-    doubled, as long as there are so many draws, while that adds more to tau than two standard deviations of the change,
-    or takes away more than three. The variance of tau, and of a change with the difference of its weights, is 2 sum_k
-    g(k)^2/(draws chains), g the convolution of the weights with the autocorrelations up to W, both of positive and
-    negative lags (Bartlett): where none oscillates (2(4W/3 + 1) tau^2)/(draws chains), Madras and Sokal's (1988, eq.
-    E.11) for these weights. Of chains with parts of very unequal speeds the error, its root, is up to 1.6 times too
-    small. draws x chains / tau is the effective sample size of the mean; where tau is not above its error, or not above
-    0, little is known of it. NaN where nothing moves, or where the draws are fewer than the window (tau is not known
-    then).
+    Carlo methods in statistical mechanics") where none is negative; at least ``window``. A slow part of small weight
+    lies beyond it: W is doubled, as long as there are so many draws, while that adds more to tau than two standard
+    deviations of the change, or takes away more than three. The variance of tau, and of a change with the difference of
+    its weights, is 2 sum_k g(k)^2/(draws chains), g the convolution of the weights with the autocorrelations up to W,
+    both of positive and negative lags (Bartlett): where none oscillates (2(4W/3 + 1) tau^2)/(draws chains), Madras and
+    Sokal's (1988, eq. E.11) for these weights. Of chains with parts of very unequal speeds the error, its root, is up
+    to 1.6 times too small. draws x chains / tau is the effective sample size of the mean; where tau is not above its
+    error, or not above 0, little is known of it. NaN where nothing moves, or where the draws are fewer than the window
+    (tau is not known then).
     """
     draws = _draws(draws)
     number = max(draws.shape[0] * draws.shape[1], 1)

@@ -141,15 +141,21 @@ def tried(number: int, way: bool, batch: int, timed: bool, device: str = "cuda")
     return found
 
 
-def by_programs(number: int, batch: int, device: str = "cuda") -> list[tuple[float, int]]:
+def by_programs(number: int, batch: int) -> list[tuple[float, int]]:
     """Microseconds of a layer's gradient by the weights with the sum over its parts, first as the library has it."""
     torch.backends.cudnn.conv.fp32_precision = "tf32"
-    (x, w, slope, layer), found = made(number, batch, device), []
+    (x, w, slope, layer), found = made(number, batch, "cuda"), []
     for programs in dict.fromkeys((convolution.PROGRAMS, 66, 132, 264, 528, 1056)):
         with patch.object(convolution, "PROGRAMS", programs):
             call = partial(convolution.by_weights, x, slope, w.shape, layer.stride, layer.padding)
             found.append((microseconds(call, x.device), programs))
     return found
+
+
+def named(number: int) -> str:
+    """A layer in words."""
+    inside, outside, size, stride, side = list(LAYERS)[number]
+    return f"{inside} to {outside}, {size}², stride {stride}, {side}×{side}"
 
 
 def made(number: int, batch: int, device: str) -> tuple[Tensor, Tensor, Tensor, Layer]:
@@ -168,14 +174,12 @@ def all_cuts(batch: int) -> None:
         list(pool.map(partial(tried, batch=batch, timed=False), *zip(*each, strict=True)))
     for number, way in each:
         found = tried(number, way, batch, True)
-        (inside, outside, size, stride, side), times = list(LAYERS.items())[number]
-        print(f"{inside} to {outside}, {size}², stride {stride}, {side}×{side}, {WAYS[way]}, {times} times: ", end="")
-        print(f"{found[0][0]:.1f} µs")
+        print(f"{named(number)}, {WAYS[way]}, {[*LAYERS.values()][number]} times: {found[0][0]:.1f} µs")
         for seconds, cut in sorted(found, key=lambda one: one[0])[:4]:
             print(f"    {seconds:.1f} µs", *(f"{name}={value}" for name, value in cut.items()), flush=True)
-    for number, ((inside, outside, size, stride, side), times) in enumerate(LAYERS.items()):
+    for number, times in enumerate(LAYERS.values()):
         found = "; ".join(f"{seconds:.1f} µs by {programs}" for seconds, programs in by_programs(number, batch))
-        print(f"{inside} to {outside}, {size}², stride {stride}, {side}×{side}, by the weights, {times} times: {found}")
+        print(f"{named(number)}, by the weights, {times} times: {found}", flush=True)
 
 
 def main() -> int:
@@ -196,21 +200,21 @@ def main() -> int:
     for precision in ("tf32", "ieee"):
         torch.backends.cudnn.conv.fp32_precision = precision
         total = Counter()
-        for number, ((inside, outside, size, stride, side), times) in enumerate(LAYERS.items()):
+        for number, times in enumerate(LAYERS.values()):
             x, w, slope, layer = made(number, batch, "cuda")
-            for what, theirs, ours in products(x, w, slope, stride):
+            for what, theirs, ours in products(x, w, slope, layer.stride):
                 each = microseconds(theirs, device)
                 said, own = f"{each:.1f} µs", each
                 if ours is not None:
                     own, apart = microseconds(ours, device), float((ours() - theirs()).norm() / theirs().norm())
                     said += f", here {own:.1f} µs, {apart:.0e} apart"
-                print(f"{precision}, {inside} to {outside}, {size}², stride {stride}, {side}×{side}, {what}: {said}")
+                print(f"{precision}, {named(number)}, {what}: {said}")
                 total["cuDNN"] += times * each
                 total["here"] += times * own
             if precision == "tf32":
                 for way, call in at_once(x, w, slope, layer):
                     total[f"with normalisation, {WAYS[way]}"] += times * (each := microseconds(call, device))
-                    print(f"tf32, {inside} to {outside}, {size}², with its normalisation, {WAYS[way]}: {each:.1f} µs")
+                    print(f"tf32, {named(number)}, with its normalisation, {WAYS[way]}: {each:.1f} µs")
         print(precision, *(f"{name}: {number:.0f} µs a gradient" for name, number in total.items()), flush=True)
     return 0
 

@@ -218,17 +218,16 @@ class Layer:
     def _blocks(self, backward: bool) -> dict:
         """How much goes at once, and how a program works: as was fastest on an H100, within its shared memory."""
         inside, outside = self.channels
-        few, narrow = inside < CHANNELS[0], outside == CHANNELS[0]
+        pixels = self._pixels(self.out, 1024 if outside == CHANNELS[0] else 256)
         if backward:
-            of_image = NUMBERS // min(outside, 32) if inside <= CHANNELS[0] else 256
-            pixels = self._pixels(self.image, of_image)
-            blocks = {"BLOCK_P": self._pixels(self.out, 1024 if narrow else 256), "BLOCK_N": _wide(outside, pixels)}
-            blocks |= {"BLOCK_Q": pixels, "num_warps": 8 if inside <= CHANNELS[0] else 4}
-        elif few:
+            of_image = self._pixels(self.image, NUMBERS // min(outside, 32) if inside <= CHANNELS[0] else 256)
+            blocks = {"BLOCK_P": pixels, "BLOCK_Q": of_image, "BLOCK_N": _wide(outside, of_image)}
+            blocks |= {"num_warps": 8 if inside <= CHANNELS[0] else 4}
+        elif inside < CHANNELS[0]:
             channels = max(16, triton.next_power_of_2(self.side**2 * inside))
-            blocks = {"BLOCK_P": self._pixels(self.out, 1024 if narrow else 256), "BLOCK_C": channels, "num_warps": 8}
+            blocks = {"BLOCK_P": pixels, "BLOCK_C": channels, "num_warps": 8}
         else:
-            pixels = self._pixels(self.out, NUMBERS // min(inside, 32) if narrow else 256)
+            pixels = min(pixels, NUMBERS // min(inside, 32))
             blocks = {"BLOCK_P": pixels, "BLOCK_C": _wide(inside, pixels), "num_warps": 4}
         return blocks | {"num_stages": 3}
 

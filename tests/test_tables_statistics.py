@@ -208,8 +208,8 @@ def sokal(values: np.ndarray) -> tuple[float, float]:
     """tau of one column ``[draws, chains]`` and its error, in loops."""
     n, chains = values.shape
     away = values - values.mean()
-    rho = [sum(away[lag:, c] @ away[: n - lag, c] for c in range(chains)) / (away**2).sum() for lag in range(n)]
-    _, tau, error = doubled(np.array(rho), n * chains, 5.0)
+    sums = [sum(away[lag:, c] @ away[: n - lag, c] for c in range(chains)) for lag in range(n)]
+    _, tau, error = doubled(np.array(sums) / sums[0], n * chains, 5.0)
     return tau, error
 
 

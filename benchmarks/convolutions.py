@@ -34,7 +34,7 @@ from torch import Tensor
 
 from sgmcmc import convolution
 from sgmcmc.captured import cuda_graph
-from sgmcmc.residual import Layer
+from sgmcmc.residual import STORED, Layer, Sums
 
 # (channels in and out, pixels a side, stride, kernel's side), and how often a ResNet-20 has it
 LAYERS = {
@@ -80,15 +80,16 @@ def products(x: Tensor, w: Tensor, slope: Tensor, stride: int) -> Iterator[tuple
 
 def at_once(x: Tensor, w: Tensor, slope: Tensor, layer: Layer) -> Iterator[tuple[bool, Callable]]:
     """(whether backward, a layer with its normalisation), the input's gradient and one that is added to it but for
-    images."""
-    scale, images = torch.ones(len(w), device=x.device), x.shape[1] == 3
-    parameters, add = (w, scale, scale, scale), None if images else torch.zeros_like(x)
-    saved, sums = layer.respond(x, parameters, None, not images), scale.new_empty(len(x) * 3 * len(w))
-    yield False, lambda: layer.respond(x, parameters, None, not images)[0]
-    by_x = None if images else torch.empty_like(x)
+    images; of numbers as they are kept, which images are not."""
+    scale, images, kind = torch.ones(len(w), device=x.device), x.shape[1] == 3, STORED[convolution.precision(x)]
+    x, slope, parameters = x if images else x.to(kind), slope.to(kind), (w, scale, scale, scale)
+    by_x, add = (None, None) if images else (torch.empty_like(x), torch.zeros_like(x))
+    *saved, _ = layer.respond(x, parameters)
+    sums = Sums(((layer,),), (len(x), 1), x.device)
+    yield False, lambda: layer.respond(x, parameters)[0]
 
     def backward() -> Tensor:
-        by_u, _ = layer.backward(slope, saved, parameters, sums, False, by_x, add)
+        by_u, _ = layer.backward(slope, saved, parameters, sums, (0, 0), False, by_x, add)
         return by_u if images else by_x
 
     yield True, backward
@@ -141,14 +142,16 @@ def tried(number: int, way: bool, batch: int, timed: bool, device: str = "cuda")
     return found
 
 
-def by_programs(number: int, batch: int) -> list[tuple[float, int]]:
+def by_programs(number: int, batch: int) -> list[tuple[float, str]]:
     """Microseconds of a layer's gradient by the weights with the sum over its parts, first as the library has it."""
     torch.backends.cudnn.conv.fp32_precision = "tf32"
     (x, w, slope, layer), found = made(number, batch, "cuda"), []
-    for programs in dict.fromkeys((convolution.PROGRAMS, 66, 132, 264, 528, 1056)):
-        with patch.object(convolution, "PROGRAMS", programs):
+    x, slope = x if x.shape[1] == 3 else x.to(STORED["tf32"]), slope.to(STORED["tf32"])
+    now = convolution.PROGRAMS, convolution.WARPS
+    for programs, warps in dict.fromkeys((now, *product((66, 132, 264, 528, 1056), (2, 4)))):
+        with patch.object(convolution, "PROGRAMS", programs), patch.object(convolution, "WARPS", warps):
             call = partial(convolution.by_weights, x, slope, w.shape, layer.stride, layer.padding)
-            found.append((microseconds(call, x.device), programs))
+            found.append((microseconds(call, x.device), f"{programs} of {warps} warps"))
     return found
 
 

@@ -176,18 +176,24 @@ def whole(target: NetworkPotential, theta: Tensor) -> Tensor:
 
 
 def proposals(bench: Bench, device: torch.device) -> Iterator[tuple[str, str]]:
-    """log MH of a trajectory whose gradients are in each precision, and its error."""
-    for precision in PRECISIONS:
-        name = f"proposals with {precision} gradients: log MH"
+    """log MH of a trajectory whose gradients are in each precision, and its error; and that of a gradient at its start,
+    relative. Compiled, what products in TF32 take is kept as float16."""
+    for precision, compiled in (*((one, False) for one in PRECISIONS), ("TF32", True)):
+        name = f"proposals with {precision} gradients{', compiled' if compiled else ''}: "
         if precision == "TF32" and device.type == "cpu":
-            yield name, "no CUDA device"
+            yield f"{name}log MH", "no CUDA device"
             continue
+        target, exact = bench.target(device, precision=precision), bench.target(device, torch.float64)
+        if compiled:
+            target.compile_layers(bench.batch)
         with patch.object(flows, "kinetic_change", Kinetic()) as kinetic:
-            begin, end, record = next(bench.trajectories(bench.target(device, precision=precision)))
-        exact = bench.target(device, torch.float64)
+            begin, end, record = next(bench.trajectories(target))
         before, after = (float(exact.potential(state.theta.double())) for state in (begin, end))
         error = float(record.log_accept) + (after - before + kinetic.sum)
-        yield name, f"{float(record.log_accept):.4g}, error {error:.1e}"
+        yield f"{name}log MH", f"{float(record.log_accept):.4g}, error {error:.1e}"
+        index = torch.arange(bench.batch, device=device)[None]
+        slopes = target.gradient(begin.theta, index), exact.gradient(begin.theta.double(), index)
+        yield f"{name}error of a gradient", f"{relative(*slopes):.1e}"
 
 
 def deterministic(bench: Bench, device: torch.device) -> Iterator[tuple[str, str]]:

@@ -658,16 +658,16 @@ MUTANTS = [
     Mutant(
         "a gradient by u that knows nothing of its mean square",
         "residual",
-        "rounded(value * pull[None, :] + slope * scale[None, :], PRECISION)",
-        "rounded(slope * scale[None, :], PRECISION)",
+        "(slope - value * (along / P)[None, :]) * scale[None, :]",
+        "slope * scale[None, :]",
         "residual.py::test_the_kernels_compute_what_pytorch_s_do[check_layers-ieee]",
     ),
     Mutant(
-        "products of what was not rounded where it was written",
+        "gradients in the unit that made them numbers of 16 bits",
         "residual",
-        "tl.store(z + place, rounded(y, PRECISION), mask=inside)",
-        "tl.store(z + place, y, mask=inside)",
-        "residual.py::test_the_kernels_compute_what_pytorch_s_do[check_layers-tf32]",
+        "tl.sum(total, 0) / tl.load(unit)",
+        "tl.sum(total, 0)",
+        "residual.py::test_the_kernels_compute_what_pytorch_s_do[check_heads-tf32]",
     ),
     Mutant(
         "another rotation in the kernel of the words",

@@ -19,15 +19,20 @@ from torch.autograd.function import once_differentiable
 from sgmcmc.launch import launch, tl, triton
 
 PROGRAMS = 528  # of a gradient by the weights: four for each processor of an H100
+WARPS = 2  # of each, in TF32
 
 
 if triton is not None:
 
     @triton.jit
-    def rounded(x, PRECISION: tl.constexpr):
-        """x to the nearest number of TF32: the matrix units would drop the other bits, and all products be smaller.
-        (What is not a number stays so: a GPU's has all bits set, which would go on to the sign.)"""
-        if PRECISION == "tf32":
+    def taken(x, KIND: tl.constexpr, PRECISION: tl.constexpr):
+        """x as products of this kind of numbers take it: the nearest of float16, no number infinite; of float32 the
+        nearest of TF32, whose other bits the matrix units would drop, so that all products were smaller. (What is not a
+        number stays so: a GPU's has all bits set, which would go on to the sign.)"""
+        if KIND == tl.float16:
+            if x.dtype != tl.float16:
+                x = tl.clamp(x, -65504.0, 65504.0, propagate_nan=tl.PropagateNan.ALL).to(tl.float16)
+        elif PRECISION == "tf32":
             nearest = ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
             x = tl.where(x == x, nearest, x)
         return x
@@ -52,10 +57,8 @@ if triton is not None:
         TAPS: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, UP: tl.constexpr,
         BY_C: tl.constexpr, BY_N: tl.constexpr, BY_TAP: tl.constexpr, FIRST: tl.constexpr,
         BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, PRECISION: tl.constexpr,
-        ROUNDED: tl.constexpr = False,
     ):  # fmt: skip
-        """Σ over taps and c of x[the tap's pixel of p, c] · w[FIRST + c BY_C + n BY_N + tap BY_TAP], [p, n]; of an x
-        that is ``ROUNDED`` to what the products take."""
+        """Σ over taps and c of x[the tap's pixel of p, c] · w[FIRST + c BY_C + n BY_N + tap BY_TAP], [p, n]."""
         c = tl.arange(0, BLOCK_C)
         total = tl.zeros((BLOCK_P, BLOCK_N), tl.float32)
         blocks: tl.constexpr = C // BLOCK_C
@@ -65,9 +68,8 @@ if triton is not None:
             mask, near = (inside & there)[:, None], w + FIRST + tap * BY_TAP + (first + c)[:, None] * BY_C
             values = tl.load(x + (pixel * C + first)[:, None] + c[None, :], mask=mask, other=0.0)
             weights = tl.load(near + n[None, :] * BY_N)
-            if not ROUNDED:
-                values = rounded(values, PRECISION)
-            total = tl.dot(values, rounded(weights, PRECISION), total, input_precision=PRECISION)
+            values, weights = taken(values, values.dtype, PRECISION), taken(weights, values.dtype, PRECISION)
+            total = tl.dot(values, weights, total, input_precision=PRECISION)
         return total
 
     @triton.jit
@@ -94,7 +96,7 @@ if triton is not None:
         H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
         C: tl.constexpr, N: tl.constexpr, R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
         EACH: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr,
-        PRECISION: tl.constexpr, X_ROUNDED: tl.constexpr = False, G_ROUNDED: tl.constexpr = False,
+        PRECISION: tl.constexpr,
     ):  # fmt: skip
         """out[part, n, k] = Σ over the part's pixels p of g[p, n] · x[the pixel of p and k's tap, k's channel]."""
         part = tl.program_id(0)
@@ -109,10 +111,7 @@ if triton is not None:
             there = there & inside[None, :] & (k < R * S * C)[:, None]
             values = tl.load(x + pixel * C + c[:, None], mask=there, other=0.0)
             slopes = tl.load(g + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
-            if not X_ROUNDED:
-                values = rounded(values, PRECISION)
-            if not G_ROUNDED:
-                slopes = rounded(slopes, PRECISION)
+            values, slopes = taken(values, slopes.dtype, PRECISION), taken(slopes, slopes.dtype, PRECISION)
             total = tl.dot(values, slopes, total, input_precision=PRECISION)
         K: tl.constexpr = R * S * C
         tl.store(out + (part * N + n[None, :]) * K + k[:, None], total, mask=(k < K)[:, None])
@@ -143,7 +142,7 @@ def by_weights(x: Tensor, slope: Tensor, shape: torch.Size, stride: int, padding
     """The gradient with respect to the weights, of that with respect to the output."""
     N, C, R, S = shape
     _, number = in_parts(slope.shape, shape)
-    out = torch.empty((number, N, R, S, C), dtype=x.dtype, device=x.device)
+    out = torch.empty((number, N, R, S, C), dtype=torch.float32, device=x.device)
     put_by_weights(x, slope, shape, stride, padding, out)
     return out.sum(0).permute(0, 3, 1, 2)
 
@@ -160,16 +159,15 @@ def _block(K: int) -> int:
     return min(64, max(16, triton.next_power_of_2(K)))
 
 
-def put_by_weights(x, slope, shape, stride: int, padding: int, out: Tensor, x_rounded=False, rounded=False) -> None:
-    """The parts of ``by_weights``' sum, numbers ``[parts, N, R, S, C]``, of an x and a slope that may be rounded to
-    what the products take."""
+def put_by_weights(x: Tensor, slope: Tensor, shape: torch.Size, stride: int, padding: int, out: Tensor) -> None:
+    """The parts of ``by_weights``' sum, numbers ``[parts, N, R, S, C]``, by products of the slope's kind of numbers."""
     (B, C, H, W), (N, _, R, S), (OH, OW) = x.shape, shape, slope.shape[2:]
     each, number = in_parts(slope.shape, shape)
     K, kind = R * S * C, precision(x)
     blocks = {"BLOCK_P": 64, "BLOCK_K": _block(K), "BLOCK_N": min(N, 64)}
     grid = number, triton.cdiv(K, blocks["BLOCK_K"]), N // blocks["BLOCK_N"]
     sizes = compiled_for((H, W), (OH, OW), C, N, (R, S), stride, padding, kind)
-    how = {"num_warps": 2 if kind == "tf32" else 4, "num_stages": 3, "X_ROUNDED": x_rounded, "G_ROUNDED": rounded}
+    how = {"num_warps": WARPS if kind == "tf32" else 4, "num_stages": 3}
     launch(_by_weights, grid, x, slope, out, B * OH * OW, **sizes, EACH=each, **blocks, **how)
 
 

@@ -1,14 +1,17 @@
-"""The convolutions and filter response normalisations of a residual network on a CUDA device, a kernel each way.
+"""A residual network with filter response normalisations on a CUDA device, a kernel each way for each layer.
 
 A network of small images is bound by how often its activations go through memory and by how many kernels are started.
 Here one program has one image of one layer, so the sums over an image's pixels that the normalisation takes need no
 pass of their own: forwards it makes u = conv(x) and z = max(γ u / √(mean u² + ε) + β, τ), or relu(… + what a residual
 block adds); backwards the gradients by u, by x (with what else is added to it) and, for each image, by γ, β and τ. The
-gradients by the weights, ``convolution.put_by_weights``, are made beside these, and all sums over images end in one
-kernel. Sums have a fixed order, so the same numbers come out each time.
+last layer's program goes on to the mean over the pixels and the logits. The gradients by the weights,
+``convolution.put_by_weights``, are made beside these, and all sums over images end in one kernel. Sums have a fixed
+order, so the same numbers come out each time.
 
-For gradients in TF32: what goes into products, z and the gradient by u, is rounded once, where it is written, and not
-each time that a tap reads it.
+For gradients in TF32. Activations and gradients by them are kept as float16, which has the 11 bits that products in
+TF32 take of a number, at half the memory. What it lacks is TF32's range: activations are normalised, so theirs is far
+from 65504, where numbers stop; and the loss' gradient is multiplied by the power of two that brings its largest number
+to 256 or more, which the last sums take away, so a loss may be in any units. Sums, of products as well, are float32.
 """
 
 from __future__ import annotations
@@ -28,116 +31,171 @@ from sgmcmc.launch import launch, tl, triton
 from sgmcmc.models.normalisation import EPSILON, FilterResponseNorm
 
 CHANNELS = (16, 32, 64)  # that a program holds all of
+CLASSES = 128  # at most
 KINDS = ("tf32",)  # of products: float32's own are slower so
+STORED = {"tf32": torch.float16, "ieee": torch.float32}  # of each kind, activations and gradients by them
 PIXELS = 64**2  # of an image at most: a program has a whole one
 SHARED = 160 << 10  # bytes of shared memory that a program may need
-NUMBERS = 1 << 14  # of pixels and channels at once at most, as there are three such in an H100's shared memory
+NUMBERS = 1 << 14  # of pixels and channels at once at most: there are three such in shared memory
 
 if triton is not None:
-    from sgmcmc.convolution import by_taps, rounded, seen
+    from sgmcmc.convolution import by_taps, seen, taken
 
     @triton.jit
     def _respond(
-        x, w, gamma, beta, tau, other, u, rate, z,
+        x, w, gamma, beta, tau, other, v, rate, z, head, bias, means, logits,
         H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, C: tl.constexpr, N: tl.constexpr,
         R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
-        EPS: tl.constexpr, ROUNDED: tl.constexpr, THRESHOLD: tl.constexpr, SUM: tl.constexpr, BLOCK_P: tl.constexpr,
-        BLOCK_C: tl.constexpr,
+        EPS: tl.constexpr, THRESHOLD: tl.constexpr, SUM: tl.constexpr, HEAD: tl.constexpr, ROWS: tl.constexpr,
+        BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
     ):  # fmt: skip
-        """u, the rate 1/√(mean u² + ε), and z of an image; x, which may be ``ROUNDED``, and the others lie channels
-        last."""
+        """The rate 1/√(mean u² + ε), v = u · rate and z of an image, which lie channels last; z's mean over pixels and
+        ``HEAD`` logits of it."""
         P: tl.constexpr = OH * OW
+        KIND: tl.constexpr = v.dtype.element_ty
         image, n = tl.program_id(0), tl.arange(0, N)
-        squares = tl.zeros((N,), tl.float32)
+        x += image * (H * W * C)
+        total = tl.zeros((BLOCK_P, N), tl.float32)
+        squares, sums = tl.zeros((N,), tl.float32), tl.zeros((N,), tl.float32)
         for first in range(0, P, BLOCK_P):
-            p = first + tl.arange(0, BLOCK_P)
-            if C < BLOCK_C:  # taps and channels as one
-                k = tl.arange(0, BLOCK_C)
-                pixel, there = seen(p[:, None], k[None, :] // C, H, W, OH, OW, S, STRIDE, PAD, 1)
-                there = there & (p < P)[:, None] & (k < R * S * C)[None, :]
-                values = tl.load(x + image * (H * W * C) + pixel * C + k[None, :] % C, mask=there, other=0.0)
-                weights = tl.load(w + k[:, None] + n[None, :] * (R * S * C), mask=(k < R * S * C)[:, None], other=0.0)
-                values, weights = rounded(values, PRECISION), rounded(weights, PRECISION)
-                total = tl.dot(values, weights, input_precision=PRECISION)
-            else:
-                total = by_taps(
-                    x + image * (H * W * C), w, p, p < P, n, H, W, OH, OW, C, R * S, S, STRIDE, PAD, 1,
-                    1, R * S * C, C, 0, BLOCK_P, N, BLOCK_C, PRECISION, ROUNDED,
-                )  # fmt: skip
+            total = _convolved(
+                x, w, first, H, W, OH, OW, C, N, R, S, STRIDE, PAD, BLOCK_P, BLOCK_C, KIND, PRECISION
+            )  # fmt: skip
             squares += tl.sum(total * total, 0)
-            tl.store(u + ((image * P + p) * N)[:, None] + n[None, :], total, mask=(p < P)[:, None])
         each = 1 / tl.sqrt_rn(squares / P + EPS)
         tl.store(rate + image * N + n, each)
-        scale, shift = tl.load(gamma + n) * each, tl.load(beta + n)
-        tl.debug_barrier()  # what one thread has written another reads
+        scale, shift = tl.load(gamma + n), tl.load(beta + n)
         for first in range(0, P, BLOCK_P):
+            if P > BLOCK_P:  # else it is there
+                total = _convolved(
+                    x, w, first, H, W, OH, OW, C, N, R, S, STRIDE, PAD, BLOCK_P, BLOCK_C, KIND, PRECISION
+                )  # fmt: skip
             p = first + tl.arange(0, BLOCK_P)
             place, inside = ((image * P + p) * N)[:, None] + n[None, :], (p < P)[:, None]
-            y = tl.load(u + place, mask=inside, other=0.0) * scale[None, :] + shift[None, :]
+            kept = taken(total * each[None, :], KIND, "ieee")
+            tl.store(v + place, kept, mask=inside)
+            y = kept.to(tl.float32) * scale[None, :] + shift[None, :]
             if THRESHOLD:
                 y = tl.maximum(y, tl.load(tau + n)[None, :], propagate_nan=tl.PropagateNan.ALL)
             if SUM:
                 y += tl.load(other + place, mask=inside, other=0.0)
                 y = tl.maximum(y, 0.0, propagate_nan=tl.PropagateNan.ALL)
-            tl.store(z + place, rounded(y, PRECISION), mask=inside)
+            kept = taken(y, KIND, PRECISION)
+            tl.store(z + place, kept, mask=inside)
+            if HEAD > 0:
+                sums += tl.sum(tl.where(inside, kept.to(tl.float32), 0.0), 0)
+        if HEAD > 0:
+            mean, k = sums / P, tl.arange(0, ROWS)
+            tl.store(means + image * N + n, mean)
+            weights = tl.load(head + (k * N)[:, None] + n[None, :], mask=(k < HEAD)[:, None], other=0.0)
+            logit = tl.sum(weights * mean[None, :], 1) + tl.load(bias + k, mask=k < HEAD, other=0.0)
+            tl.store(logits + image * HEAD + k, logit, mask=k < HEAD)
+
+    @triton.jit
+    def _convolved(
+        x, w, first, H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, C: tl.constexpr,
+        N: tl.constexpr, R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
+        BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr, KIND: tl.constexpr, PRECISION: tl.constexpr,
+    ):  # fmt: skip
+        """u of an image's pixels from the first, 0 beyond its last."""
+        p, n = first + tl.arange(0, BLOCK_P), tl.arange(0, N)
+        inside = p < OH * OW
+        if C >= BLOCK_C:
+            return by_taps(
+                x, w, p, inside, n, H, W, OH, OW, C, R * S, S, STRIDE, PAD, 1,
+                1, R * S * C, C, 0, BLOCK_P, N, BLOCK_C, PRECISION,
+            )  # fmt: skip
+        k = tl.arange(0, BLOCK_C)  # taps and channels as one
+        pixel, there = seen(p[:, None], k[None, :] // C, H, W, OH, OW, S, STRIDE, PAD, 1)
+        there = there & inside[:, None] & (k < R * S * C)[None, :]
+        values = tl.load(x + pixel * C + k[None, :] % C, mask=there, other=0.0)
+        weights = tl.load(w + k[:, None] + n[None, :] * (R * S * C), mask=(k < R * S * C)[:, None], other=0.0)
+        return tl.dot(taken(values, KIND, PRECISION), taken(weights, KIND, PRECISION), input_precision=PRECISION)
+
+    @triton.jit
+    def _unit(slopes, numbers, BLOCK: tl.constexpr):
+        """The power of two that brings the largest of the slopes to 256 or more, and below 512."""
+        place, largest = tl.arange(0, BLOCK), tl.zeros((BLOCK,), tl.float32)
+        for first in range(0, numbers, BLOCK):
+            some = tl.load(slopes + first + place, mask=first + place < numbers, other=0.0)
+            largest = tl.maximum(largest, tl.abs(some))
+        exponent = tl.max(largest, 0).to(tl.int32, bitcast=True) >> 23
+        return ((262 - tl.maximum(exponent, 9)) << 23).to(tl.float32, bitcast=True)
 
     @triton.jit
     def _sloped(
-        upstream, u, z, place, inside, scale, shift, threshold, THRESHOLD: tl.constexpr, SUM: tl.constexpr
+        upstream, above, v, z, place, inside, weight, shift, threshold, THRESHOLD: tl.constexpr, SUM: tl.constexpr,
+        HEAD: tl.constexpr,
     ):  # fmt: skip
-        """Of pixels the gradient by z, u, and the gradient by what the threshold or the sum's relu lets through."""
-        above = tl.load(upstream + place, mask=inside, other=0.0)
-        value = tl.load(u + place, mask=inside, other=0.0)
+        """Of pixels the gradient by z, v, and the gradient by what the threshold or the sum's relu lets through."""
+        value = tl.load(v + place, mask=inside, other=0.0).to(tl.float32)
+        if HEAD > 0:  # of each pixel the same
+            above = tl.where(inside, above[None, :], tl.zeros_like(value))
+        else:
+            above = tl.load(upstream + place, mask=inside, other=0.0).to(tl.float32)
         slope = above
         if THRESHOLD:
-            slope = tl.where(value * scale + shift <= threshold, 0.0, above)  # what is no number goes on
-        if SUM:
+            slope = tl.where(value * weight[None, :] + shift[None, :] <= threshold[None, :], 0.0, above)
+        if SUM:  # and there, too, what is no number goes on
             slope = tl.where(tl.load(z + place, mask=inside, other=0.0) <= 0, 0.0, above)
         return above, value, slope
 
     @triton.jit
     def _respond_backward(
-        upstream, u, rate, z, w, gamma, beta, tau, add, by_u, by_other, by_x, sums,
+        upstream, v, rate, z, w, gamma, beta, tau, add, by_u, by_other, by_x, sums, head, means, by_head, unit,
         H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, C: tl.constexpr, N: tl.constexpr,
         R: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr, PRECISION: tl.constexpr,
-        THRESHOLD: tl.constexpr, SUM: tl.constexpr, BY_X: tl.constexpr, ADD: tl.constexpr,
-        BLOCK_P: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_N: tl.constexpr,
+        THRESHOLD: tl.constexpr, SUM: tl.constexpr, BY_X: tl.constexpr, ADD: tl.constexpr, HEAD: tl.constexpr,
+        ROWS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_N: tl.constexpr,
     ):  # fmt: skip
         """Of an image, from the gradient by z: by u, by what was added (``SUM``), by x (``BY_X``), to which something
-        else is added (``ADD``), and the sums over pixels that are the gradients by γ, β and τ, ``[3, N]``."""
+        else is added (``ADD``), and the sums over pixels that are the gradients by γ, β and τ, ``[3, N]``. Or from that
+        by ``HEAD`` logits, with those by their weights and biases, ``[HEAD, N + 1]``, all in a unit that is found."""
         P: tl.constexpr = OH * OW
         Q: tl.constexpr = H * W
+        KIND: tl.constexpr = v.dtype.element_ty
         image, n = tl.program_id(0), tl.arange(0, N)
-        each, weight, shift = tl.load(rate + image * N + n), tl.load(gamma + n), tl.load(beta + n)
-        scale = weight * each
-        threshold = shift
+        weight, shift = tl.load(gamma + n), tl.load(beta + n)
+        scale = weight * tl.load(rate + image * N + n)
+        threshold, by_mean = shift, shift
         if THRESHOLD:
             threshold = tl.load(tau + n)
+        if HEAD > 0:
+            power, k = _unit(upstream, tl.num_programs(0) * HEAD, 1024), tl.arange(0, ROWS)
+            tl.store(unit, power)
+            slopes = tl.load(upstream + image * HEAD + k, mask=k < HEAD, other=0.0) * power
+            weights = tl.load(head + (k * N)[:, None] + n[None, :], mask=(k < HEAD)[:, None], other=0.0)
+            by_mean = tl.sum(weights * slopes[:, None], 0) / P
+            by_head += (image * HEAD + k) * (N + 1)
+            mean = tl.load(means + image * N + n)
+            tl.store(by_head[:, None] + n[None, :], slopes[:, None] * mean[None, :], mask=(k < HEAD)[:, None])
+            tl.store(by_head + N, slopes, mask=k < HEAD)
         along, total, whole = tl.zeros((N,), tl.float32), tl.zeros((N,), tl.float32), tl.zeros((N,), tl.float32)
+        value, slope = tl.zeros((BLOCK_P, N), tl.float32), tl.zeros((BLOCK_P, N), tl.float32)
         for first in range(0, P, BLOCK_P):
             p = first + tl.arange(0, BLOCK_P)
             place, inside = ((image * P + p) * N)[:, None] + n[None, :], (p < P)[:, None]
             above, value, slope = _sloped(
-                upstream, u, z, place, inside, scale[None, :], shift[None, :], threshold[None, :], THRESHOLD, SUM
+                upstream, by_mean, v, z, place, inside, weight, shift, threshold, THRESHOLD, SUM, HEAD
             )
             along += tl.sum(slope * value, 0)
             total += tl.sum(slope, 0)
             whole += tl.sum(above, 0)
         sums += image * (3 * N) + n
-        tl.store(sums, along * each)
+        tl.store(sums, along)
         tl.store(sums + N, total)
         tl.store(sums + 2 * N, whole - total)
-        pull = along * scale * each * each / -P
         for first in range(0, P, BLOCK_P):
             p = first + tl.arange(0, BLOCK_P)
             place, inside = ((image * P + p) * N)[:, None] + n[None, :], (p < P)[:, None]
-            above, value, slope = _sloped(
-                upstream, u, z, place, inside, scale[None, :], shift[None, :], threshold[None, :], THRESHOLD, SUM
-            )
-            back = rounded(value * pull[None, :] + slope * scale[None, :], PRECISION)
+            if P > BLOCK_P:  # else they are there
+                _, value, slope = _sloped(
+                    upstream, by_mean, v, z, place, inside, weight, shift, threshold, THRESHOLD, SUM, HEAD
+                )
+            back = taken((slope - value * (along / P)[None, :]) * scale[None, :], KIND, PRECISION)
             tl.store(by_u + place, back, mask=inside)
             if SUM:
-                tl.store(by_other + place, slope, mask=inside)
+                tl.store(by_other + place, taken(slope, KIND, "ieee"), mask=inside)
         if BY_X:
             tl.debug_barrier()
             c = tl.arange(0, C)
@@ -146,17 +204,17 @@ if triton is not None:
                 # The taps from the last to the first, and what went in comes out.
                 back = by_taps(
                     by_u + image * (P * N), w, q, q < Q, c, OH, OW, H, W, N, R * S, S, 1, R - 1 - PAD, STRIDE,
-                    R * S * C, 1, -C, (R * S - 1) * C, BLOCK_Q, C, BLOCK_N, PRECISION, True,
+                    R * S * C, 1, -C, (R * S - 1) * C, BLOCK_Q, C, BLOCK_N, PRECISION,
                 )  # fmt: skip
                 place, inside = ((image * Q + q) * C)[:, None] + c[None, :], (q < Q)[:, None]
                 if ADD:
                     back += tl.load(add + place, mask=inside, other=0.0)
-                tl.store(by_x + place, back, mask=inside)
+                tl.store(by_x + place, taken(back, KIND, "ieee"), mask=inside)
 
     @triton.jit
-    def _added(parts, table, out, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-        """Sums over parts that lie one after another: where they begin, how long each is and how many there are, where
-        the sum goes, and how many of its numbers, is a row of the table for each program."""
+    def _added(parts, table, out, unit, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+        """Sums over parts in some unit that lie one after another: where they begin, how long each is and how many
+        there are, where the sum goes, and how many of its numbers, is a row of the table for each program."""
         table += tl.program_id(0) * 5
         parts = parts + tl.load(table)
         each, number, out, wanted = tl.load(table + 1), tl.load(table + 2), out + tl.load(table + 3), tl.load(table + 4)
@@ -165,10 +223,26 @@ if triton is not None:
         for first in range(0, number, ROWS):
             there = (first + row < number)[:, None] & (place < wanted)[None, :]
             total += tl.load(parts + ((first + row) * each)[:, None] + place[None, :], mask=there, other=0.0)
-        tl.store(out + place, tl.sum(total, 0), mask=place < wanted)
+        tl.store(out + place, tl.sum(total, 0) / tl.load(unit), mask=place < wanted)
 
 
 ROWS, BLOCK = 16, 64  # of what is added up at once
+
+
+@dataclass(frozen=True)
+class Head:
+    """The logits' weights and biases; of each image what the mean over pixels is, or is to become."""
+
+    weight: Tensor
+    bias: Tensor
+    means: Tensor
+
+    @property
+    def sizes(self) -> dict:
+        return {"HEAD": len(self.bias), "ROWS": triton.next_power_of_2(len(self.bias))}
+
+
+NO_HEAD = {"HEAD": 0, "ROWS": 1}
 
 
 @dataclass(frozen=True)
@@ -187,27 +261,34 @@ class Layer:
         """Of the weights."""
         return self.channels[1], self.channels[0], self.side, self.side
 
-    def respond(self, x: Tensor, parameters, other: Tensor | None, is_rounded: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """z and u ``[B, N, OH, OW]`` and the rate ``[B, N]`` of x ``[B, C, H, W]``."""
-        w, gamma, beta, tau = parameters
-        z, u = (_empty(x, self.channels[1], *self.out) for _ in "zu")
-        rate = torch.empty((len(x), self.channels[1]), dtype=x.dtype, device=x.device)
-        how = self._how(precision(x)) | self._blocks(backward=False) | {"EPS": EPSILON, "ROUNDED": is_rounded}
+    def respond(self, x: Tensor, parameters, other: Tensor | None = None, head: Head | None = None):
+        """z and v ``[B, N, OH, OW]`` and the rate ``[B, N]`` of x ``[B, C, H, W]``, and a ``head``'s logits or None."""
+        (w, gamma, beta, tau), kind = parameters, precision(x)
+        z, v = (_empty(x, STORED[kind], self.channels[1], *self.out) for _ in "zv")
+        rate = torch.empty((len(x), self.channels[1]), device=x.device)
+        logits = None if head is None else torch.empty((len(x), len(head.bias)), device=x.device)
+        how = self._how(kind) | self._blocks(backward=False) | {"EPS": EPSILON} | (head.sizes if head else NO_HEAD)
         how |= {"THRESHOLD": tau is not None, "SUM": other is not None}
-        unused = [x if one is None else one for one in (tau, other)]
-        launch(_respond, (len(x),), x, w, gamma, beta, *unused, u, rate, z, **how)
-        return z, u, rate
+        tau, other = (x if one is None else one for one in (tau, other))
+        ends = [head.weight, head.bias, head.means, logits] if head else [x] * 4
+        launch(_respond, (len(x),), x, w, gamma, beta, tau, other, v, rate, z, *ends, **how)
+        return z, v, rate, logits
 
-    def backward(self, upstream: Tensor, saved, parameters, sums: Tensor, summed: bool, by_x: Tensor | None, add=None):
+    def backward(
+        self, upstream: Tensor, saved, parameters, sums: Sums, place: tuple[int, int], summed: bool,
+        by_x: Tensor | None, add: Tensor | None = None, head: Head | None = None,
+    ):  # fmt: skip
         """The gradients by u, and by what was added (that by z, unless it was ``summed``); put into ``by_x`` that by x
-        with ``add`` added to it, and into ``sums`` those by γ, β and τ of each image."""
-        (z, u, rate), (w, gamma, beta, tau) = saved, parameters
-        by_u, by_other = torch.empty_like(u), torch.empty_like(u) if summed else upstream
-        how = self._how(precision(u)) | self._blocks(backward=True)
+        with ``add`` added to it, and into the sums those by γ, β and τ of each image; with a ``head``, from the
+        gradient by its logits, and with those by its weights and biases."""
+        (z, v, rate), (w, gamma, beta, tau) = saved, parameters
+        by_u, by_other = torch.empty_like(v), torch.empty_like(v) if summed else upstream
+        how = self._how(precision(v)) | self._blocks(backward=True) | (head.sizes if head else NO_HEAD)
         how |= {"THRESHOLD": tau is not None, "SUM": summed, "BY_X": by_x is not None, "ADD": add is not None}
-        tau, add, by_x = (u if one is None else one for one in (tau, add, by_x))
-        tensors = upstream, u, rate, z, w, gamma, beta, tau, add, by_u, by_other, by_x, sums
-        launch(_respond_backward, (len(u),), *tensors, **how)
+        tau, add, by_x = (v if one is None else one for one in (tau, add, by_x))
+        tensors = [upstream, v, rate, z, w, gamma, beta, tau, add, by_u, by_other, by_x, sums.of(*place)]
+        tensors += [head.weight, head.means, sums.of_head, sums.unit] if head else [v] * 4
+        launch(_respond_backward, (len(v),), *tensors, **how)
         return by_u, by_other
 
     def _how(self, kind: str) -> dict:
@@ -241,66 +322,68 @@ def _wide(channels: int, pixels: int) -> int:
     return min(channels, 64 if pixels <= 64 else 32)
 
 
-def _empty(x: Tensor, *shape: int) -> Tensor:
-    return torch.empty((len(x), *shape), dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+def _empty(x: Tensor, kind: torch.dtype, *shape: int) -> Tensor:
+    return torch.empty((len(x), *shape), dtype=kind, device=x.device, memory_format=torch.channels_last)
 
 
 Blocks = tuple[tuple[Layer, ...], ...]  # one layer; or two, and what is added to the second: x, or a third's of x
 
 
 class _AtOnce(torch.autograd.Function):
-    """Blocks one after another."""
+    """Blocks one after another, and the logits of the last one's mean."""
 
     @staticmethod
     def forward(ctx, x: Tensor, blocks: Blocks, keep: bool, *parameters: Tensor | None) -> Tensor:
-        given, tensors = _grouped(parameters, 4), []
+        given, tensors = _grouped(parameters[2:], 4), []
+        head = Head(*parameters[:2], torch.empty((len(x), parameters[0].shape[1]), device=x.device))
         for number, block in enumerate(blocks):
-            mine = [next(given) for _ in block]
+            mine, ends = [next(given) for _ in block], head if number == len(blocks) - 1 else None
             tensors += [x] * keep
-            saved = [block[0].respond(x, mine[0], None, number > 0)]
+            saved = [block[0].respond(x, mine[0], None, ends if len(block) == 1 else None)]
             if len(block) > 1:
                 others = zip(block[2:], mine[2:], strict=True)
-                shortcut = [layer.respond(x, one, None, number > 0) for layer, one in others]
-                saved.append(block[1].respond(saved[0][0], mine[1], shortcut[0][0] if shortcut else x, True))
+                shortcut = [layer.respond(x, one) for layer, one in others]
+                saved.append(block[1].respond(saved[0][0], mine[1], shortcut[0][0] if shortcut else x, ends))
                 saved += shortcut
-            tensors += [one for kept in saved for one in kept] * keep
-            x = saved[min(1, len(block) - 1)][0]
+            tensors += [one for kept in saved for one in kept[:3]] * keep
+            x, *_, logits = saved[min(1, len(block) - 1)]
         ctx.blocks = blocks
-        ctx.save_for_backward(*tensors, *parameters)
-        return x
+        ctx.save_for_backward(*tensors, *parameters, head.means)
+        return logits
 
     @staticmethod
     @once_differentiable
     def backward(ctx, upstream: Tensor):
         blocks, saved = ctx.blocks, iter(ctx.saved_tensors)
         kept = [(next(saved), [(next(saved), next(saved), next(saved)) for _ in block]) for block in blocks]
-        parameters = _grouped(saved, 4)
+        weight, bias, *parameters, means = saved
+        parameters = _grouped(parameters, 4)
         parameters = [[next(parameters) for _ in block] for block in blocks]
-        with Sums(blocks, len(upstream), upstream.device) as sums:
-            _backwards(blocks, parameters, kept, sums, upstream)
+        with Sums(blocks, (len(upstream), len(bias)), upstream.device) as sums:
+            _backwards(blocks, parameters, kept, sums, upstream.contiguous(), Head(weight, bias, means))
         return None, None, None, *sums.gradients()
 
 
-def _backwards(blocks: Blocks, parameters: list, kept: list, sums: Sums, upstream: Tensor) -> None:
+def _backwards(blocks: Blocks, parameters: list, kept: list, sums: Sums, back: Tensor, head: Head | None) -> None:
     """Through the blocks from the last to the first: what each layer adds to the sums. (Nobody asks for the gradient by
     the images, ``at_once`` sees to that.)"""
-    back = upstream.contiguous(memory_format=torch.channels_last)
     for number, (block, mine, (x, values)) in reversed([*enumerate(zip(blocks, parameters, kept, strict=True))]):
         first, later, add = number == 0, [], None
         by_x = None if first else torch.empty_like(x)
         if len(block) > 1:
             inner, by_inner = values[0][0], torch.empty_like(values[0][0])
-            by_u, add = block[1].backward(back, values[1], mine[1], sums.of(number, 1), True, by_inner)
-            later.append((1, inner, by_u, True))
-            back = by_inner
+            by_u, add = block[1].backward(back, values[1], mine[1], sums, (number, 1), True, by_inner, None, head)
+            later.append((1, inner, by_u))
+            back, head = by_inner, None
         if len(block) > 2:
             by_sum, add = add, None if first else torch.empty_like(x)
-            by_u, _ = block[2].backward(by_sum, values[2], mine[2], sums.of(number, 2), False, add)
-            later.append((2, x, by_u, not first))
-        by_u, _ = block[0].backward(back, values[0], mine[0], sums.of(number, 0), False, by_x, None if first else add)
-        later.append((0, x, by_u, not first))
+            by_u, _ = block[2].backward(by_sum, values[2], mine[2], sums, (number, 2), False, add)
+            later.append((2, x, by_u))
+        add = None if first else add
+        by_u, _ = block[0].backward(back, values[0], mine[0], sums, (number, 0), False, by_x, add, head)
+        later.append((0, x, by_u))
         sums.by_weights(number, later)
-        back = by_x
+        back, head = by_x, None
 
 
 def _grouped(values: Iterable, size: int) -> Iterator[tuple]:
@@ -314,10 +397,11 @@ class Sums:
     are made on a stream beside the others, which leave half of the device idle.
     """
 
-    def __init__(self, blocks: Blocks, number: int, device: torch.device):
-        self.blocks, self._held = blocks, []
-        self._places, self._table, *sizes = _places(blocks, number, device)
-        self._parts, self._out = (torch.empty(size, dtype=torch.float32, device=device) for size in sizes)
+    def __init__(self, blocks: Blocks, numbers: tuple[int, int], device: torch.device):
+        """Of so many images, and logits of each."""
+        self.blocks, self.classes, self._held = blocks, numbers[1], []
+        (*self._places, self._of_head), self._table, *sizes = _places(blocks, numbers, device)
+        self._parts, self._out, self.unit = (torch.empty(size, device=device) for size in (*sizes, 1))
         self._beside = _beside(device)
 
     def __enter__(self) -> Sums:
@@ -334,21 +418,27 @@ class Sums:
         start, _, _ = self._places[number][place]
         return self._parts[start:]
 
-    def by_weights(self, number: int, later: list[tuple[int, Tensor, Tensor, bool]]) -> None:
-        """Of a block: (the layer's place, its x, the gradient by u, whether x is rounded)."""
+    @property
+    def of_head(self) -> Tensor:
+        """Where the gradients by the logits' weights and biases of each image are put."""
+        return self._parts[self._of_head[0] :]
+
+    def by_weights(self, number: int, later: list[tuple[int, Tensor, Tensor]]) -> None:
+        """Of a block: (the layer's place, its x, the gradient by u)."""
         self._held += later  # their memory is not to be given away meanwhile
         if self._beside is not None:
             self._beside.wait_stream(torch.cuda.current_stream(self._out.device))
         with nullcontext() if self._beside is None else torch.cuda.stream(self._beside):
-            for place, x, by_u, is_rounded in later:
+            for place, x, by_u in later:
                 layer, (_, start, _) = self.blocks[number][place], self._places[number][place]
-                sizes = torch.Size(layer.shape), layer.stride, layer.padding
-                put_by_weights(x, by_u, *sizes, self._parts[start:], is_rounded, True)
+                put_by_weights(x, by_u, torch.Size(layer.shape), layer.stride, layer.padding, self._parts[start:])
 
     def gradients(self) -> list[Tensor | None]:
-        """Those by w, γ, β and τ of layer after layer; those by a τ that is not there are for nobody."""
-        launch(_added, (len(self._table),), self._parts, self._table, self._out, ROWS=ROWS, BLOCK=BLOCK)
-        found: list[Tensor | None] = []
+        """Those by the logits' weights and biases, and by w, γ, β and τ of layer after layer; those by a τ that is not
+        there are for nobody."""
+        launch(_added, (len(self._table),), self._parts, self._table, self._out, self.unit, ROWS=ROWS, BLOCK=BLOCK)
+        of_head = self._out[self._of_head[1] :].unflatten(0, (self.classes, -1))
+        found: list[Tensor | None] = [of_head[:, :-1], of_head[:, -1]]
         for block, places in zip(self.blocks, self._places, strict=True):
             for order, (layer, (_, _, start)) in enumerate(zip(block, places, strict=True)):
                 N, C, R, S = layer.shape
@@ -361,22 +451,28 @@ class Sums:
 
 
 @cache
-def _places(blocks: Blocks, number: int, device: torch.device) -> tuple[list, Tensor, int, int]:
-    """Of each layer: where its images' sums begin, its parts by weights, its gradients; what ``_added`` is told; how
-    many numbers all parts and all gradients have."""
+def _places(blocks: Blocks, numbers: tuple[int, int], device: torch.device) -> tuple[list, Tensor, int, int]:
+    """Of each layer: where its images' sums begin, its parts by weights, its gradients; at last where the logits' sums
+    of images begin, and gradients; what ``_added`` is told; how many numbers all parts and all gradients have."""
+    images, classes = numbers
     places, table, length, wanted = [], [], 0, 0
+
+    def put(each: int, number: int) -> tuple[int, int]:
+        """So many sums of so many parts: where the parts begin, and the sums."""
+        nonlocal length, wanted
+        for first in range(0, each, BLOCK):
+            table.append((length + first, each, number, wanted + first, min(BLOCK, each - first)))
+        length, wanted = length + each * number, wanted + each
+        return length - each * number, wanted - each
+
     for block in blocks:
         places.append([])
         for layer in block:
             N, C, R, S = layer.shape
-            _, parts = in_parts(torch.Size((number, N, *layer.out)), layer.shape)
-            starts = length, length + number * 3 * N, wanted
-            for start, each, count in ((starts[1], N * C * R * S, parts), (starts[0], 3 * N, number)):
-                for first in range(0, each, BLOCK):
-                    table.append((start + first, each, count, wanted + first, min(BLOCK, each - first)))
-                wanted += each
-            places[-1].append(starts)
-            length = starts[1] + parts * N * C * R * S
+            _, parts = in_parts(torch.Size((images, N, *layer.out)), layer.shape)
+            by_weights, start = put(N * C * R * S, parts)
+            places[-1].append((put(3 * N, images)[0], by_weights, start))
+    places.append(put(classes * (blocks[-1][0].channels[1] + 1), images))
     return places, torch.tensor(table, dtype=torch.int32).to(device), length, wanted
 
 
@@ -393,9 +489,10 @@ def _side(device: torch.device, stream: int) -> torch.cuda.Stream:
 # -- the modules
 
 
-def at_once(x: Tensor, *blocks: tuple[tuple[nn.Module, ...], ...]) -> Tensor | None:
-    """What blocks make of x, one after another: a layer, that is a convolution and its normalisation, or a residual
-    block of two layers, the second without a threshold, with a third as its shortcut or none.
+def at_once(x: Tensor, linear: nn.Module, *blocks: tuple[tuple[nn.Module, ...], ...]) -> Tensor | None:
+    """Logits ``linear`` of the mean over pixels of what blocks make of x, one after another: a layer, that is a
+    convolution and its normalisation, or a residual block of two layers, the second without a threshold, with a third
+    as its shortcut or none.
 
     None where the kernels cannot do it: where layers are not compiled, or of no kind that is known here, or somebody
     looks at what one of them gives. Images that none can take ``takes`` tells, without a look at the layers.
@@ -417,8 +514,11 @@ def at_once(x: Tensor, *blocks: tuple[tuple[nn.Module, ...], ...]) -> Tensor | N
             return None
         plan.append(tuple(layers))
         given = after if len(layers) == 1 else ends.pop()
+    if not _is_head(linear, given[1]):
+        return None
     parameters = [(convolve.weight, one.gamma, one.beta, one.tau) for convolve, one in pairs]
-    return _AtOnce.apply(x, tuple(plan), torch.is_grad_enabled(), *(one for group in parameters for one in group))
+    parameters = [linear.weight, linear.bias, *(one for group in parameters for one in group)]
+    return _AtOnce.apply(x, tuple(plan), torch.is_grad_enabled(), *parameters)
 
 
 def takes(x: Tensor) -> bool:
@@ -437,6 +537,14 @@ def is_plain(module: nn.Module, *kinds: type[nn.Module]) -> bool:
 def _is_compiled(convolve: nn.Module, normalise: nn.Module) -> bool:
     known = is_plain(convolve, Convolution, SameConv2d) and is_plain(normalise, FilterResponseNorm)
     return known and convolve.compiled and normalise.compiled
+
+
+def _is_head(linear: nn.Module, channels: int) -> bool:
+    """Whether a program can make the logits of so many channels' means."""
+    if not is_plain(linear, nn.Linear) or linear.bias is None or linear.weight.shape[1] != channels:
+        return False
+    both = linear.weight, linear.bias
+    return len(linear.bias) <= CLASSES and all(one.dtype == torch.float32 and one.is_contiguous() for one in both)
 
 
 def _has_room(device: torch.device) -> bool:

@@ -104,17 +104,16 @@ class ResNet(nn.Module):
         self.linear = nn.Linear(channels, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        features = self._at_once(images)
-        if features is None:
-            features = self.blocks(self.norm(self.conv(images)))
-        return self.linear(features.mean((2, 3)))
+        logits = self._at_once(images)
+        return self.linear(self.blocks(self.norm(self.conv(images))).mean((2, 3))) if logits is None else logits
 
     def _at_once(self, images: Tensor) -> Tensor | None:
-        """What goes into the mean over pixels, where all layers are as they were made and kernels of ours take them."""
+        """Logits, where all layers are as they were made and kernels of ours take them."""
         if not getattr(self.conv, "compiled", False) or not residual.takes(images):
             return None
         inner = [(self.blocks, nn.Sequential), *((block, Block) for block in self.blocks.children())]
         inner += [(block.shortcut, nn.Sequential) for block, _ in inner[1:] if isinstance(block, Block)]
         if not all(residual.is_plain(*one) for one in inner):
             return None
-        return residual.at_once(images, [(self.conv, self.norm)], *(block.layers() for block in self.blocks))
+        blocks = [(self.conv, self.norm)], *(block.layers() for block in self.blocks)
+        return residual.at_once(images, self.linear, *blocks)

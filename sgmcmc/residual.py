@@ -150,7 +150,8 @@ if triton is not None:
     ):  # fmt: skip
         """Of an image, from the gradient by z: by u, by what was added (``SUM``), by x (``BY_X``), to which something
         else is added (``ADD``), and the sums over pixels that are the gradients by γ, β and τ, ``[3, N]``. Or from that
-        by ``HEAD`` logits, with those by their weights and biases, ``[HEAD, N + 1]``, all in a unit that is found."""
+        by ``HEAD`` logits, with those by their weights and biases, ``[HEAD · N + HEAD]``, all in a unit that is found.
+        """
         P: tl.constexpr = OH * OW
         Q: tl.constexpr = H * W
         KIND: tl.constexpr = v.dtype.element_ty
@@ -166,10 +167,10 @@ if triton is not None:
             slopes = tl.load(upstream + image * HEAD + k, mask=k < HEAD, other=0.0) * power
             weights = tl.load(head + (k * N)[:, None] + n[None, :], mask=(k < HEAD)[:, None], other=0.0)
             by_mean = tl.sum(weights * slopes[:, None], 0) / P
-            by_head += (image * HEAD + k) * (N + 1)
-            mean = tl.load(means + image * N + n)
-            tl.store(by_head[:, None] + n[None, :], slopes[:, None] * mean[None, :], mask=(k < HEAD)[:, None])
-            tl.store(by_head + N, slopes, mask=k < HEAD)
+            by_head += image * (HEAD * N + HEAD)
+            outer = slopes[:, None] * tl.load(means + image * N + n)[None, :]
+            tl.store(by_head + (k * N)[:, None] + n[None, :], outer, mask=(k < HEAD)[:, None])
+            tl.store(by_head + HEAD * N + k, slopes, mask=k < HEAD)
         along, total, whole = tl.zeros((N,), tl.float32), tl.zeros((N,), tl.float32), tl.zeros((N,), tl.float32)
         value, slope = tl.zeros((BLOCK_P, N), tl.float32), tl.zeros((BLOCK_P, N), tl.float32)
         for first in range(0, P, BLOCK_P):
@@ -434,19 +435,18 @@ class Sums:
                 put_by_weights(x, by_u, torch.Size(layer.shape), layer.stride, layer.padding, self._parts[start:])
 
     def gradients(self) -> list[Tensor | None]:
-        """Those by the logits' weights and biases, and by w, γ, β and τ of layer after layer; those by a τ that is not
-        there are for nobody."""
+        """Those by the logits' weights and biases, and by w, γ, β and τ of layer after layer: parts of one vector, in
+        the module's order, where the logits' are the last."""
         launch(_added, (len(self._table),), self._parts, self._table, self._out, self.unit, ROWS=ROWS, BLOCK=BLOCK)
-        of_head = self._out[self._of_head[1] :].unflatten(0, (self.classes, -1))
-        found: list[Tensor | None] = [of_head[:, :-1], of_head[:, -1]]
+        of_head = self._out[self._of_head[1] :]
+        found: list[Tensor | None] = [of_head[: -self.classes].view(self.classes, -1), of_head[-self.classes :]]
         for block, places in zip(self.blocks, self._places, strict=True):
             for order, (layer, (_, _, start)) in enumerate(zip(block, places, strict=True)):
                 N, C, R, S = layer.shape
                 middle = start + N * C * R * S
                 found.append(self._out[start:middle].view(N, R, S, C).permute(0, 3, 1, 2))
-                found += self._out[middle : middle + 3 * N].view(3, N)
-                if order:
-                    found[-1] = None
+                others = self._out[middle : middle + (2 if order else 3) * N].view(-1, N)
+                found += [*others, None][:3]  # the second and the third have no τ
         return found
 
 
@@ -457,21 +457,22 @@ def _places(blocks: Blocks, numbers: tuple[int, int], device: torch.device) -> t
     images, classes = numbers
     places, table, length, wanted = [], [], 0, 0
 
-    def put(each: int, number: int) -> tuple[int, int]:
-        """So many sums of so many parts: where the parts begin, and the sums."""
+    def put(each: int, number: int, without: int = 0) -> tuple[int, int]:
+        """So many sums, ``without`` the last ones, of so many parts: where the parts begin, and the sums."""
         nonlocal length, wanted
-        for first in range(0, each, BLOCK):
-            table.append((length + first, each, number, wanted + first, min(BLOCK, each - first)))
-        length, wanted = length + each * number, wanted + each
-        return length - each * number, wanted - each
+        begin = length, wanted
+        for first in range(0, each - without, BLOCK):
+            table.append((length + first, each, number, wanted + first, min(BLOCK, each - without - first)))
+        length, wanted = length + each * number, wanted + each - without
+        return begin
 
     for block in blocks:
         places.append([])
-        for layer in block:
+        for order, layer in enumerate(block):
             N, C, R, S = layer.shape
             _, parts = in_parts(torch.Size((images, N, *layer.out)), layer.shape)
             by_weights, start = put(N * C * R * S, parts)
-            places[-1].append((put(3 * N, images)[0], by_weights, start))
+            places[-1].append((put(3 * N, images, N * (order > 0))[0], by_weights, start))
     places.append(put(classes * (blocks[-1][0].channels[1] + 1), images))
     return places, torch.tensor(table, dtype=torch.int32).to(device), length, wanted
 

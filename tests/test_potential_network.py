@@ -569,6 +569,20 @@ def test_parameters_and_their_gradients_are_views_of_one_vector(digits):
     assert torch.equal(first, potential.gradient(theta, torch.arange(10)[None]))
 
 
+def test_gradients_are_added_to_the_slope_whether_they_are_one_vector_s_parts_or_not(digits):
+    """Parts in their order, in another one, of one vector at other places, and tensors by themselves."""
+    flat = make(digits).flat
+    values = torch.arange(2.0 * flat.dim, dtype=flat.dtype)
+    parts = flat.shaped(values[5 : 5 + flat.dim])
+    first, *others = flat.shaped(values[: flat.dim])
+    crossed = [part.clone() if part.ndim < 4 else part.contiguous() for part in parts]
+    for slopes in (parts, [part.clone() for part in parts], crossed, [first, *flat.shaped(values[-flat.dim :])[1:]]):
+        expected = torch.cat([one.movedim(1, -1).flatten() if one.ndim == 4 else one.flatten() for one in slopes])
+        flat.slope.fill_(1.0)
+        flat.add(slopes)
+        assert torch.equal(flat.slope, 1 + expected)
+
+
 def test_blocks_and_state_dict(digits):
     model = tiny()
     given = {name: p.detach().clone() for name, p in model.named_parameters()}

@@ -168,6 +168,8 @@ def check_networks(device: str = "cpu") -> None:
         assert went[-2] is None and went[-1] is not None
         for one, other in zip(*found, strict=True):
             assert relative(one, other.double()) < close
+        sizes = [one.numel() for one in slopes]  # of one vector, as the parameters lie
+        assert [one.storage_offset() for one in slopes] == [sum(sizes[:place]) for place in range(len(sizes))]
         small = torch.autograd.grad(2.0**-30 * loss, list(model.parameters()))
         assert all(torch.equal(one * 2.0**30, other) for one, other in zip(small, slopes, strict=True))
         if kind == "tf32":

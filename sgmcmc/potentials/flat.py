@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -175,6 +175,22 @@ class FlatModule:
         self.hold()
         self.position.copy_(flat)
         torch.clear_autocast_cache()  # of the weights that were there before
+
+    def add(self, slopes: Sequence[Tensor]) -> None:
+        """Add the parameters' gradients to the slope, all at once: one by one is a tenth of a step on a GPU, and in one
+        kernel, where they lie in a vector as their parameters do, faster again."""
+        first, own = slopes[0], self._slopes
+        begin, memory = first.storage_offset(), first.untyped_storage().data_ptr()
+        if all(
+            one.untyped_storage().data_ptr() == memory
+            and one.storage_offset() - begin == part.storage_offset()
+            and one.stride() == part.stride()
+            and one.dtype == part.dtype
+            for one, part in zip(reversed(slopes), reversed(own), strict=True)
+        ):
+            self.slope += first.as_strided((self.dim,), (1,))
+        else:
+            torch._foreach_add_(own, slopes)
 
     def hold(self) -> None:
         """Take the module again where another target or a training loop had it meanwhile.

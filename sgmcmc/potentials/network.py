@@ -430,8 +430,7 @@ class NetworkPotential:
             slopes = torch.autograd.grad(loss, wanted, materialize_grads=True)
         if leaf is not theta:
             return (slopes[0] + theta * self._precision_cast).to(theta.dtype)
-        # At once: backward() would add each parameter's by itself, which on a GPU is a tenth of a step.
-        torch._foreach_add_([parameter.grad for parameter in self.flat.parameters], slopes)
+        self.flat.add(slopes)
         return self.flat.slope[None].to(theta.dtype, copy=True)
 
     def _leaf(self, theta: Tensor) -> Tensor:

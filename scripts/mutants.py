@@ -665,9 +665,23 @@ MUTANTS = [
     Mutant(
         "gradients in the unit that made them numbers of 16 bits",
         "residual",
-        "tl.sum(total, 0) / tl.load(unit)",
+        "tl.sum(total, 0) * tl.load(unit)",
         "tl.sum(total, 0)",
         "residual.py::test_the_kernels_compute_what_pytorch_s_do[check_heads-tf32]",
+    ),
+    Mutant(
+        "numbers of 16 bits that are infinite where they are too large",
+        "convolution",
+        "x = tl.clamp(x, -65504.0, 65504.0, propagate_nan=tl.PropagateNan.ALL).to(tl.float16)",
+        "x = x.to(tl.float16)",
+        "residual.py::test_the_kernels_compute_what_pytorch_s_do[check_heads-tf32]",
+    ),
+    Mutant(
+        "what a convolution gives at an image's last pixels at all of them",
+        "residual",
+        "if P > BLOCK_P:  # else it is there",
+        "if False:",
+        "residual.py::test_the_kernels_compute_what_pytorch_s_do[check_parts-tf32]",
     ),
     Mutant(
         "another rotation in the kernel of the words",

@@ -9,9 +9,10 @@ last layer's program goes on to the mean over the pixels and the logits. The gra
 order, so the same numbers come out each time.
 
 For gradients in TF32. Activations and gradients by them are kept as float16, which has the 11 bits that products in
-TF32 take of a number, at half the memory. What it lacks is TF32's range: activations are normalised, so theirs is far
-from 65504, where numbers stop; and the loss' gradient is multiplied by the power of two that brings its largest number
-to 256 or more, which the last sums take away, so a loss may be in any units. Sums, of products as well, are float32.
+TF32 take of a number, at half the memory. What it lacks is TF32's range: numbers stop at 65504. But activations are
+normalised, and the gradient by the logits is multiplied by a power of two, after which the largest, over the pixels of
+the last layer, is between 4 and 8; the last sums take it away, so a loss may be in any units. All sums, those of
+products too, are float32.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ if triton is not None:
                 )  # fmt: skip
             p = first + tl.arange(0, BLOCK_P)
             place, inside = ((image * P + p) * N)[:, None] + n[None, :], (p < P)[:, None]
-            kept = taken(total * each[None, :], KIND, "ieee")
+            kept = taken(total * each[None, :], KIND, PRECISION)
             tl.store(v + place, kept, mask=inside)
             y = kept.to(tl.float32) * scale[None, :] + shift[None, :]
             if THRESHOLD:
@@ -113,14 +114,16 @@ if triton is not None:
         return tl.dot(taken(values, KIND, PRECISION), taken(weights, KIND, PRECISION), input_precision=PRECISION)
 
     @triton.jit
-    def _unit(slopes, numbers, BLOCK: tl.constexpr):
-        """The power of two that brings the largest of the slopes to 256 or more, and below 512."""
+    def _unit(slopes, numbers, P: tl.constexpr, BLOCK: tl.constexpr):
+        """The power of two that brings the largest of the slopes over P to 4 or more, and below 8, unless it is hardly
+        any; and its inverse."""
         place, largest = tl.arange(0, BLOCK), tl.zeros((BLOCK,), tl.float32)
         for first in range(0, numbers, BLOCK):
             some = tl.load(slopes + first + place, mask=first + place < numbers, other=0.0)
-            largest = tl.maximum(largest, tl.abs(some))
-        exponent = tl.max(largest, 0).to(tl.int32, bitcast=True) >> 23
-        return ((262 - tl.maximum(exponent, 9)) << 23).to(tl.float32, bitcast=True)
+            largest = tl.maximum(largest, tl.abs(some))  # of those that are numbers
+        exponent = tl.maximum((tl.max(largest, 0) / P).to(tl.int32, bitcast=True) >> 23, 3)
+        power, inverse = (256 - exponent) << 23, (exponent - 2) << 23
+        return power.to(tl.float32, bitcast=True), inverse.to(tl.float32, bitcast=True)
 
     @triton.jit
     def _sloped(
@@ -162,8 +165,9 @@ if triton is not None:
         if THRESHOLD:
             threshold = tl.load(tau + n)
         if HEAD > 0:
-            power, k = _unit(upstream, tl.num_programs(0) * HEAD, 1024), tl.arange(0, ROWS)
-            tl.store(unit, power)
+            power, inverse = _unit(upstream, tl.num_programs(0) * HEAD, P, 1024)
+            tl.store(unit, inverse)
+            k = tl.arange(0, ROWS)
             slopes = tl.load(upstream + image * HEAD + k, mask=k < HEAD, other=0.0) * power
             weights = tl.load(head + (k * N)[:, None] + n[None, :], mask=(k < HEAD)[:, None], other=0.0)
             by_mean = tl.sum(weights * slopes[:, None], 0) / P
@@ -196,7 +200,7 @@ if triton is not None:
             back = taken((slope - value * (along / P)[None, :]) * scale[None, :], KIND, PRECISION)
             tl.store(by_u + place, back, mask=inside)
             if SUM:
-                tl.store(by_other + place, taken(slope, KIND, "ieee"), mask=inside)
+                tl.store(by_other + place, taken(slope, KIND, PRECISION), mask=inside)
         if BY_X:
             tl.debug_barrier()
             c = tl.arange(0, C)
@@ -210,7 +214,7 @@ if triton is not None:
                 place, inside = ((image * Q + q) * C)[:, None] + c[None, :], (q < Q)[:, None]
                 if ADD:
                     back += tl.load(add + place, mask=inside, other=0.0)
-                tl.store(by_x + place, taken(back, KIND, "ieee"), mask=inside)
+                tl.store(by_x + place, taken(back, KIND, PRECISION), mask=inside)
 
     @triton.jit
     def _added(parts, table, out, unit, ROWS: tl.constexpr, BLOCK: tl.constexpr):
@@ -224,7 +228,7 @@ if triton is not None:
         for first in range(0, number, ROWS):
             there = (first + row < number)[:, None] & (place < wanted)[None, :]
             total += tl.load(parts + ((first + row) * each)[:, None] + place[None, :], mask=there, other=0.0)
-        tl.store(out + place, tl.sum(total, 0) / tl.load(unit), mask=place < wanted)
+        tl.store(out + place, tl.sum(total, 0) * tl.load(unit), mask=place < wanted)
 
 
 ROWS, BLOCK = 16, 64  # of what is added up at once
@@ -307,7 +311,7 @@ class Layer:
             blocks |= {"num_warps": 8 if inside <= CHANNELS[0] else 4}
         elif inside < CHANNELS[0]:
             channels = max(16, triton.next_power_of_2(self.side**2 * inside))
-            blocks = {"BLOCK_P": pixels, "BLOCK_C": channels, "num_warps": 8}
+            return {"BLOCK_P": pixels, "BLOCK_C": channels, "num_warps": 8, "num_stages": 1}
         else:
             pixels = min(pixels, NUMBERS // min(inside, 32))
             blocks = {"BLOCK_P": pixels, "BLOCK_C": _wide(inside, pixels), "num_warps": 4}
@@ -501,6 +505,8 @@ def at_once(x: Tensor, linear: nn.Module, *blocks: tuple[tuple[nn.Module, ...], 
     pairs = [pair for block in blocks for pair in block]
     if not all(len(pair) == 2 and _is_compiled(*pair) for pair in pairs) or not pairs[0][0].takes(x):
         return None
+    if not len(x) or x.shape[1] >= CHANNELS[0]:
+        return None
     plan, given = [], (tuple(x.shape[2:]), x.shape[1])
     for block in blocks:
         layers, after = [], given
@@ -562,6 +568,7 @@ def _layer(convolve: Convolution, normalise: FilterResponseNorm, number: int, im
     (above, height), (left, width) = map(convolve.sees, image)
     few = inside < CHANNELS[0] and inside * w[0, 0].numel() <= 32
     fits = len(w) in CHANNELS and (inside in CHANNELS or few) and above == left and math.prod(image) <= PIXELS
+    fits = fits and height * width > 1  # of a single pixel's mean square nothing is left but the sign
     same = all(one.dtype == torch.float32 for one in (w, *parameters))
     whole = all(one.shape == (len(w),) and one.is_contiguous() for one in parameters)
     last = w.is_contiguous(memory_format=torch.channels_last)

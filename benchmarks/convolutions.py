@@ -2,12 +2,15 @@
 
     python benchmarks/convolutions.py [--batch 125]
     python benchmarks/convolutions.py --blocks     # what sgmcmc/residual.py's Layer._blocks could say, fastest first
+    python benchmarks/convolutions.py --steps      # whole steps by how much of the device each of its kernels takes
 
 Microseconds of each of the three products, replayed as a CUDA graph, the least of the rounds, and how far they are
 apart, relative. With TF32, as in gradients of minibatches, and without, as in U; with TF32 also each layer with its
 normalisation as one kernel each way, by sgmcmc/residual.py. With --blocks these alone, each cut in all ways that could
 do: how many pixels and channels at once, and by how many warps; all cores compile them first. Then the gradients by
-the weights by how many programs make them, with the sum of their parts.
+the weights by how many programs make them, with the sum of their parts. A layer's kernel backwards and those by the
+weights go side by side, as far as registers reach, so that the fastest by itself need not be best: --steps times a step
+by how many pixels the former holds at once, and by how many programs and warps the latter are made.
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 import torch.nn.functional as F
-from gpu import clocked
+from gpu import Bench, clocked
 from torch import Tensor
 
-from sgmcmc import convolution
+from sgmcmc import convolution, residual
 from sgmcmc.captured import cuda_graph
 from sgmcmc.residual import STORED, Layer, Sums
 
@@ -155,6 +158,27 @@ def by_programs(number: int, batch: int) -> list[tuple[float, str]]:
     return found
 
 
+def steps(bench: Bench) -> None:
+    """Milliseconds of a step of a ResNet-20, first as the library has it."""
+    real = Layer._blocks
+    ways = [(1024, convolution.PROGRAMS, convolution.WARPS), *product((1024, 512, 256), (264, 528), (2, 4))]
+    for most, programs, warps in dict.fromkeys(ways):
+
+        def blocks(self, backward, most=most):
+            found = real(self, backward)
+            return found | {"BLOCK_P": min(found["BLOCK_P"], most)} if backward else found
+
+        with (
+            patch.object(Layer, "_blocks", blocks),
+            patch.object(convolution, "PROGRAMS", programs),
+            patch.object(convolution, "WARPS", warps),
+        ):
+            residual._places.cache_clear()  # which has how many parts there are
+            said = bench.step("frn", bench.replays, bench.replays)
+        print(f"{most} pixels backwards, by the weights {programs} of {warps} warps: {said}", flush=True)
+    residual._places.cache_clear()
+
+
 def named(number: int) -> str:
     """A layer in words."""
     inside, outside, size, stride, side = list(LAYERS)[number]
@@ -189,6 +213,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=125)
     parser.add_argument("--blocks", action="store_true", help="time other cuts of the layers with their normalisation")
+    parser.add_argument("--steps", action="store_true", help="time whole steps by what their kernels take")
     options = parser.parse_args()
     batch = options.batch
     if not torch.cuda.is_available() or convolution.triton is None:
@@ -199,6 +224,9 @@ def main() -> int:
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
     if options.blocks:
         all_cuts(batch)
+    if options.steps:
+        steps(Bench(device, 2000, 40, 16, 1.0))
+    if options.blocks or options.steps:
         return 0
     for precision in ("tf32", "ieee"):
         torch.backends.cudnn.conv.fp32_precision = precision

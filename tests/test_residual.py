@@ -32,11 +32,12 @@ def kept(x: Tensor) -> Tensor:
 
 
 def same(found: Tensor, exact: Tensor) -> bool:
-    """Whether what was found is what would be kept of the exact, but for few of which float32's rounding decides."""
+    """Whether what was found is what would be kept of the exact, but for few of which the rounding of sums decides: on
+    matrix units 5e-6 of what numbers usually are, of spaces that are a thousandth of each."""
     if found.dtype == torch.float32:
         return relative(found, exact) < CLOSE
     within = (found.double() - exact).abs() <= 1e-3 * exact.abs() + 1e-4  # twice what rounding to 11 bits does
-    return bool(within.all()) and (found != exact.half()).double().mean() < 0.01
+    return bool(within.all()) and (found != exact.half()).double().mean() < 0.05
 
 
 def convolved(x: Tensor, w: Tensor, layer: Layer) -> Tensor:

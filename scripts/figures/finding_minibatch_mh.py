@@ -115,7 +115,7 @@ def draw(table: pd.DataFrame) -> Figure:
     figure.legend(
         [handles[name] for name in names], names, frameon=False, fontsize=8, loc="outside lower center", ncols=7
     )
-    figure.suptitle(title(table), fontsize=11)
+    figure.suptitle(title(table).replace(" errors, on ", " errors, on\n"), fontsize=11)
     return figure
 
 

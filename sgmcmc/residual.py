@@ -242,13 +242,6 @@ class Head:
     bias: Tensor
     means: Tensor
 
-    @property
-    def sizes(self) -> dict:
-        return {"HEAD": len(self.bias), "ROWS": triton.next_power_of_2(len(self.bias))}
-
-
-NO_HEAD = {"HEAD": 0, "ROWS": 1}
-
 
 @dataclass(frozen=True)
 class Layer:
@@ -268,12 +261,11 @@ class Layer:
 
     def respond(self, x: Tensor, parameters, other: Tensor | None = None, head: Head | None = None):
         """z and v ``[B, N, OH, OW]`` and the rate ``[B, N]`` of x ``[B, C, H, W]``, and a ``head``'s logits or None."""
-        (w, gamma, beta, tau), kind = parameters, precision(x)
-        z, v = (_empty(x, STORED[kind], self.channels[1], *self.out) for _ in "zv")
+        w, gamma, beta, tau = parameters
+        z, v = (_empty(x, STORED[precision(x)], self.channels[1], *self.out) for _ in "zv")
         rate = torch.empty((len(x), self.channels[1]), device=x.device)
         logits = None if head is None else torch.empty((len(x), len(head.bias)), device=x.device)
-        how = self._how(kind) | self._blocks(backward=False) | {"EPS": EPSILON} | (head.sizes if head else NO_HEAD)
-        how |= {"THRESHOLD": tau is not None, "SUM": other is not None}
+        how = self._how(x, False, head) | {"EPS": EPSILON, "THRESHOLD": tau is not None, "SUM": other is not None}
         tau, other = (x if one is None else one for one in (tau, other))
         ends = [head.weight, head.bias, head.means, logits] if head else [x] * 4
         launch(_respond, (len(x),), x, w, gamma, beta, tau, other, v, rate, z, *ends, **how)
@@ -288,7 +280,7 @@ class Layer:
         gradient by its logits, and with those by its weights and biases."""
         (z, v, rate), (w, gamma, beta, tau) = saved, parameters
         by_u, by_other = torch.empty_like(v), torch.empty_like(v) if summed else upstream
-        how = self._how(precision(v)) | self._blocks(backward=True) | (head.sizes if head else NO_HEAD)
+        how = self._how(v, True, head)
         how |= {"THRESHOLD": tau is not None, "SUM": summed, "BY_X": by_x is not None, "ADD": add is not None}
         tau, add, by_x = (v if one is None else one for one in (tau, add, by_x))
         tensors = [upstream, v, rate, z, w, gamma, beta, tau, add, by_u, by_other, by_x, sums.of(*place)]
@@ -296,10 +288,12 @@ class Layer:
         launch(_respond_backward, (len(v),), *tensors, **how)
         return by_u, by_other
 
-    def _how(self, kind: str) -> dict:
-        return compiled_for(
-            self.image, self.out, *self.channels, (self.side, self.side), self.stride, self.padding, kind
-        )
+    def _how(self, x: Tensor, backward: bool, head: Head | None) -> dict:
+        """What either kernel is compiled for, but for what it is to do."""
+        sides, classes = (self.side, self.side), len(head.bias) if head else 0
+        sizes = self.image, self.out, *self.channels, sides, self.stride, self.padding, precision(x)
+        of_head = {"HEAD": classes, "ROWS": triton.next_power_of_2(max(classes, 1))}
+        return compiled_for(*sizes) | self._blocks(backward) | of_head
 
     def _blocks(self, backward: bool) -> dict:
         """How much goes at once, and how a program works: as was fastest on an H100, within its shared memory."""
@@ -399,7 +393,8 @@ class Sums:
     """The gradients by all parameters of blocks: of each image or part of the pixels, one after another, and summed.
 
     What the gradients by the weights need is there when a block is done, and what they give is needed at the end: they
-    are made on a stream beside the others, which leave half of the device idle.
+    are made on a stream beside the others, which leave half of the device idle. Until they are summed all are in a
+    ``unit``, which the last layer finds.
     """
 
     def __init__(self, blocks: Blocks, numbers: tuple[int, int], device: torch.device):
@@ -505,8 +500,6 @@ def at_once(x: Tensor, linear: nn.Module, *blocks: tuple[tuple[nn.Module, ...], 
     pairs = [pair for block in blocks for pair in block]
     if not all(len(pair) == 2 and _is_compiled(*pair) for pair in pairs) or not pairs[0][0].takes(x):
         return None
-    if not len(x) or x.shape[1] >= CHANNELS[0]:
-        return None
     plan, given = [], (tuple(x.shape[2:]), x.shape[1])
     for block in blocks:
         layers, after = [], given
@@ -529,8 +522,10 @@ def at_once(x: Tensor, linear: nn.Module, *blocks: tuple[tuple[nn.Module, ...], 
 
 
 def takes(x: Tensor) -> bool:
-    """Whether there are kernels for such images: with TF32, memory enough for a program, and no gradient by x asked."""
-    return precision(x) in KINDS and not x.requires_grad and _has_room(x.device)
+    """Whether there are kernels for such images: some, of few channels, with TF32, memory enough for a program, and no
+    gradient by x asked."""
+    some = x.ndim == 4 and len(x) > 0 and x.shape[1] < CHANNELS[0]
+    return some and precision(x) in KINDS and not x.requires_grad and _has_room(x.device)
 
 
 def is_plain(module: nn.Module, *kinds: type[nn.Module]) -> bool:

@@ -574,7 +574,7 @@ def test_gradients_are_added_to_the_slope_whether_they_are_one_vector_s_parts_or
     flat = make(digits).flat
     values = torch.arange(2.0 * flat.dim, dtype=flat.dtype)
     parts = flat.shaped(values[5 : 5 + flat.dim])
-    first, *others = flat.shaped(values[: flat.dim])
+    first = flat.shaped(values[: flat.dim])[0]
     crossed = [part.clone() if part.ndim < 4 else part.contiguous() for part in parts]
     for slopes in (parts, [part.clone() for part in parts], crossed, [first, *flat.shaped(values[-flat.dim :])[1:]]):
         expected = torch.cat([one.movedim(1, -1).flatten() if one.ndim == 4 else one.flatten() for one in slopes])

@@ -23,7 +23,7 @@ from experiments.tables import tables_of  # noqa: E402
 segment = TaskGenerator(tasks.segment)
 table = TaskGenerator(tasks.table)
 
-# What scripts/status.py looks at: (experiment, scale, configuration, last segment), (experiment, scale, name, table).
+# What scripts/status.py looks at: (experiment, scale, configuration, last segment), (experiment, scale, file, table).
 chains, tables = [], []
 for experiment, scale, configs, words in plan(sys.argv):
     ends = []
@@ -36,9 +36,9 @@ for experiment, scale, configs, words in plan(sys.argv):
         chains.append((experiment, scale, config, end))
     for name in tables_of(experiment):
         made = table(name, experiment, scale, configs, ends, *words)
-        tables.append((experiment, scale, name, made))
+        tables.append((experiment, scale, tasks.table_path(name, scale, *words), made))
         if made.can_load():
-            tasks.bring_back(name, scale, made.result)
+            tasks.bring_back(name, scale, made.result, *words)
 
 if left := locks.told(getattr(Task.store, "jugdir", "redis://")):
     print(left, file=sys.stderr)

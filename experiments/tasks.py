@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import math
+import shlex
 import sys
 from pathlib import Path
 
@@ -59,10 +60,7 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
         print(error, file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     except DataError as error:
-        if "--keep-going" in sys.argv:
-            raise
-        print(error, file=sys.stderr)
-        raise SystemExit(MISTAKE) from None
+        return _stop(error)
     except (SettingError, StoreError) as error:
         return {"status": "failed", "why": str(error), "hash": identity(config), "folder": str(folder(config))}
     if code == INTERRUPTED:
@@ -72,57 +70,68 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
 
 def table(name: str, experiment: str, scale: str, configs: list[dict], ends: list[dict], *words: str) -> dict:
     """A summary table's rows, and where and how long its chains were computed; with the ``words`` that make them others
-    than the experiment's own."""
+    than the experiment's own.
+
+    A chain that is not there, is damaged, or was made longer than it is asked to be, is a mistake that ends the worker
+    (or an error, as in ``segment``); the table that may be there stays.
+    """
+    again = f"{_invalidate('segment', experiment, scale, words)} makes it run again"
     for end in ends:
         if not (Path(end["folder"]) / "metrics.csv").exists() and end["status"] != "failed":
-            raise FileNotFoundError(
-                f"{end['folder']} is not below {Path.cwd()}: start jug in the folder where its chain was run; if it "
-                f"was deleted, `jug invalidate jugfile.py experiment={experiment} scale={scale} "
-                "--name experiments.tasks.segment` makes it run again"
-            )
-    rows, made = tables.make(name, configs, ends)
+            where = f"{end['folder']} is not below {Path.cwd()}: start jug in the folder where its chain was run"
+            return _stop(StoreError(f"{where}; if it was deleted, {again}"))
+    try:
+        rows, made = tables.make(name, configs, ends)
+    except StoreError as error:
+        return _stop(StoreError(f"{table_path(name, scale, *words)} is not made: {error} ({again})"))
     chains = hashlib.sha256(" ".join(end["hash"] for end in ends).encode()).hexdigest()[:12]
     made = {"experiment": experiment, "scale": scale, **made, "chains": chains, "code": tables.CODE[name]}
     if words:
         made["words"] = " ".join(words)
-    write_table(table_path(name, scale), rows, made)
+    write_table(table_path(name, scale, *words), rows, made)
     return {"rows": rows, "made": made}
 
 
-def bring_back(name: str, scale: str, table: dict) -> None:
+def _stop(error: Exception):
+    """End the worker with the sentence of a mistake; under ``--keep-going`` an error, which leaves the other tasks."""
+    if "--keep-going" in sys.argv:
+        raise error
+    print(error, file=sys.stderr)
+    raise SystemExit(MISTAKE)
+
+
+def bring_back(name: str, scale: str, table: dict, *words: str) -> None:
     """Write a table that is in Jug's store where it is not there any more, and say where other code would make it."""
-    write_table(table_path(name, scale), table["rows"], table["made"])
-    if table["made"].get("code", tables.CODE[name]) != tables.CODE[name]:
-        print(
-            f"{table_path(name, scale)} was made by other code than experiments/tables has now; `jug invalidate "
-            f"jugfile.py {said(table['made'])} --name experiments.tasks.table` lets it be made anew",
-            file=sys.stderr,
-        )
+    path, made = table_path(name, scale, *words), table["made"]
+    write_table(path, table["rows"], made)
+    if made.get("code", tables.CODE[name]) != tables.CODE[name]:
+        anew = f"{_invalidate('table', made['experiment'], scale, words)} lets it be made anew"
+        print(f"{path} was made by other code than experiments/tables has now; {anew}", file=sys.stderr)
 
 
-def said(made: dict) -> str:
-    """The words behind jugfile.py that a table was made by."""
-    return f"experiment={made.get('experiment')} scale={made.get('scale')} {made.get('words', '')}".strip()
+def _invalidate(task: str, experiment: str, scale: str, words) -> str:
+    """The command that forgets what such tasks of an experiment gave."""
+    chosen = shlex.join((f"experiment={experiment}", f"scale={scale}", *words))
+    return f"`jug invalidate jugfile.py {chosen} --name experiments.tasks.{task}`"
 
 
-def table_path(name: str, scale: str) -> Path:
-    """Where a summary table lies. Smoke runs never write among the results."""
-    root = Path("results", scale) if scale != "smoke" else Path("results", "runs", "smoke")
+def table_path(name: str, scale: str, *words: str) -> Path:
+    """Where a summary table lies: among the results if it is the experiment's own, at paper or quick scale; else below
+    results/runs, in a folder of the ``words`` that make its chains others."""
+    root = Path("results", scale)
+    if words or scale == "smoke":
+        root = Path("results", "runs", ",".join((scale, *words)).replace("/", "_")[:200])
     return root / "tables" / f"{name}.csv"
 
 
 def write_table(path: Path, rows: list[dict], made: dict) -> None:
     """Write rows as CSV and ``made`` as JSON beside it, where they are not there already in the same words.
 
-    Where a table of other chains is replaced (``jug execute`` was given a setting more, or less; an experiment's file
-    was edited), that is told.
+    Where a table of other chains is replaced (an experiment's file was edited), that is told.
     """
     with contextlib.suppress(OSError, ValueError):
         before = json.loads(path.with_suffix(".json").read_text())
-        if said(before) != said(made):
-            told = f"{path} was the table of `jug execute jugfile.py {said(before)}`, and is that of `{said(made)}` now"
-            print(told, file=sys.stderr)
-        elif before.get("chains", made.get("chains")) != made.get("chains"):
+        if before.get("chains", made.get("chains")) != made.get("chains"):
             why = f"experiment={made['experiment']} was edited since, or sgmcmc.LAW raised"
             print(f"{path} was of other chains: {why}", file=sys.stderr)
     columns = list(dict.fromkeys(key for row in rows for key in row))

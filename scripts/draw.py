@@ -32,6 +32,7 @@ it. Of tables of a part of the runs a figure shows what is there, says under "ve
 source, without a claim.
 
     python scripts/draw.py [FIGURE ...]     # such as ggmc_fig1: those alone, and the page is left as it was
+    python scripts/draw.py --of FOLDER      # of the tables in FOLDER/tables, which goes beside the page, too
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ import json
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -184,34 +186,44 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=about)
     alone = "a name in scripts/figures, such as ggmc_fig1: such figures alone are drawn, and the page stays as it was"
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=alone)
-    chosen, known = parser.parse_args(words).figures, {script.stem: script for script in scripts()}
+    other = "draw the tables in FOLDER/tables instead, in FOLDER/figures: those that `jug execute` with settings of "
+    other += "your own made in results/runs/"
+    parser.add_argument("--of", type=Path, metavar="FOLDER", help=other)
+    options, known = parser.parse_args(words), {script.stem: script for script in scripts()}
+    chosen, folder = options.figures, options.of and options.of.resolve()
     for name in chosen:
         if name not in known:
             mend = f"there is no such figure; known are {', '.join(known)}"
             parser.error(f"{name}: {nearest(name, known, mend)}")
+    if folder and not (folder / "tables").is_dir():
+        parser.error(f"--of {options.of}: has no folder tables")
     picked = [script for name, script in known.items() if name in chosen or not chosen]
+    drawn = partial(figure, results=folder, scales=("",)) if folder else figure
     missing, broken, sections, summary, notes, before = [], [], [], [], [], None
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for script, drawn in zip(picked, pool.map(figure, picked), strict=True):
-            for line in drawn["said"]:
+        for script, one in zip(picked, pool.map(drawn, picked), strict=True):
+            for line in one["said"]:
                 say(line)
-            missing += drawn["missing"]
-            broken += drawn["broken"]
-            if not drawn["section"]:
+            missing += one["missing"]
+            broken += one["broken"]
+            if not one["section"]:
                 continue
             if part(script) != before:
                 before = part(script)
                 sections.append(f"## {PARTS[before]}\n")
-            sections.append(drawn["section"])
-            summary.append(drawn["summary"])
-            notes += drawn["notes"]
-    if not chosen:
+            sections.append(one["section"])
+            summary.append(one["summary"])
+            notes += one["notes"]
+    if not (chosen or folder):
         page = [HEAD + "\n".join(summary) + "\n", *short_of(notes), *sections]
         write(ROOT / "results" / "README.md", "\n".join(page))
     for names, scale in missing:
         experiments = ",".join(dict.fromkeys(TABLES[name][0] for name in names))
         command = f"jug execute jugfile.py experiment={experiments} scale={scale}"
-        say(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it")
+        if not folder:
+            say(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it")
+        elif chosen:
+            say(f"missing in {options.of}: {' and '.join(names)}")
     for line in broken:
         say(line)
     return int(bool(broken))
@@ -241,22 +253,24 @@ def say(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def figure(script: Path) -> dict:
-    """Draw one at every scale that is there: what was said, its section of the page, its line, what is missing, and
-    what could not be drawn, which is no reason to go without the other figures."""
-    results, said, missing, broken, shown, why = ROOT / "results", [], [], [], None, ""
+def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
+    """Draw one at every scale that is there, each a folder in ``results``: what was said, its section of the page, its
+    line, what is missing, and what could not be drawn, which is no reason to go without the other figures."""
+    said, missing, broken, shown, why = [], [], [], None, ""
+    results = results or ROOT / "results"
     try:
         module = load(script)
     except Exception as error:
         broken.append(f"could not draw {script.stem}: {type(error).__name__}: {error}")
         return {"said": said, "missing": missing, "broken": broken, "section": "", "summary": "", "notes": []}
-    for scale in SCALES:
+    for scale in scales:
+        where = f" at {scale} scale" if scale else ""
         tables = read(module.TABLES, results / scale / "tables")
         if tables is None:
             missing.append((module.TABLES, scale))
             continue
         if gap := unfinished(module.TABLES, tables):
-            said.append(f"did not draw {script.stem} at {scale} scale: {gap}")
+            said.append(f"did not draw {script.stem}{where}: {gap}")
             why = why or f"Not drawn: {gap}"
             continue
         out = results / scale / "figures" / script.stem
@@ -269,9 +283,9 @@ def figure(script: Path) -> dict:
             found = section(script.stem, module, (scale, rows), results, gaps=gaps), heading, rows
         except Exception as error:
             names = " and ".join(module.TABLES)
-            broken.append(f"could not draw {script.stem} of {names} at {scale} scale: {type(error).__name__}: {error}")
+            broken.append(f"could not draw {script.stem} of {names}{where}: {type(error).__name__}: {error}")
             continue
-        said.append(f"drew {out.relative_to(ROOT)}.png and .pdf")
+        said.append(f"drew {os.path.relpath(out, ROOT)}.png and .pdf")
         shown = shown or (scale, found)
     unknown = [name for name in module.TABLES if name not in TABLES]
     if unknown and not shown and not broken:
@@ -356,8 +370,7 @@ def made(table: str, scale: str, folder: Path) -> str:
         return where
     facts = json.loads(path.read_text())
     machine = ", ".join(facts["processor"] + [device for device in facts["device"] if device != "cpu"])
-    words = f" {facts['words']}" if "words" in facts else ""
-    command = f"`jug execute jugfile.py experiment={facts['experiment']} scale={scale}{words}`"
+    command = f"`jug execute jugfile.py experiment={facts['experiment']} scale={scale}`"
     took = f"{duration(facts['seconds'])} of sampling in {facts['runs']} runs" if facts["seconds"] else "no chain"
     return f"{where}: {command}; {took}" + (f" on {machine}, torch {', '.join(facts['torch'])}" if machine else "")
 

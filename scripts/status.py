@@ -21,8 +21,6 @@ sys.path.insert(0, str(ROOT))
 
 from experiments import locks  # noqa: E402
 from experiments.resolved import folder, planned_cycles  # noqa: E402
-from experiments.tables import tables_of  # noqa: E402
-from experiments.tasks import table_path  # noqa: E402
 from sgmcmc.errors import StoreError  # noqa: E402
 from sgmcmc.formats import read_status  # noqa: E402
 from sgmcmc.loading import load_metrics  # noqa: E402
@@ -59,15 +57,19 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def graph(store: str, words: list[str]) -> tuple[list[tuple], set[tuple]]:
-    """(experiment, scale, configuration, how its last segment ended or None) of every chain; the (experiment, scale)
-    that have a table which is not made yet."""
+def graph(store: str, words: list[str]) -> tuple[list[tuple], dict[tuple, bool]]:
+    """(experiment, scale, configuration, how its last segment ended or None) of every chain; of the (experiment, scale)
+    that have a table which is not made yet, whether files of such tables are there."""
     import jug
 
     sys.argv = ["jugfile.py", *words]
     _, space = jug.init(str(ROOT / "jugfile.py"), store)
     listed = [(*chain, end.result if end.can_load() else None) for *chain, end in space["chains"]]
-    return listed, {(experiment, scale) for experiment, scale, _, table in space["tables"] if not table.can_load()}
+    missing: dict = {}
+    for experiment, scale, path, table in space["tables"]:
+        if not table.can_load():
+            missing[experiment, scale] = path.exists() and missing.get((experiment, scale), True)
+    return listed, missing
 
 
 def experiments(listed: list[tuple]):
@@ -100,7 +102,7 @@ def look(config: dict, end: dict | None) -> dict:
     return chain
 
 
-def summary(experiment: str, scale: str, part: list[dict], missing: set[tuple]) -> dict:
+def summary(experiment: str, scale: str, part: list[dict], missing: dict[tuple, bool]) -> dict:
     """An experiment's line; that its chains are done does not say that its table could be made."""
     count = {
         state: sum(chain["state"] == state for chain in part) for state in ("done", "running", "diverged", "failed")
@@ -110,8 +112,9 @@ def summary(experiment: str, scale: str, part: list[dict], missing: set[tuple]) 
     left = [chain for chain in part if chain["state"] not in ended]
     end = "-" if left else "no table" if (experiment, scale) in missing else "done"
     if left and not any(chain["cycles"] for chain in part):
-        there = all(table_path(name, scale).exists() for name in tables_of(experiment))
-        end = "table is there" if there else end  # made elsewhere: it came with the repository
+        end = (
+            "table is there" if missing.get((experiment, scale)) else end
+        )  # made elsewhere: it came with the repository
     if left and count["running"] and known and all(chain["planned"] for chain in left):
         mean = sum(known) / len(known)
         seconds = sum((chain["planned"] - chain["cycles"]) * (chain["each"] or mean) for chain in left)

@@ -113,12 +113,11 @@ def test_a_figure_is_drawn_of_its_tables(script, folder):
     assert figure.SOURCE in text and figure.CAPTION.strip() in text
 
 
-def test_the_page_cites_the_words_that_a_table_was_made_by(tmp_path):
+def test_the_page_cites_the_command_that_a_table_was_made_by(tmp_path):
     facts = {"experiment": "neal_rejection", "processor": [], "device": [], "torch": [], "seconds": 9, "runs": 1}
-    for words, cited in (({}, ""), ({"words": "seed=1"}, " seed=1")):
-        (tmp_path / "some.json").write_text(json.dumps(facts | words))
-        command = f"`jug execute jugfile.py experiment=neal_rejection scale=quick{cited}`"
-        assert command in draw.made("some", "quick", tmp_path)
+    (tmp_path / "some.json").write_text(json.dumps(facts))
+    command = "`jug execute jugfile.py experiment=neal_rejection scale=quick`"
+    assert command in draw.made("some", "quick", tmp_path)
 
 
 def test_a_bar_in_a_cell_does_not_end_it():
@@ -182,6 +181,28 @@ def test_one_figure_is_drawn_without_the_page(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit, match="2"):
         draw.main(["fig1"])
     assert "fig1: there is no such figure; known are ggmc_one, ggmc_two" in capsys.readouterr().err
+
+
+def test_tables_of_other_settings_are_drawn_where_they_are(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(draw, "ROOT", tmp_path)
+    for name, table in (("neal_one", "neal_rejection"), ("neal_two", "amagold_fig1")):
+        script = tmp_path / "scripts" / "figures" / f"{name}.py"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(
+            f'from matplotlib import pyplot\nSOURCE, CAPTION, TABLES = "One", "Of one.", "{table}"\n'
+            "def draw(table): return pyplot.subplots()[0]\n"
+        )
+    other = tmp_path / "results" / "runs" / "quick,seed=1"
+    with pytest.raises(SystemExit, match="2"):
+        draw.main(["--of", str(other)])
+    assert f"--of {other}: has no folder tables" in capsys.readouterr().err
+    (other / "tables").mkdir(parents=True)
+    (other / "tables" / "neal_rejection.csv").write_text("a\n1\n")
+    assert draw.main(["--of", str(other)]) == 0
+    assert capsys.readouterr().out == "drew results/runs/quick,seed=1/figures/neal_one.png and .pdf\n"
+    assert (other / "figures" / "neal_one.png").exists() and not (tmp_path / "results" / "README.md").exists()
+    assert draw.main(["neal_two", "--of", str(other)]) == 0
+    assert capsys.readouterr().out == f"missing in {other}: amagold_fig1\n"
 
 
 def test_a_closed_pipe_stops_no_drawing_and_leaves_no_traceback(tmp_path):

@@ -256,22 +256,27 @@ def test_a_table_made_by_other_code_is_told(tmp_path, monkeypatch, capsys):
     assert f"{path} was made by other code than experiments/tables has now; `jug invalidate jugfile.py" in told
 
 
-def test_a_table_of_other_chains_is_known_by_their_words(tmp_path, monkeypatch, capsys):
-    """A setting behind ``jug execute`` gives another table of the same name, and says so."""
+def test_a_table_of_other_chains_is_another_file(tmp_path, monkeypatch, capsys):
+    """A setting behind ``jug execute``, of those that results depend on, gives another table of the same name."""
     monkeypatch.chdir(tmp_path)
     ((_, _, _, own),) = plan(["jugfile.py", "experiment=neal_rejection", "scale=smoke", "device=cpu", "data.root=x"])
     ((_, _, _, other),) = plan(["jugfile.py", "experiment=neal_rejection", "scale=smoke", "seed=1", "device=cpu"])
     assert (own, other) == ([], ["seed=1"])
-    path, made = tasks.table_path("neal_rejection", "smoke"), {"experiment": "neal_rejection", "scale": "smoke"}
-    tasks.write_table(path, [{"rejected": 0.5}], made)
-    tasks.write_table(path, [{"rejected": 0.5}], made)
-    assert "was the table" not in capsys.readouterr().err
-    tasks.write_table(path, [{"rejected": 0.4}], made | {"words": "seed=1"})
-    first, second = "experiment=neal_rejection scale=smoke", "experiment=neal_rejection scale=smoke seed=1"
-    told = f"{path} was the table of `jug execute jugfile.py {first}`, and is that of `{second}` now"
-    assert told in capsys.readouterr().err
+    places = [tasks.table_path("neal_rejection", scale, *own) for scale in ("paper", "quick", "smoke")]
+    assert [str(path.parent) for path in places] == [
+        "results/paper/tables",
+        "results/quick/tables",
+        "results/runs/smoke/tables",
+    ]
+    path = tasks.table_path("neal_rejection", "paper", *other)
+    assert path == Path("results/runs/paper,seed=1/tables/neal_rejection.csv")
+    longer = tasks.table_path("neal_rejection", "paper", "init=a/b", "name=" + 300 * "x")
+    assert longer.parts[:2] == ("results", "runs") and len(longer.parts) == 5 and len(longer.parts[2]) < 255
+    made = {"experiment": "neal_rejection", "scale": "paper", "words": "seed=1"}
+    tasks.bring_back("neal_rejection", "paper", {"rows": [{"rejected": 0.5}], "made": made}, *other)
+    assert path.exists() and not Path("results/paper").exists()
     for chains, edited in (("a", False), ("a", False), ("b", True)):  # a table that does not know its chains may be
-        tasks.write_table(path, [{"rejected": 0.4}], made | {"words": "seed=1", "chains": chains})
+        tasks.write_table(path, [{"rejected": 0.4}], made | {"chains": chains})
         assert ("was of other chains: experiment=neal_rejection was edited since" in capsys.readouterr().err) == edited
 
 

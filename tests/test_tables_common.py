@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 import torch
 from made import MadeRun
 
-from experiments import tables
+from experiments import tables, tasks
 from experiments.tables import common
 from experiments.tables.common import Joined, data_size, gradients_of, moved, of_each, passes, standard_error
 from sgmcmc import formats
+from sgmcmc.errors import StoreError
 from sgmcmc.kernel import make_kernel
 from sgmcmc.potentials.analytic import Gaussian
 from sgmcmc.potentials.regression import GeneratedLogistic
@@ -190,17 +192,29 @@ def test_a_table_s_code_is_that_of_its_module_and_of_what_it_works_with():
     assert tables.CODE.keys() == tables.TABLES.keys() and tables.CODE["note_energy"] != tables.CODE["neal_mixed"]
 
 
-def test_a_run_that_is_longer_than_its_table_asks_for_is_told_and_left_out(monkeypatch, tmp_path):
-    """It was made so before: by itself, at another scale, or before its experiment was edited."""
+def test_no_table_is_made_of_a_run_that_is_longer_than_it_asks_for(monkeypatch, tmp_path, capsys):
+    """It was made so before: by itself, at another scale, or before its experiment was edited. The table that is there
+    stays, and the worker ends with a sentence, or goes on to its other tasks."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(common, "read_status", lambda path: {"cycles": 300})
-    rows = {}
-    for asked in (300, 200):
-        monkeypatch.setitem(
-            tables.TABLES, "mine", ("mine", lambda runs: [{"status": run.status, "why": run.why} for run in runs])
-        )
-        ends = [{"status": "done", "folder": str(tmp_path)}]
-        rows[asked], made = tables.make("mine", [{"cycles": asked}], ends)
-        assert made["runs"] == 1
-    assert rows[300] == [{"status": "done", "why": ""}]
-    why = f"{tmp_path} has 300 cycles, more than the 200 of this table: move it away, and run again"
-    assert rows[200] == [{"status": "failed", "why": why}]
+    monkeypatch.setitem(tables.TABLES, "mine", ("mine", lambda runs: [{"status": run.status} for run in runs]))
+    monkeypatch.setitem(tables.CODE, "mine", "0")
+    (tmp_path / "metrics.csv").touch()
+    ends = [{"status": "done", "folder": str(tmp_path), "hash": "0"}]
+    made = tasks.table("mine", "mine", "quick", [{"cycles": 300}], ends)
+    path = Path("results/quick/tables/mine.csv")
+    assert made["rows"] == [{"status": "done"}] and path.read_text() == "status\ndone\n"
+    with pytest.raises(SystemExit) as left:
+        tasks.table("mine", "mine", "quick", [{"cycles": 200}], ends)
+    (told,) = capsys.readouterr().err.splitlines()[-1:]
+    assert left.value.code == 2 and told == (
+        f"{path} is not made: {tmp_path} has 300 cycles, more than the 200 of this table: move it away, and run again "
+        "(`jug invalidate jugfile.py experiment=mine scale=quick --name experiments.tasks.segment` makes it run again)"
+    )
+    monkeypatch.setattr(sys, "argv", ["jug", "execute", "--keep-going"])
+    with pytest.raises(StoreError, match="is not made"):
+        tasks.table("mine", "mine", "quick", [{"cycles": 200}], ends)
+    assert path.read_text() == "status\ndone\n"
+    (tmp_path / "metrics.csv").unlink()
+    with pytest.raises(StoreError, match=r"is not below .*; if it was deleted, `jug invalidate .* makes it run again"):
+        tasks.table("mine", "mine", "quick", [{"cycles": 300}], ends)

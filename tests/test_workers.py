@@ -255,6 +255,8 @@ def test_the_status_of_a_table_that_came_with_the_repository(tmp_path):
     (tmp_path / "results" / "paper" / "tables").mkdir(parents=True)
     (tmp_path / "results" / "paper" / "tables" / "ggmc_appendix_c.csv").touch()
     assert line().split()[2:4] == ["4", "0"] and "table is there" in line()
+    words.append("seed=7")
+    assert "table is there" not in line()  # it is of other chains
 
 
 def test_the_status_of_unknown_words_is_one_sentence():
@@ -313,7 +315,7 @@ def test_status_counts_no_more_cycles_than_are_planned(tmp_path, monkeypatch):
 
     def pace(chain):
         chain = {**chain, "state": "running"}
-        return status.summary("toy", "quick", [chain, chain], set())["per minute"]
+        return status.summary("toy", "quick", [chain, chain], {})["per minute"]
 
     monkeypatch.setattr(status, "folder", lambda config: tmp_path)
     monkeypatch.setattr(status, "load_metrics", lambda path: done)

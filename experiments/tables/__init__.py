@@ -17,7 +17,6 @@ Figures read the tables alone. A small module of one's own, to be named in ``SOU
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from experiments.tables import (
     trajectory,
 )
 from experiments.tables.common import Joined, Maker, Run
+from sgmcmc.errors import StoreError
 
 SOURCES = (
     *(ggmc, amagold, amagold_networks, neal, note),
@@ -63,7 +63,10 @@ CODE = {table: _code(source) for source in SOURCES for table in source.TABLES}
 
 
 def make(table: str, configs: list[dict], ends: list[dict]) -> tuple[list[dict], dict]:
-    """The table's rows, and what they were made on: seconds of computing, machines, versions."""
+    """The table's rows, and what they were made on: seconds of computing, machines, versions.
+
+    StoreError where a run was made longer before than its configuration asks for: it would look better than the others.
+    """
     return _made(TABLES[table][1], configs, ends)
 
 
@@ -81,19 +84,19 @@ def join(table: str, rows: list[dict]) -> list[dict]:
 
 def _made(maker: Maker, configs: list[dict], ends: list[dict]) -> tuple[list[dict], dict]:
     runs = [
-        _as_long_as_asked(Run(number, config, end["status"], Path(end["folder"]), end.get("why", "")))
+        Run(number, config, end["status"], Path(end["folder"]), end.get("why", ""))
         for number, (config, end) in enumerate(zip(configs, ends, strict=True))
     ]
+    for run in runs:
+        _check_length(run)
     return maker(runs), provenance(runs)
 
 
-def _as_long_as_asked(run: Run) -> Run:
-    """The run; one that was made longer before is none of this table, where it would look better than the others."""
+def _check_length(run: Run) -> None:
     asked = planned_cycles(run.config) if run.status == "done" else None
-    if asked is None or run.facts["cycles"] <= asked:
-        return run
-    why = f"{run.path} has {run.facts['cycles']:,} cycles, more than the {asked:,} of this table: "
-    return replace(run, status="failed", why=why + "move it away, and run again")
+    if asked is not None and run.facts["cycles"] > asked:
+        had = f"{run.path} has {run.facts['cycles']:,} cycles, more than the {asked:,} of this table"
+        raise StoreError(f"{had}: move it away, and run again")
 
 
 def provenance(runs: list[Run]) -> dict:

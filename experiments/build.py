@@ -560,6 +560,8 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
             theta = potential.exact(chains, random, kernel.temperature)
         else:
             theta = potential.initial(chains, random, *how)
+        if not isinstance(theta, Tensor):
+            raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
         theta = theta.to(device=device, dtype=dtype)
         if init == "sgd":
             rows = groups(potential, chains)

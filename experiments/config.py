@@ -39,6 +39,9 @@ def words_for(words: list[str]) -> list[str]:
     words = [f"+{word}" if word.startswith(("+quick.", "+smoke.")) else word for word in words]
     for word in words:
         key, _, value = word.lstrip("+").partition("=")
+        if key in schema.GROUPS and value.startswith("["):  # of which Hydra would take the last
+            each = "".join(value.strip("[] ").split())
+            raise SettingError(key, value, f"give one of them, or -m {key}={each} for a run of each")
         if key in schema.GROUPS and not _may_be_a_name(value):
             raise SettingError(key, value, f"must be one of {', '.join(schema.options(key))}")
     if not any(word.startswith("model._target_=") for word in words):

@@ -32,7 +32,7 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
     if scale not in SCALES:
         _refuse(f"scale={scale}: must be one of {', '.join(SCALES)}")
     chosen = said.pop("experiment", None)
-    names = list(EXPERIMENTS) if chosen is None else chosen.split(",")
+    names = list(EXPERIMENTS) if chosen is None else chosen.strip("[]").split(",")
     for name in names:
         if name not in EXPERIMENTS and name in options("experiment"):
             run = f"python run.py experiment={name} (with -m a grid) runs it"

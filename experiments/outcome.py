@@ -34,6 +34,7 @@ LOOKED = 64
 GROUPS = 24  # groups of chains with settings of their own; where there are more, the draws of none are looked at
 COORDINATES = 16  # of which means, and as many of which variances, are looked at
 LEAST_OF_R_HAT = 40  # draws: of fewer it says nothing
+TOLD = 0.2  # of T: how far a temperature is from it that is told
 # Columns of metrics that tell a row's place in the run or a part of a cycle, whose mean over a run tells nothing; and
 # two whose mean is told elsewhere.
 PLACES = ("cycle", "epoch", "step", "seconds", "steps_per_second", "alive", "not_finite", "accepted", "step_size")
@@ -110,11 +111,11 @@ def averages(metrics: dict, burn_in: int, every: int) -> dict[str, float]:
     return {name: value for name, value in sorted(told.items()) if value == value}
 
 
-def second_half(metrics: dict, every: int) -> tuple[float, float, float] | None:
-    """The mean of log MH over the second half of the cycles, its standard error (of one row infinite), and the median
+def second_half(metrics: dict, every: int, column: str = "log_accept") -> tuple[float, float, float] | None:
+    """The mean of a column over the second half of the cycles, its standard error (of one row infinite), and the median
     of the rows, which a few proposals far out do not move; None where no row of that half has one. The last row may be
     the only one of the second half."""
-    cycles, values = metrics["cycle"], metrics["log_accept"]
+    cycles, values = metrics["cycle"], metrics[column]
     starts, late = spans(metrics, every)
     late &= abs(values) < math.inf
     late &= starts >= min(cycles[-1] / 2, starts[-1]) if len(starts) else True
@@ -123,6 +124,18 @@ def second_half(metrics: dict, every: int) -> tuple[float, float, float] | None:
         return None
     error = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
     return float(np.average(values, weights=lengths)), error, float(np.median(values))
+
+
+def out_of_equilibrium(metrics: dict, every: int, temperature: float) -> list[tuple[str, float]]:
+    """Which of the two temperatures, and their means over the second half of the cycles, are far from T: by more than a
+    fifth, and six standard errors of ``LEAST`` rows or more, taken as independent."""
+    found = []
+    for kind in ("kinetic", "configurational"):
+        values = metrics.get(f"{kind}_temperature")
+        half = None if values is None or len(values) < 2 * LEAST else second_half(metrics, every, f"{kind}_temperature")
+        if half and abs(half[0] - temperature) > max(TOLD * temperature, 6 * half[1]):
+            found.append((kind, half[0]))
+    return found
 
 
 def _mixing(

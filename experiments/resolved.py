@@ -70,7 +70,7 @@ def check_length(config: dict, cycles: int) -> None:
     stairs that leave the range of numbers. ``cycles`` are the whole run's, not those of a segment of it."""
     burn_in, thin = config["burn_in"], config["thin"]
     if burn_in >= cycles:
-        raise SettingError("burn_in", burn_in, f"leaves no draws of {cycles} cycles: make it less")
+        raise SettingError("burn_in", burn_in, f"leaves no draws of {cycles} cycles: make it less, or give more cycles")
     if config["keep"] != "none" and thin > cycles - burn_in:
         mend = f"keeps none of the {cycles - burn_in} draws after the burn-in: make it less"
         raise SettingError("thin", thin, mend)

@@ -25,7 +25,8 @@ from sgmcmc.potentials import groups, is_network
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.sampling import UNMOVED, of_chains
 
-ROWS_SHOWN = 20  # of a run's rows; the others are in metrics.csv
+ROWS_SHOWN = 20  # of a run's rows, or as many as there are half hours; the others are in metrics.csv
+SILENT = 1800.0  # seconds
 FORECAST = 1.5  # a factor, within which the plan's estimate is not mended after the second cycle
 SMALLER = "a smaller step size may do, where U is finite"
 FAR = 10  # how many times the median a mean of log MH is that is said to be of a few
@@ -37,7 +38,7 @@ COLUMNS = (
     ("cycle", "cycle", "{:.0f}"),
     ("epoch", "epoch", "{:.4g}"),
     ("potential_per_datum", "U/N", "{:.5f}"),
-    ("log_accept", "log MH", "{:.2f}"),
+    ("log_accept", "log MH", "{:z.2f}"),
     ("accept_prob", "acceptance", "{:.3f}"),
     ("kinetic_temperature", "kinetic T", "{:.4f}"),
     ("configurational_temperature", "config. T", "{:.4f}"),
@@ -84,7 +85,7 @@ class Voice:
     def __init__(self, config: dict, pieces: Pieces, path: Path):
         self.config, self.pieces, self.path = config, pieces, path
         self.worth, self.acceptance, self.meaning = worth_of_acceptance(pieces.kernel)
-        self.bar, self.shown, self.header = None, 0.0, False
+        self.bar, self.shown, self.late, self.header = None, 0.0, SILENT, False
         self.first: tuple[int, float] | None = None
         self.expected: float | None = None  # seconds of a cycle of all chains, where the plan tells them
         self.opening = self.plan() + self.estimate()
@@ -104,7 +105,7 @@ class Voice:
             f"{self.config['sampler']['name']} ({kernel.word.letters}) on {target}{data}, "
             f"{counted(potential.dim, 'coordinate')}: {counted(self.pieces.chains, 'chain')} of "
             f"{counted(plan.cycles, 'cycle')} of {counted(kernel.steps, 'step')}, "
-            f"{max(gradients, plan.cycles):,} {kind} each",
+            f"{max(gradients, plan.cycles):,} {kind}{' a chain' * (self.pieces.chains > 1)}",
             self.worth,
         ]
         if hint := self.in_epochs():
@@ -121,6 +122,8 @@ class Voice:
             inputs = "as they are given" if potential.train.mean is None else "normalised"
             prior = f"its prior is normal (model.prior={potential.prior_said})"
             lines.append(f"its outputs are logits, {prior}, inputs are {inputs}")
+            if frozen := sum(one.numel() for one in potential.model.parameters() if not one.requires_grad):
+                lines.append(f"{counted(frozen, 'weight')} without requires_grad stay as they are")
         if plan.estimate_mass and not plan.burn_in:
             lines.append("the mass is estimated once, at the start: there is no burn-in")
         if plan.trajectory:
@@ -181,7 +184,8 @@ class Voice:
         about, by = "about", f"by the time of one gradient on {self.device}"
         if pieces.plan.graph:  # an H100's of a ResNet-20 twelve times
             about, by = "at most", f"{by}, which graphs shorten: the second cycle tells how far"
-        return [f"{about} {_duration(total)}{left} ({_duration(cycle)} a cycle) {by}"]
+        each = "a cycle" + " of one chain" * (pieces.chains > 1)
+        return [f"{about} {_duration(total)}{left} ({_duration(cycle)} {each}) {by}"]
 
     @property
     def device(self) -> str:
@@ -216,8 +220,9 @@ class Voice:
                 self.tell(f"about {_duration(seconds)} to go")
         if self.bar is not None:
             self.bar.update(chain.cycle - self.bar.n)
-        if row and (chain.cycle >= self.shown or chain.cycle == plan.cycles):
-            self.shown = chain.cycle + plan.cycles / ROWS_SHOWN
+        seconds = row["seconds"] if row else 0.0
+        if row and (chain.cycle >= self.shown or seconds >= self.late or chain.cycle == plan.cycles):
+            self.shown, self.late = chain.cycle + plan.cycles / ROWS_SHOWN, seconds + SILENT
             self._row(row)
 
     def _open_bar(self, cycle: int) -> None:
@@ -282,6 +287,8 @@ class Voice:
             mean, error, median = energy
             facts = {"log_accept": mean}
             warning = " (positive: not converged, or something is wrong)" if mean > max(0.5, 3 * error) else ""
+            if kernel.subsampled:  # whose tests stop early where the estimate is far out
+                warning = " (estimated on the data that were looked at)"
             if mean < FAR * min(median, -1):
                 warning = f" (its rows' median {median:.3g}: a few proposals went far out)"
             several = " of all chains" * (len(outcome.grouped(self.config, self.pieces.chains)) > 1)
@@ -290,6 +297,11 @@ class Voice:
             last = metrics["cycle"][-1] if len(metrics["cycle"]) else 0
             lines.append(f"diverged: no chain is finite after step {int(last) * kernel.steps}; {SMALLER}")
             return lines, facts | {"groups": outcome.of_groups(self.config, self.pieces, self.path, result, None)}
+        temperature = kernel.temperature
+        if temperature and (off := outcome.out_of_equilibrium(metrics, self.pieces.plan.log_every, temperature)):
+            means = " and ".join(f"{kind} temperature {mean:.3g}" for kind, mean in off)
+            why = "too few cycles" + ", or too large steps" * (kernel.acceptance == "monitor")
+            lines.append(f"mean {means} in the second half, and T is {temperature:g}: not in equilibrium ({why})")
         if result.frozen:
             lines.append(
                 f"{of_chains(result.frozen, self.pieces.chains)} diverged and stand still where they were last "

@@ -17,6 +17,7 @@ import argparse
 import csv
 import math
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterable
@@ -34,9 +35,10 @@ from scipy.stats import norm
 from sgmcmc import certificate_identities as identities
 from sgmcmc import certificate_networks as networks
 from sgmcmc import certificate_statistics as statistics
+from sgmcmc import disk
 from sgmcmc.certificate_rows import Cell, Row, Seed
 from sgmcmc.environment import environment
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.samplers import SAMPLERS, lookup
 from sgmcmc.schedules import Schedule
 from sgmcmc.words import Word
@@ -422,6 +424,12 @@ def write(folder: Path, cells: list[Cell], text: list[str]) -> tuple[Path, Path]
     return page, table
 
 
+def _check_writable(folder: Path) -> None:
+    with disk.told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+
+
 def made() -> str:
     """One sentence: of which code it is."""
     from sgmcmc import LAW
@@ -457,8 +465,10 @@ def main(arguments: list[str] | None = None) -> int:
         if options.seed < 0:
             raise SettingError("--seed", options.seed, "must not be negative")
         rows = design(options.names, options.word)
+        if folder:
+            _check_writable(folder)  # which is better known before the rows have taken their minutes
         cells = run(rows, MANY if options.full else CHAINS, options.seed, options.full, progress=True)
-    except SettingError as error:
+    except (SettingError, StoreError) as error:
         print(error, file=sys.stderr)
         return 2
     threshold, tests = judge(cells)

@@ -150,8 +150,9 @@ class Chain:
 
     def begin(self) -> None:
         """Start every chain: positions, momentum, U."""
-        theta = self.initial().detach()
+        theta = self.initial()
         check_target(self.kernel, self.potential, theta, self.chains)
+        theta = theta.detach()
         if self.kernel.schedule.varies_between():
             self._check_kept(theta.dtype, "the schedule's last step size")
         if self.plan.estimate_mass:

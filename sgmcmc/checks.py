@@ -24,10 +24,13 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
 
     That is where what it gives has other shapes than it must have, which would broadcast, or U is not float64; where it
     changes θ in place; where U is no fixed function of each chain's θ, but is another one when it is asked again or
-    without the other chains; and where U is not finite at the start, which a chain that decides could never leave. A
-    network has looked at its module itself.
+    without the other chains; and where U or its gradient is not finite at the start, which a chain that decides could
+    never leave. A network has looked at its module itself.
     """
-    dim, name, theta = potential.dim, type(potential).__name__, theta.detach()
+    dim, name = potential.dim, type(potential).__name__
+    if not isinstance(theta, Tensor):
+        raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
+    theta = theta.detach()
     if tuple(theta.shape) != (chains, dim):
         raise SettingError("initial", _shape(theta), f"must be [{chains}, {dim}]: [chains, dim]")
     if isinstance(potential, NetworkPotential):
@@ -63,6 +66,8 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
             if not (same and torch.allclose(both, value, rtol=1e-5, atol=1e-5, equal_nan=True)):
                 raise SettingError("target", name, "gives another U by potential_and_gradient than by potential")
     check_finite(kernel, value)
+    if kernel.gradient != "none":
+        check_finite(kernel, slope.sum(1), "the gradient")
 
 
 def _check_terms(potential: Potential, theta: Tensor) -> None:
@@ -84,8 +89,11 @@ PARTS = 1e-3  # of the largest of them: how near the parts of a partition must a
 
 def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     """A sentence where what a target of one's own gives does not fit its U at θ ``[chains, dim]``, as far as the kernel
-    asks for it: the gradient, its estimates from minibatches, the terms of the sum over data. None where it may."""
+    asks for it: the gradient, its estimates from minibatches, the terms of the sum over data; or where U itself is of
+    float32's precision. None where it may."""
     if kernel.gradient != "none" and (why := _changing_gradient(potential, theta) or wrong_gradient(potential, theta)):
+        return why
+    if why := _rounded_potential(potential, theta):
         return why
     if isinstance(potential, NetworkPotential | FunctionPotential) or not potential.data_size > 1:
         return None
@@ -114,6 +122,22 @@ def _changing_gradient(potential: Potential, theta: Tensor) -> str | None:
         return None
     said = "is another one when it is asked again: if it remembers what it was asked before, no decision is exact"
     return f"the gradient of {type(potential).__name__} {said}"
+
+
+def _rounded_potential(potential: Potential, theta: Tensor) -> str | None:
+    """A sentence where U is computed in float32 and cast to float64 at its end: then U of the same θ in float64 is
+    another number, and not where U begins with ``theta.double()``."""
+    if theta.dtype != torch.float32 or isinstance(potential, NetworkPotential | FunctionPotential):
+        return None
+    try:
+        here, exact = (potential.potential(one).clone() for one in (theta[:1].clone(), theta[:1].double()))
+    except Exception:
+        return None  # a target that takes no float64
+    off = float((here - exact).abs().max())
+    if here.shape != exact.shape or not off > 1e-12 * float(exact.abs().max()):
+        return None
+    mend = "compute it of theta.double(), not in float32 to cast what comes out"
+    return f"U of {type(potential).__name__} is rounded to float32 on its way (here by {off:.1g}): {mend}"
 
 
 def _wrong_minibatches(potential: Potential, theta: Tensor, batch: int) -> str | None:
@@ -223,15 +247,18 @@ def _wrong_gradient(potential: Potential, theta: Tensor) -> bool:
     return 2 * int(wrong.sum()) > len(theta)
 
 
-def check_finite(kernel: Kernel, value: Tensor) -> None:
-    """Raise SettingError where U at the start ``[chains]`` is not finite, and the chains decide; where they are only
-    monitored, if it is no number in any chain, for then it is not the step size that makes them diverge."""
+def check_finite(kernel: Kernel, value: Tensor, what: str = "U") -> None:
+    """Raise SettingError where U, or a sum over its gradient, at the start ``[chains]`` is not finite, and the chains
+    decide; where they are only monitored, if it is no number in any chain, for then it is not the step size that makes
+    them diverge."""
     chains, nowhere = len(value), bool(value.isnan().all())
     if nowhere or (kernel.acceptance != "monitor" and not bool(value.isfinite().all())):
         lost = (~value.isfinite()).nonzero()[:, 0].tolist()
         which = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
         where = f"is not finite in chains {which} of {chains}: start where the target's density is positive"
-        raise SettingError("U at the start", float(value[lost[0]]), where)
+        if what != "U":
+            where += " and smooth"
+        raise SettingError(f"{what} at the start", float(value[lost[0]]), where)
 
 
 def _shape(tensor: Tensor) -> list[int]:

@@ -28,9 +28,12 @@ def one_of(setting: str, value: str | None, known: Iterable[str | None]) -> None
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """``did you mean …?``, or ``otherwise`` where none of the ``known`` comes near."""
-    near = difflib.get_close_matches(str(name), list(known), 1)
-    return f"did you mean {near[0]}?" if near else otherwise
+    """``did you mean …?``, of the nearest of the ``known``, or of those that begin so, or ``otherwise``."""
+    name, known = str(name), list(known)
+    near = difflib.get_close_matches(name, known, 1) or [one for one in known if name and one.startswith(name)]
+    if not near:
+        return otherwise
+    return f"did you mean {near[0]}?" if len(near) == 1 else f"did you mean one of {', '.join(near)}?"
 
 
 class DataError(RuntimeError):

@@ -338,9 +338,9 @@ UNMOVED = "a smaller step size or another start would do, a mean over chains is 
 
 
 def of_chains(some: list[int], chains: int) -> str:
-    """How many of the chains these are, and which."""
+    """How many of the chains these are, and their indices."""
     few = ", ".join(map(str, some[:10])) + ", …" * (len(some) > 10)
-    return f"{len(some)} of {chains} chains ({few})"
+    return f"{len(some)} of {chains} chains ({'index' if len(some) == 1 else 'indices'} {few})"
 
 
 @contextmanager

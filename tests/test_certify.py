@@ -173,6 +173,15 @@ def test_what_cannot_work_is_one_sentence(arguments, capsys):
     assert captured.out == "" and captured.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("place", ["file", "file/inside"])
+def test_a_folder_that_cannot_be_written_is_told_before_the_rows_are_run(place, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(certify, "run", lambda *arguments, **options: pytest.fail("minutes went by"))
+    (tmp_path / "file").touch()
+    assert certify.main(["langevin", "--output", str(tmp_path / place)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith(f"{tmp_path / 'file'}") and captured.err.count("\n") == 1
+
+
 @pytest.fixture
 def one_row(tmp_path, monkeypatch):
     """The command in an empty folder, with one row and few chains."""

@@ -1018,17 +1018,21 @@ class Wrong(Gaussian):
         return change.get(self.mistake, value)
 
     def gradient(self, theta, batch=None):
-        return super().gradient(theta, batch)[:, : 1 if self.mistake == "slope" else 2]
+        slope = super().gradient(theta, batch)[:, : 1 if self.mistake == "slope" else 2]
+        return slope.where(theta > 0, torch.inf) if self.mistake == "steep" else slope
 
     def initial(self, chains, random):
-        return super().initial(chains, random)[: 1 if self.mistake == "start" else chains]
+        start = super().initial(chains, random)[: 1 if self.mistake == "start" else chains]
+        return start.tolist() if self.mistake == "list" else start
 
 
 WRONG = {
     "sum": r"^shape of U=\[\]: must be \[50\]",
     "column": r"^shape of U=\[50, 1\]: must be \[50\]",
     "slope": r"^shape of the gradient=\[50, 1\]: must be \[50, 2\]",
+    "steep": r"^the gradient at the start=inf: is not finite in chains \d.* density is positive and smooth",
     "start": r"^initial=\[1, 2\]: must be \[50, 2\]",
+    "list": "^type of initial=list: must be a torch.Tensor",
     "log": r"^U at the start=nan: is not finite in chains \d",
     "half": "^dtype of U=float32: must be float64: compute it of theta.double",
     "place": r"^target=Wrong: changes theta in place",
@@ -1197,6 +1201,10 @@ def test_a_start_without_density_is_named_in_the_first_chain_too():
         def potential(self, theta):
             return torch.where(theta[:, 0] > 0, super().potential(theta), torch.nan)
 
+    class Steep(Gaussian):
+        def gradient(self, theta, batch=None):
+            return super().gradient(theta, batch).where(theta > 0, torch.nan)
+
     target, store = Half(1), Memory()
 
     def begun(cycles, acceptance):
@@ -1205,6 +1213,8 @@ def test_a_start_without_density_is_named_in_the_first_chain_too():
 
     with pytest.raises(SettingError, match="^U at the start=nan: is not finite in chains 0 of 2"):
         run(*begun(2, "metropolis"))
+    with pytest.raises(SettingError, match="^the gradient at the start=nan: is not finite in chains 0 of 2"):
+        run(begun(2, "metropolis")[0], Steep(1), *begun(2, "metropolis")[2:])
     chain = Chain(*begun(2, "monitor"))
     chain.begin()
     check_same_target(chain.kernel, target, chain.states)

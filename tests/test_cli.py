@@ -31,7 +31,7 @@ from experiments.command_line import main
 from experiments.config import compose
 from experiments.evaluate import main as evaluated
 from experiments.outcome import mixed_below, slowest
-from experiments.voice import FEW_WOULD_BE, Voice, _duration, say
+from experiments.voice import FEW_WOULD_BE, SILENT, Voice, _duration, say
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
 from sgmcmc.data import Data
@@ -175,8 +175,8 @@ def test_the_estimate_is_what_all_gradients_and_u_take(monkeypatch, capsys, word
     monkeypatch.setattr("experiments.voice.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     Voice(config, pieces, Path("run"))
     told = capsys.readouterr().out
-    assert f"3 chains of 7 cycles of {pieces.kernel.steps} steps, {gradients} gradients each" in told
-    assert f"about {21 * each:.3g} s ({each:.3g} s a cycle) by the time of one gradient on" in told
+    assert f"3 chains of 7 cycles of {pieces.kernel.steps} steps, {gradients} gradients a chain\n" in told
+    assert f"about {21 * each:.3g} s ({each:.3g} s a cycle of one chain) by the time of one gradient on" in told
 
 
 def test_the_estimate_of_a_run_that_goes_on_is_of_what_is_left(capsys):
@@ -184,7 +184,7 @@ def test_the_estimate_of_a_run_that_goes_on_is_of_what_is_left(capsys):
     assert main(words) == 0
     capsys.readouterr()
     assert main([*words, "cycles=8"]) == 0
-    total, each = re.search(r"about (\S+) s to go \((\S+) s a cycle\)", capsys.readouterr().out).groups()
+    total, each = re.search(r"about (\S+) s to go \((\S+) s a cycle of one chain\)", capsys.readouterr().out).groups()
     assert float(total) == pytest.approx(3 * float(each), rel=0.02)  # one cycle of three chains
 
 
@@ -209,7 +209,7 @@ def test_where_the_second_cycle_takes_another_time_the_time_is_told_again(monkey
 
 
 def test_gradients_without_noise_are_no_minibatches_gradients(capsys):
-    for noise, said in ((0, "22 full gradients each"), (1, "22 minibatch gradients each")):
+    for noise, said in ((0, "22 full gradients\n"), (1, "22 minibatch gradients\n")):
         words = f"model=quartic sampler=ggmc step_size=.1 cycles=2 steps_per_cycle=10 model.noise={noise}"
         assert main([*words.split(), f"output=run{noise}", "progress=false"]) == 0
         assert said in capsys.readouterr().out
@@ -225,12 +225,27 @@ def test_a_run_that_goes_on_says_what_is_left_and_shows_every_twentieth_of_its_r
     voice, clock = object.__new__(Voice), iter([1000.0, 1002.0])
     monkeypatch.setattr("experiments.voice.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     voice.config, voice.pieces, voice.bar, voice.meaning = {"progress": False}, summarised.pieces, None, ""
-    voice.first, voice.expected, voice.shown, voice.header = None, None, 0.0, False
+    voice.first, voice.expected, voice.shown, voice.late, voice.header = None, None, 0.0, SILENT, False
     for cycle in range(41, 101):
-        voice.report(SimpleNamespace(cycle=cycle), {"cycle": cycle, "potential_per_datum": 1.5})
+        voice.report(SimpleNamespace(cycle=cycle), {"cycle": cycle, "potential_per_datum": 1.5, "seconds": 2 * cycle})
     heads, first, left, *others = capsys.readouterr().out.splitlines()
-    assert (heads.split(), first.split(), left) == (["cycle", "U"], ["41", "1.50000"], "about 1.93 min to go")
+    assert (heads.split(), first.split(), left) == (
+        ["cycle", "U", "seconds"],
+        ["41", "1.50000", "82.0"],
+        "about 1.93 min to go",
+    )
     assert [int(row.split()[0]) for row in others] == [*range(46, 97, 5), 100]
+
+
+def test_a_run_of_days_shows_a_row_every_half_hour(summarised, monkeypatch, capsys):
+    """Of 100 cycles of ten minutes: not one in 50 minutes, as the twentieth part would be. A log MH of −.001 is 0."""
+    voice = object.__new__(Voice)
+    voice.config, voice.pieces, voice.bar, voice.meaning = {"progress": False}, summarised.pieces, None, ""
+    voice.first, voice.expected, voice.shown, voice.late, voice.header = None, None, 0.0, SILENT, True
+    for cycle in range(1, 101):
+        voice.report(SimpleNamespace(cycle=cycle), {"cycle": cycle, "log_accept": -0.001, "seconds": 600.0 * cycle})
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "to go" not in line]
+    assert [int(row[0]) for row in rows] == [*range(1, 101, 3)] and {row[1] for row in rows} == {"0.00"}
 
 
 @pytest.fixture
@@ -414,7 +429,7 @@ def test_chains_that_never_move_are_named(summarised):
     m2 = torch.ones(80, 20)
     m2[[3, 70]] = 0
     still = {"moments": {"count": 60, "mean": m2, "m2": m2}}
-    assert any(line.startswith("2 of 80 chains (3, 70) never moved: ") for line in summarised(result=still))
+    assert any(line.startswith("2 of 80 chains (indices 3, 70) never moved: ") for line in summarised(result=still))
     for few in ({"accepted": 1000}, {"frozen": [3, 70]}):
         assert "never moved" not in " ".join(summarised(result=still | few))
 
@@ -483,6 +498,33 @@ def test_a_summary_says_log_mh_of_the_second_half_and_where_it_cannot_be(summari
     assert "few trajectories are accepted" in summarised(result={"accepted": 80})[2]
     assert not any("stuck" in line for line in summarised(result={"accepted": 80}))
     assert not any("few" in line for line in summarised(result={"accepted": 800}))
+
+
+def test_a_summary_tells_of_a_temperature_that_is_not_t(summarised):
+    """Of HMC, whose decisions leave it right: there it is a chain that is too short."""
+    off = np.full(20, 0.1) + np.resize([0.001, -0.001], 20)
+    rows = {"cycle": np.arange(1, 21), "log_accept": np.zeros(20), "potential": np.zeros(20)}
+    lines = summarised(**rows, every=1, kinetic_temperature=1.0 + off, configurational_temperature=off)
+    told = "mean configurational temperature 0.1 in the second half, and T is 1: not in equilibrium (too few cycles)"
+    assert lines[2] == told
+
+
+def test_a_chain_that_is_not_corrected_may_have_too_large_steps(capsys):
+    words = "model=gaussian model.noise=3 sampler=sghmc step_size=.5 chains=50 cycles=1000 friction=1 output=run"
+    assert main([*words.split(), "progress=false"]) == 0
+    told = (
+        r"^mean kinetic temperature (\S+) and configurational temperature (\S+) in the second half, and T is 1: not in "
+    )
+    told = re.search(told + r"equilibrium \(too few cycles, or too large steps\)$", capsys.readouterr().out, re.M)
+    assert min(map(float, told.groups())) > 2
+
+
+def test_log_mh_of_decisions_on_a_part_of_the_data_is_called_an_estimate(capsys):
+    """Austerity stops where an estimate is far out, so that their mean is not that of log MH, and may be positive."""
+    words = "model=logistic_generated model.size=200 sampler=hmc step_size=.02 cycles=100 chains=4 progress=false"
+    assert main([*words.split(), "sampler.acceptance=austerity", "output=run", "sampler.decision_batch=10"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^mean log MH of the second half \S+ \(estimated on the data that were looked at\)$", said, re.M)
 
 
 def test_epochs_with_exact_ends_have_one_step_more():

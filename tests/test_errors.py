@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, nearest
 from sgmcmc.samplers import Sampler
 
 
@@ -16,6 +16,21 @@ def test_a_mistake_reads_alike_in_the_process_that_is_waiting_for_it():
         -1,
         "must be positive",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gmc", "did you mean ggmc?"),
+        ("persistent", "did you mean persistent_langevin?"),
+        ("ne", "did you mean one of neal_u, neal_pictures?"),
+        ("", "there is none"),
+        (None, "there is none"),
+    ],
+)
+def test_an_unknown_name_is_answered_by_the_nearest_or_by_those_that_begin_so(name, said):
+    known = ("ggmc", "persistent_langevin", "neal_u", "neal_pictures")
+    assert nearest(name, known, "there is none") == said
 
 
 @pytest.mark.parametrize(

@@ -282,12 +282,12 @@ def test_chains_that_diverged_are_left_out_and_told(tmp_path, capsys):
     assert read_status(folders[0])["frozen"] == [2, 3]
     capsys.readouterr()
     assert main([*folders, f"output={tmp_path}/table.csv"]) == 0
-    assert "step_size=1e+20: 4 of 8 chains (2, 3, 6, 7) diverged, and stand still" in capsys.readouterr().out
+    assert "step_size=1e+20: 4 of 8 chains (indices 2, 3, 6, 7) diverged, and stand still" in capsys.readouterr().out
     for folder in folders:  # as if they had all had one step size
         _edit(folder, frozen=[1, 3])
     assert main([*folders, f"output={tmp_path}/table.csv"]) == 0
     said = capsys.readouterr().out
-    assert "step_size=0.01: 2 of 8 chains (1, 5) diverged, and are left out\nstep_size=0.01: 2 chains\n" in said
+    assert "step_size=0.01: 2 of 8 chains (indices 1, 5) diverged, and are left out\nstep_size=0.01: 2 chains\n" in said
     with open(tmp_path / "table.csv") as file:
         row, _ = csv.DictReader(file)
     potential, data = reopened(folders[0])

@@ -654,11 +654,11 @@ def test_chains_that_diverged_are_told():
     assert result.status == "diverged" and (result.draws is None or len(result.draws) < 60)
     with pytest.warns(UserWarning, match="^the chain is stuck: 0 of 50 trajectories are accepted; take a smaller"):
         sgmcmc.sample(Gaussian(2), "hmc", step_size=50.0, cycles=50)
-    with pytest.warns(UserWarning, match=r"^1 of 3 chains \(1\) never moved: ") as warned:
+    with pytest.warns(UserWarning, match=r"^1 of 3 chains \(index 1\) never moved: ") as warned:
         start = [[0.0], [40.0], [1.0]]  # from 40 the quartic's slope throws every proposal far out
         result = sgmcmc.sample(sgmcmc.potentials.analytic.Quartic(1), "hmc", step_size=0.2, cycles=50, initial=start)
     assert result.unmoved == [1] and not result.stuck and len(warned) == 1
-    with pytest.warns(UserWarning, match=r"^1 of 2 chains \(1\) diverged and stand still"):
+    with pytest.warns(UserWarning, match=r"^1 of 2 chains \(index 1\) diverged and stand still"):
         result = short(**quartic, step_size=[0.01, 10.0])
     assert result.status == "done" and result.frozen == [1] and len(result.draws) == 60
 
@@ -688,6 +688,26 @@ def test_a_gradient_that_is_not_u_s_is_told(factor, capsys, monkeypatch, tmp_pat
     words = f"model=custom model._target_={__name__}.Tilted model.dim=3 sampler=hmc step_size=.1 cycles=20"
     assert main([*words.split(), f"output={tmp_path}/run", "progress=false"]) == 0
     assert "the gradient of Tilted is not that of its U" in capsys.readouterr().out
+
+
+class Rounded(Gaussian):
+    """A Gaussian whose U is computed in float32, and cast to float64 when it is too late."""
+
+    def potential(self, theta):
+        return (theta.square().sum(-1) / 2).double()
+
+
+def test_a_u_that_is_cast_at_its_end_is_told(capsys, tmp_path):
+    with pytest.warns(UserWarning, match="^U of Rounded is rounded to float32 on its way "):
+        sgmcmc.sample(Rounded(3), "hmc", step_size=0.1, cycles=20, chains=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sgmcmc.sample(Rounded(3), "hmc", step_size=0.1, cycles=20, chains=5, dtype="float64")
+        sgmcmc.sample(Gaussian(3), "hmc", step_size=0.1, cycles=20, chains=5)
+    main = pytest.importorskip("experiments.command_line").main
+    words = f"model=custom model._target_={__name__}.Rounded model.dim=3 sampler=hmc step_size=.1 cycles=20"
+    assert main([*words.split(), f"output={tmp_path}/run", "progress=false"]) == 0
+    assert "warning: U of Rounded is rounded to float32 on its way" in capsys.readouterr().out
 
 
 class Shapeless(WithoutStart):

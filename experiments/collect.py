@@ -61,7 +61,7 @@ NUMBERS += ("r_hat", "test_accuracy", "test_nll", "test_ensemble_accuracy", "tes
 COUNTS = ("cycles_done", "chains_of_row", "finite", "r_hat_limit", "r_hat_over", "still")  # which have no errors
 WORDS = ("ess_of", "work", "acceptance")  # beside numbers
 ENDED = ("done", "diverged", "interrupted")  # states in which a status tells what came out
-# What sampler= chooses besides its name: not printed where it tells no more than the name does.
+# What sampler= chooses besides its name: not printed where it tells no more than the name does, as model.… and data.….
 POLICIES = ("sampler.word", "sampler.refresh", "sampler.gradient", "sampler.ends", "sampler.minibatches")
 
 
@@ -171,9 +171,11 @@ def _over_seeds(table: pd.DataFrame) -> pd.DataFrame:
 def _shown(table: pd.DataFrame) -> pd.DataFrame:
     """The columns that are printed, numbers with their errors."""
     settings = table.attrs["settings"]
-    if "sampler.name" in settings:
-        named = table.groupby("sampler.name", dropna=False)
-        settings = [name for name in settings if name not in POLICIES or (named[name].nunique(dropna=False) > 1).any()]
+    for group in {"sampler", "model", "data"} & {name.removesuffix(".name") for name in settings}:
+        named = table.groupby(f"{group}.name", dropna=False)
+        own = POLICIES if group == "sampler" else [name for name in settings if name.startswith(f"{group}.")]
+        told = [name for name in own if name in settings and (named[name].nunique(dropna=False) <= 1).all()]
+        settings = [name for name in settings if name not in told or name == f"{group}.name"]
     columns = ["run", "state", *settings, "runs", *(["diverged"] if table.get("diverged", pd.Series()).any() else [])]
     if "finite" in table and (table.finite < table.chains_of_row).any():
         columns += ["finite", "chains_of_row"]

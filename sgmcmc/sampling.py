@@ -188,6 +188,9 @@ def sample(
 def _target(potential, dim: int | None, unneeded: tuple[str, ...]) -> Potential:
     """The target that ``sample`` was given, a function made one; SettingError where it is none, or lacks something
     that a target has (``NEEDED``, but for what is ``unneeded``)."""
+    if isinstance(potential, str):
+        mend = "names are the command line's: give a target, such as DoubleWell() of sgmcmc.potentials.analytic"
+        raise SettingError("potential", potential, mend)
     if isinstance(potential, type):
         name = potential.__name__
         raise SettingError("potential", name, f"is a class: give an instance of it, such as {name}()")

@@ -217,6 +217,7 @@ def test_the_command_prints_the_table_and_writes_all_its_columns(runs, tmp_path,
     head = capsys.readouterr().out.splitlines()[0].split()
     assert head[:2] == ["run", "state"] and {"accept_prob", "ess", "r_hat", "test_nll"} <= {*head}
     assert not {"sampler.word", "ess_error"} & {*head}
+    assert [name for name in head if name.startswith(("model.", "data."))] == ["data.name", "model.name"]
     for words, said in (
         ([], "RUN [RUN"),
         (["over=seed"], "RUN=nothing"),

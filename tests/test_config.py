@@ -507,6 +507,31 @@ def test_where_a_run_lies(composing):
 # ---- help
 
 
+def test_the_help_s_defaults_are_those_of_a_command_that_does_not_say_them():
+    text = " ".join((CONF / "hydra" / "help" / "teach.yaml").read_text().split())
+    resnet, mlp, toy = (
+        compose(f"model={name}".split()) for name in ("resnet20 lr=1", "mlp lr=1", "banana step_size=1")
+    )
+    sgd = compose(["lr=1", "init=sgd", "model=mlp"])["warm_start"]
+    assert (resnet["epochs"], resnet["epochs_per_cycle"]) == (3000, 10)
+    assert {(one["cycles"], one["steps_per_cycle"]) for one in (mlp, toy)} == {(1000, 10)}
+    assert "epochs_per_cycle [resnet20: 3000 and 10], or cycles and steps_per_cycle [1000 and 10" in text
+    for key in ("burn_in", "thin", "keep", "seed", "dtype", "device"):
+        (value,) = {one[key] for one in (resnet, mlp, toy)}
+        assert re.search(rf"\b{key}( = [^[]*|=[a-z0-9|:]*)? \[{value}\]", text), key
+    assert "temperature [1] chains [1," in text and {one["temperature"] for one in (resnet, toy)} == {1}
+    assert resnet["chains"] == toy["chains"] == 1
+    for words, default in (
+        *((f"model=mlp lr=1 data={data}", data) for data in ("cifar10", "mnist", "digits")),
+        *((f"model=logistic step_size=1 data={data}", data) for data in ("australian", "heart")),
+        *((f"model={model} step_size=1", model) for model in ("logistic_generated", "location_mixture")),
+    ):
+        assert f"{default} {compose(words.split())['batch_size']}" in text
+    for key in ("epochs", "lr", "momentum", "batch_size", "weight_decay"):
+        assert f"warm_start.{key} [{sgd[key]:g}]" in text
+    assert mlp["init"] == resnet["init"] == "he" and toy["init"] is None and "[networks: he; others: dispersed]" in text
+
+
 def test_the_help_explains_every_option_and_every_setting():
     text = (CONF / "hydra" / "help" / "teach.yaml").read_text()
     words = set(re.split(r"[\s,=|;:()\[\]]+", text))

@@ -337,6 +337,13 @@ def test_the_first_address_asked_is_the_publishers_and_secure(name, tmp_path, we
     )
 
 
+def test_a_file_is_no_folder_of_data_sets(tmp_path):
+    (tmp_path / "file").touch()
+    said = rf"^the data set heart needs the file heart.dat, and {tmp_path / 'file'} is no folder: set data.root"
+    with pytest.raises(DataError, match=said):
+        load("heart", tmp_path / "file")
+
+
 def test_a_download_is_verified_kept_and_silent(tmp_path, web, small_heart, capfd):
     web[HEART_URL] = HEART
     assert len(load("heart", tmp_path / "data").train) == 30

@@ -121,6 +121,7 @@ def short(target=square, sampler="ggmc", **settings):
         ({"schedule": {"name": "cosine"}}, "schedule={'name': 'cosine'}: must be a name or an sgmcmc.Schedule"),
         ({"sampler": "custom"}, "sampler=custom: needs a word, such as word='BABOBAB'"),
         ({"target": Gaussian}, "potential=Gaussian: is a class: give an instance of it, such as Gaussian()"),
+        ({"target": "double_well"}, "potential=double_well: names are the command line's: give a target, such as"),
         ({"target": torch.nn.Linear(2, 2)}, "potential=Linear: sgmcmc.NetworkPotential(module, .*) makes a target"),
         ({"target": WithoutStart()}, "potential=WithoutStart: a target has initial, too"),
         ({"target": object()}, "potential=object: a target has potential, gradient, initial, dim, data_size, too"),

@@ -110,6 +110,8 @@ def fetch(name: str, file: str, folder: Path, root: Path) -> None:
     ``file`` in ``folder`` is what was missed, for the message.
     """
     created = [path for path in (root, *root.parents) if not os.path.exists(path)]
+    if root.exists() and not root.is_dir():
+        raise DataError(f"the data set {name} needs the file {file}, and {root} is no folder: {MEND}")
     try:
         root.mkdir(parents=True, exist_ok=True)
         log.info("downloading %s to %s", name, root.absolute())

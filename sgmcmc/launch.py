@@ -13,13 +13,14 @@ try:
 except ImportError:  # builds of PyTorch without CUDA come without it
     triton = tl = None
 
-__all__ = ["launch", "tl", "triton"]
+__all__ = ["OPTIONS", "launch", "tl", "triton"]
+OPTIONS = {"enable_fp_fusion": True}  # as Triton's default was up to 3.9: another one would give other bits
 
 
 def launch(kernel, grid: tuple[int, ...], x: Tensor, *arguments, **constants) -> None:
     """Start a kernel of x and other arguments on x's device. Raises CannotCompile."""
     try:
         with torch.cuda.device_of(x):
-            kernel[grid](x, *arguments, **constants)
+            kernel[grid](x, *arguments, **constants, **OPTIONS)
     except Exception as error:  # of Triton, or of the compiler that it looks for
         raise CannotCompile((str(error).strip() or type(error).__name__).split("\n")[0]) from error

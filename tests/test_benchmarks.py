@@ -25,7 +25,7 @@ def test_a_block_says_how_many_units_it_was(monkeypatch, name, given, units):
     assert work() == units
 
 
-@pytest.mark.parametrize("name", ["networks", "contestants", "cost", "convolutions", "peers/published"])
+@pytest.mark.parametrize("name", ["networks", "contestants", "cost", "convolutions", "kernels", "peers/published"])
 def test_a_script_says_how_it_is_used(monkeypatch, capsys, name):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     for words, status in ((["--help"], 0), (["nonsense"], 2)):

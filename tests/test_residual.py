@@ -3,10 +3,12 @@
 import math
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -204,6 +206,25 @@ def check_networks(device: str = "cpu") -> None:
         model.blocks[1].conv2.register_forward_hook(lambda *_: None)
         assert torch.equal(model(x[:0]), found[0][0][:0]) and went[-1] is None
     ResNet._at_once, residual.KINDS = real, ("tf32",)
+
+
+@needs_triton
+@pytest.mark.slow
+def test_the_kernels_compile_for_a_device_that_is_not_here(monkeypatch, tmp_path):
+    """All of a ResNet-20's, for an H100: which the interpreter cannot show. What a program's registers do not hold is
+    slow, and its shared memory must be as little as ``takes`` asks a device for."""
+    pytest.importorskip("triton.backends.nvidia.compiler")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    import kernels
+
+    rows = list(kernels.compiled(depth=14, batch=4))  # layers of a ResNet-20's shapes
+    layers = {(row["kernel"], row["C"], row["N"], row["STRIDE"]) for row in rows if "C" in row}
+    kinds = Counter(kernel for kernel, *_ in layers)
+    assert kinds == {"_respond": 6, "_respond_backward": 6, "_by_weights": 6, "_product": 5}  # the stem's U is cuDNN's
+    for row in rows:
+        assert row["shared"] * 1024 <= residual.SHARED, row
+        assert row["stack"] == 0 or row["kernel"] == "_product" and row["stack"] <= 8, row
 
 
 CHECKS = [*product((check_layers, check_heads, check_networks), ("ieee", "tf32")), (check_parts, "tf32")]

@@ -178,7 +178,7 @@ def whole(target: NetworkPotential, theta: Tensor) -> Tensor:
 def proposals(bench: Bench, device: torch.device) -> Iterator[tuple[str, str]]:
     """log MH of a trajectory whose gradients are in each precision, and its error; and that of a gradient at its start,
     relative. Compiled, what products in TF32 take is kept as float16."""
-    for precision, compiled in (*((one, False) for one in PRECISIONS), ("TF32", True)):
+    for precision, compiled in (("TF32", True), *((one, False) for one in PRECISIONS)):
         name = f"proposals with {precision} gradients{', compiled' if compiled else ''}: "
         if precision == "TF32" and device.type == "cpu":
             yield f"{name}log MH", "no CUDA device"
@@ -222,13 +222,13 @@ def relative(one: Tensor, other: Tensor) -> float:
 def rows(bench: Bench, device: torch.device) -> Iterator[tuple[str, str]]:
     """(what, measured), with deterministic kernels, as runs have them."""
     torch.backends.cudnn.deterministic = True
+    yield from proposals(bench, device)
     if device.type == "cuda":
         for dtype in (torch.float64, torch.float32):
             yield from graphs(bench, device, dtype)
     else:
         yield "graphs against eager steps", "no CUDA device"
-    for part in (potentials, proposals):
-        yield from part(bench, device)
+    yield from potentials(bench, device)
     yield from devices(bench.smaller(), device)
     yield from deterministic(bench, device)
 

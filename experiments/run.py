@@ -34,18 +34,20 @@ from sgmcmc import kept
 from sgmcmc.disk import told
 from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.formats import read_status
+from sgmcmc.inductor import CannotCompile
 from sgmcmc.potentials import is_network
 from sgmcmc.store import damage
 
 STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
 
 
-def run(config: dict, until: float = math.inf) -> int:
+def run(config: dict, until: float = math.inf, no_slower: bool = False) -> int:
     """Run ``config`` to its end, from its last block where there is one; returns the exit status.
 
     0 done (or done before), 3 diverged, 75 interrupted after a checkpoint: by a signal, or because another cycle would
     end after ``until``, by ``time.monotonic()``. Raises SettingError, DataError and StoreError, which the command line
-    prints as one sentence.
+    prints as one sentence; and, if it is to be ``no_slower`` than planned, CannotCompile where steps that were to be
+    compiled or captured cannot be, which else go on without.
     """
     path, start = folder(config), _start(config)
     if start and _status(config, path).get("start", start) != start:
@@ -85,11 +87,16 @@ def run(config: dict, until: float = math.inf) -> int:
             voice.tell(text)
             store.log(text)
 
+        def slower(text: str) -> None:
+            if no_slower:
+                raise CannotCompile(text)
+            tell(text)
+
         def report(chain, row) -> None:
             if voice.first is None:
                 known = {"start": start} if start else {}
                 known |= {"target": kept.target(*target)} if own and unknown else {}
-                store.status(compiled=chain.compiled, graph=chain.captured, together=chain.joined, **known)
+                store.status(compiled=chain.begun_compiled, graph=chain.captured, together=chain.joined, **known)
                 for line in voice.opening:
                     store.log(line)
                 if pieces.chains > 1 and is_network(pieces.potential):
@@ -109,7 +116,7 @@ def run(config: dict, until: float = math.inf) -> int:
                 pieces.predictions,
                 store,
                 report,
-                tell,
+                slower,
                 until,
             )
         except (SettingError, DataError, StoreError):

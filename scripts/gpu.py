@@ -5,18 +5,20 @@
     make gpu BUDGET=9                 # minutes; as often as it takes, on any machine with a GPU
     make gpu BUDGET=9 SIDE=6          # six chains at a time: a small network leaves a GPU idle, bound by one host core
 
-`make gpu` needs no Hydra, no Jug and no network: torch, pandas, SciPy, matplotlib and safetensors, the data unpacked
-in $SGMCMC_DATA, the plan, and results/state as the call before left it. It checks the machine, once for each kind of
-GPU runs the tests that need one, benchmarks/gpu_accuracy.py and benchmarks/gpu.py (five minutes at most), then advances
-the plan, most wanted chain first, until the minutes are over: the exact preset of the GGMC paper, GGMC and HMC; how
-long a cycle may be; the seeds of AMAGOLD's Table 2; the preset as its authors ran it; then augmentation that stays
-exact, the learning rate that the paper leaves out, and four corrected seeds beside four that are not. A finished chain
-leaves its rows of the summary tables, and one in gpu_runs.csv that says what it ran on and how fast; of those in
-progress the last checkpoints are packed, as many as fit. With SIDE=6 each chain has a process of its own, the next in
-the plan's order begins where one ends, and how fast is how fast beside the others. A table whose chains are all done is
-written to results/paper/tables/, the others to results/state/tables/. With DEVICE=cpu the same is done in miniature,
-with the smoke configurations, under results/runs/smoke/; with MINIATURE=1 on a GPU, too, which tells within a minute,
-and of most chains without data of its own, whether they run there at all.
+`make gpu` needs no Hydra, no Jug and no network: torch, pandas, SciPy, matplotlib and safetensors, the data unpacked in
+$SGMCMC_DATA, the plan, and results/state as the call before left it. It checks the machine, once for each kind of GPU
+runs the tests that need one, benchmarks/gpu_accuracy.py and benchmarks/gpu.py (five minutes at most), then advances the
+plan, most wanted chain first, until the minutes are over: the exact preset of the GGMC paper, GGMC and HMC; how long a
+cycle may be; the seeds of AMAGOLD's Table 2; the preset as its authors ran it; then augmentation that stays exact, the
+learning rate that the paper leaves out, and four corrected seeds beside four that are not. A finished chain leaves its
+rows of the summary tables, and one in gpu_runs.csv that says what it ran on and how fast; of those in progress the last
+checkpoints are packed, as many as fit. With SIDE=6 each chain has a process of its own, the next in the plan's order
+begins where one ends, and how fast is how fast beside the others (one after another where chains are of a ResNet: what
+one of them needs to go on fills the archive). What cannot be compiled or captured here is told, and left for another
+call, which may be quicker. A table whose chains are all done is written to results/paper/tables/, the others to
+results/state/tables/. With DEVICE=cpu the same is done in miniature, with the smoke configurations, under
+results/runs/smoke/; with MINIATURE=1 on a GPU, too, which tells within a minute, and of most chains without data of its
+own, whether they run there at all.
 
 What is to be kept is in results/state/ and, with OUT=folder, there in at most 8 files of at most 16 MiB. Nothing is
 downloaded: chains of a data set that is not there are left out, and where none is there that is said before the rest.
@@ -402,7 +404,7 @@ class Session:
         config = {**job["config"], "device": self.device, "progress": False}
         end = {"folder": str(folder(config))}
         try:
-            code = run(config, until=self.ended - PACKING)
+            code = run(config, until=self.ended - PACKING, no_slower=self.device == "cuda")
         except SettingError as error:
             if isinstance(error.__cause__, MemoryError | torch.OutOfMemoryError):  # another call may have room
                 raise

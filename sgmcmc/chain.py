@@ -139,7 +139,7 @@ class Chain:
         self.moments: Moments | None = None
         self.ensembles: dict[str, Ensemble] = {}
         self.fits: list[dict] = [{} for _ in self.groups]
-        self.compiled = plan.compile
+        self.compiled = self.begun_compiled = plan.compile
         self.cycle_graph: Compiled | None = None
         self.segment, self.numbers, self.walk = segment, random, walk  # of cycles that are no graph
         self.signals = Signals()
@@ -174,7 +174,7 @@ class Chain:
             "moments": self.moments.values() if self.moments else {},
             "ensembles": {name: ensemble.state() for name, ensemble in self.ensembles.items()},
             "fits": self.fits,
-            "compiled": self.compiled,
+            "compiled": self.begun_compiled,
             "unfinished": self.unfinished
             and self.unfinished.values(self.tally.steps, self.kernel.word.gradients_a_step),
         }
@@ -196,13 +196,14 @@ class Chain:
             values = (saved["moments"][name] for name in ("count", "mean", "m2"))
             self.moments = Moments(*(torch.as_tensor(one, dtype=torch.float64).to(device) for one in values))
         self.ensembles = {name: Ensemble.from_state(value, device) for name, value in saved["ensembles"].items()}
-        self.compiled = saved["compiled"]
+        self.compiled = self.begun_compiled = saved["compiled"]
         if saved["unfinished"]:
             self.unfinished = Unfinished.of(saved["unfinished"], device)
         self._set_kernel()
 
     def compile(self, tell: Callable[[str], object]) -> None:
-        """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly.
+        """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly: to the end of a run
+        that begins here, else until it is gone on with again, perhaps where it can be compiled.
 
         Of networks the segments of trajectories and what ``potential.compile_layers`` does, before any U is evaluated.
         """
@@ -587,7 +588,7 @@ def run(
 def _begin(chain: Chain, new: bool, over: bool, tell: Callable[[str], object]) -> None:
     """Start a ``new`` chain, or look whether one that goes on has the target that it had; compile and capture what the
     plan says, of networks before U is first evaluated, of other targets once there are states to compile with. For a
-    run that is ``over`` nothing is compiled."""
+    run that is ``over`` nothing is compiled. A new one stays what it could be begun as, compiled or not."""
     if not new:
         check_same_target(chain.kernel, chain.potential, chain.states)
     if not chain.in_one_graph:
@@ -598,6 +599,8 @@ def _begin(chain: Chain, new: bool, over: bool, tell: Callable[[str], object]) -
         chain.begin()
     if chain.in_one_graph and not over:
         chain.compile(tell)
+    if new:
+        chain.begun_compiled = chain.compiled
 
 
 def _fill(result: Result, chain: Chain) -> None:

@@ -17,7 +17,8 @@ _WITHIN: list[list[str]] = []  # for each ``full_precision`` that is open, what 
 
 @contextmanager
 def products_in(precision: str) -> Iterator[None]:
-    """A GPU's products in ``ieee`` or ``tf32``."""
+    """A GPU's products in ``ieee`` or ``tf32``: of the whole process, so while no other thread is within
+    ``full_precision``."""
     before = [kind.fp32_precision for kind in ON_GPU]
     try:
         for kind in ON_GPU:

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from experiments.build import build
 from experiments.run import run as execute
-from sgmcmc import captured, certificate_networks
+from sgmcmc import captured, certificate_networks, residual
 from sgmcmc.captured import Captured
 from sgmcmc.chain import DONE, INTERRUPTED, run
 from sgmcmc.compiled import Normals, Segments
@@ -374,28 +374,30 @@ def deterministic(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
 
 
-def resnet(device, dtype, **settings):
+def resnet(device, dtype, width=4, **settings):
     """A narrow ResNet on 200 images of noise, and GGMC's kernel with exact ends."""
     pixels = Random(1).words("split", 0, 1, 200, 3 * 16 * 16)[0].view(200, 3, 16, 16).to(torch.uint8)
     data = Dataset(
         pixels, torch.arange(200) % 7 % 3, 3, torch.full((3,), 0.5).double(), torch.full((3,), 0.25).double()
     )
     torch.manual_seed(0)
-    target = NetworkPotential(ResNet(classes=3, width=4, depth=8), data, device=device, dtype=dtype, **settings)
+    target = NetworkPotential(ResNet(classes=3, width=width, depth=8), data, device=device, dtype=dtype, **settings)
     friction = Friction("gamma", 10.0)
     more = {"steps": 21, "batch_size": 25, "ends": "exact", "friction": friction, "dtype": dtype}
     acceptance = "monitor" if target.inexact else "metropolis"
     return target, make_kernel("ggmc", target, 2e-3, acceptance=acceptance, **more)
 
 
-def several(device, dtype, walk=None, compiled=False, number=6, **settings):
-    """So many trajectories from one start: the records of each, and the last state."""
+def several(device, dtype, walk=None, compiled=False, number=6, layers=False, **settings):
+    """So many trajectories from one start, of a network that is compiled or of ``layers`` that alone are: the records
+    of each, and the last state."""
     target, kernel = resnet(device, dtype, **settings)
     random, ways = Random(4, device), {}
     state = start(kernel, target, target.initial(1, Random(4)).to(device), random, range(1))
     if compiled:
         random, ways = Normals(random), {"segment": Segments()}
         ways["segment"].prepare(kernel, target, dtype, random)
+    if compiled or layers:
         target.compile_layers(25)
     if walk:
         ways["walk"] = walk
@@ -436,6 +438,22 @@ class TestOnAGPU:
         for one, other in zip(found, expected, strict=True):
             scale = 1e-10 if dtype == F64 else 1e-3 * max(1.0, float(other.delta_kinetic.abs()))
             assert float((one.log_accept - other.log_accept).abs()) < scale
+
+
+class TestLayersOnAGPU:
+    pytestmark = [*gpu, pytest.mark.usefixtures("deterministic")]
+
+    def test_layers_that_are_one_kernel_are_replayed_to_the_bit(self, monkeypatch):
+        """Those of ``sgmcmc.residual``, whose gradients by the weights are made on a stream beside: again and again."""
+        went, real = [], residual._AtOnce.apply
+        monkeypatch.setattr(residual._AtOnce, "apply", lambda *given: went.append(1) or real(*given))
+        monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", "tf32")
+        walk = Captured(pytest.fail)
+        found, end = several("cuda", torch.float32, walk, layers=True, width=16, number=20)
+        assert went and any(walk._graphs.values())
+        expected, last = several("cuda", torch.float32, layers=True, width=16, number=20)
+        assert torch.equal(end.theta, last.theta) and torch.equal(end.momentum, last.momentum)
+        assert all(torch.equal(one.log_accept, other.log_accept) for one, other in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize("augmentation", ["none", "averaged", "random"])

@@ -24,6 +24,7 @@ from sgmcmc.chain import DONE, INTERRUPTED, run
 from sgmcmc.compiled import Compiled, Normals, Segments, Words, pays, why_eager
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
+from sgmcmc.formats import read_status
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import FilterResponseNorm
@@ -264,6 +265,41 @@ def test_without_a_compiler_a_run_is_eager(monkeypatch):
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", no_compiler)
     with pytest.warns(UserWarning, match="the run is not compiled: no working C\\+\\+ compiler found$"):
         assert not go(Memory()).compiled
+
+
+def test_a_compiled_run_that_goes_on_without_a_compiler_for_a_while_is_compiled_again():
+    """A machine without one, or a day on which it fails, does not make a run eager for good."""
+
+    def no_compiler(*_, **__):
+        raise RuntimeError("no working C++ compiler found")
+
+    store = Memory()
+    assert go(store, cycles=3).compiled
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("torch._inductor.compile_fx.compile_fx", no_compiler)
+        with pytest.warns(UserWarning, match="the run is not compiled: "):
+            assert not go(store, cycles=6).compiled
+        eager = Memory()
+        with pytest.warns(UserWarning, match="the run is not compiled: "):
+            go(eager, cycles=3)
+    assert go(store, cycles=9).compiled and not go(eager, cycles=9).compiled  # begun so
+
+
+def test_a_run_that_is_to_be_no_slower_is_left_where_it_cannot_be_compiled(tmp_path, monkeypatch, capsys):
+    def no_compiler(*_, **__):
+        raise RuntimeError("no working C++ compiler found")
+
+    words = ["model=double_well", "sampler=hmc", "step_size=0.3", "steps_per_cycle=2", "chains=5", "progress=false"]
+    words += [f"output={tmp_path}/run", "compile=true"]
+    assert execute(compose([*words, "cycles=20"]), no_slower=True) == 0
+    with monkeypatch.context() as patched:
+        patched.setattr("torch._inductor.compile_fx.compile_fx", no_compiler)
+        with pytest.raises(CannotCompile, match="the run is not compiled: no working"):
+            execute(compose([*words, "cycles=30"]), no_slower=True)
+        assert read_status(tmp_path / "run")["cycles"] == 20
+    assert execute(compose([*words, "cycles=30"]), no_slower=True) == 0
+    status = read_status(tmp_path / "run")
+    assert (status["state"], status["cycles"], status["compiled"]) == ("done", 30, True)
 
 
 def test_reasons_to_run_eagerly():

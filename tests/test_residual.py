@@ -27,6 +27,9 @@ from sgmcmc.residual import Layer
 # (channels in and out, pixels a side, stride, kernel's side, zeros before): of each stack, between stacks, Keras', the
 # shortcut, the first layer
 SHAPES = [(16, 16, 18, 1, 3, 1), (32, 64, 6, 2, 3, 1), (16, 32, 6, 2, 3, 0), (16, 32, 7, 2, 1, 0), (3, 16, 5, 1, 3, 1)]
+# The same of a ResNet-20 on images of 32 x 32.
+CIFAR = [(3, 16, 32, 1, 3, 1), (16, 16, 32, 1, 3, 1), (16, 32, 32, 2, 3, 1), (16, 32, 32, 2, 1, 0)]
+CIFAR += [(32, 32, 16, 1, 3, 1), (32, 64, 16, 2, 3, 1), (32, 64, 16, 2, 1, 0), (64, 64, 8, 1, 3, 1)]
 CLOSE = 5e-6  # float32 sums of a hundred to ten thousand products
 
 
@@ -227,7 +230,13 @@ def test_the_kernels_compile_for_a_device_that_is_not_here(monkeypatch, tmp_path
         assert row["stack"] == 0 or row["kernel"] == "_product" and row["stack"] <= 8, row
 
 
-CHECKS = [*product((check_layers, check_heads, check_networks), ("ieee", "tf32")), (check_parts, "tf32")]
+def check_cifar(device: str = "cpu") -> None:
+    """The same with the blocks that a ResNet-20's layers are cut into."""
+    check_layers(device, CIFAR)
+
+
+CHECKS = [*product((check_layers, check_heads, check_networks), ("ieee", "tf32"))]
+CHECKS += [(check_parts, "tf32"), (check_cifar, "tf32")]
 
 
 @needs_triton

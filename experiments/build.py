@@ -33,7 +33,7 @@ from experiments.resolved import (
     sampler_row,
     scientific,
 )
-from sgmcmc import LAW
+from sgmcmc import LAW, kept
 from sgmcmc.arguments import check_memory, find_device
 from sgmcmc.captured import why_not_captured
 from sgmcmc.compiled import compiles
@@ -119,11 +119,19 @@ def reopened(folder: str | Path, device: str | torch.device = "cpu", root: str |
     """A run's target and its data again, from its ``config.yaml``, on ``device``; ``root`` is where the data lie, by
     default SGMCMC_DATA or where they were.
 
-    ``potential.state_dict(draws[-1, 0])`` is a draw of a network as torch has it. Raises SettingError and DataError.
+    ``potential.state_dict(draws[-1, 0])`` is a draw of a network as torch has it. Raises SettingError, also where a
+    class of one's own was edited since, and DataError.
     """
-    config = settings_of(folder, root)
-    data = load_data(config)
-    potential = build_potential(config, data, find_device(device), getattr(torch, config["dtype"]))
+    config, device = settings_of(folder, root), find_device(device)
+    data, dtype = load_data(config), getattr(torch, config["dtype"])
+    potential = build_potential(config, data, device, dtype)
+    if is_own(config):
+        kernel, run = build_kernel(config, potential, dtype), Path(os.path.expanduser(folder))
+        try:
+            kept.known(run, read_status(run)["identity"]["hash"], kernel, potential, dtype, device)
+        except SettingError as error:
+            mend = "gives another U or gradient than when the run was begun: its draws are of the class as it was then"
+            raise SettingError(error.setting, error.value, mend) from None
     return potential, predictable(data, potential)
 
 

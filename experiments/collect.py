@@ -15,9 +15,9 @@ for all columns; printed are the settings and the numbers most looked at.
                      interrupted runs, and lists of more than 24 values. With over=seed: the mean over the runs, each
                      taken by itself, and the error of that mean (to join seeds as chains: sgmcmc.load_samples([…]))
     ess_per_second   ess by the run's seconds, burn-in included; a group is given the seconds in proportion to its
-                     chains. Where only a part of the draws is looked at (keep=25, or half of the rows of U), as if ess
-                     were of all of them. Compare it only between runs on like machines, compiled alike (status.json
-                     tells)
+                     chains. Where only a part of the draws is looked at (keep=100, or half of the rows of U), as if
+                     ess were of all of them; none where a part of less than .4 is worth less than 10 a chain. Compare
+                     it only between runs on like machines, compiled alike (status.json tells)
     ess_per_work     the same by what the chains evaluated, burn-in included: gradients, passes over the data or
                      evaluations of U (the column work says which)
     r_hat            the largest over the functions that were looked at, from r_hat_over of the row's chains, which have

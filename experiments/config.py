@@ -112,6 +112,10 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
         if isinstance(block.get(key), str):
             mend = f"a scale's block says settings of its own, and chooses no {key}: {key}={block[key]} does"
             raise SettingError(f"{config['scale']}.{key}", block[key], mend)
+    known = set(schema.settings()) | {key for key in block if key.startswith("model.")}
+    for key in block.keys() - known:
+        near = nearest(key, known, "there is no such setting; see --help")
+        raise SettingError(f"{config['scale']}.{key}", block[key], f"{near} (of the experiment's block for that scale)")
     _apply(config, block, said)
     for ways in schema.WAYS:
         _put_aside(config, ways, said)

@@ -4,12 +4,12 @@
         [device=cpu] [output=FILE.csv]
 
 Several run folders of one configuration (its seeds) are joined as chains; if their lengths differ, each gives as many
-of its first draws as the shortest has. ``data`` is the run's test set by default, or any data set of the same shape.
-``data=notmnist`` is out of distribution for a network of MNIST: no labels are compared. For a network of digits, images
-of 28 x 28 are made 8 x 8 as the digits were. ``noise`` and ``translate`` shift the data: the first adds normal noise of
-that standard deviation to the normalised inputs (to columns as the regression standardises them), the second moves
-images that many pixels down and to the right. At most ``draws`` of each chain are used, evenly spaced. Predictions are
-computed on ``device`` (``auto``, ``cpu``, ``cuda`` or ``cuda:1``).
+of its first draws as the shortest has. ``data`` is the run's test set by default, or any data set of the same shape. No
+labels of another set are compared: ``data=notmnist`` is out of distribution for a network of MNIST. For a network of
+digits, images of 28 x 28 are made 8 x 8 as the digits were. ``noise`` and ``translate`` shift the data: the first adds
+normal noise of that standard deviation to the normalised inputs (to columns as the regression standardises them), the
+second moves images that many pixels down and to the right. At most ``draws`` of each chain are used, evenly spaced.
+Predictions are computed on ``device`` (``auto``, ``cpu``, ``cuda`` or ``cuda:1``).
 
 It prints the quality of single samples, of each chain's ensemble and of the joint one (accuracy, NLL, Brier score,
 expected calibration error, mean predictive entropy). It also prints R-hat and effective sample size in function space,
@@ -85,7 +85,8 @@ def _main(words: list[str]) -> int:
     draws = draws[every - 1 :: every].to(device)
     moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
     of = f"{counted(len(draws), 'draw')} of {counted(draws.shape[1], 'chain')}"
-    say(f"{of} on the {len(data)} {which} data of {name}{moved}")
+    unlabelled = ", whose labels are not compared with those that it was trained on" * elsewhere
+    say(f"{of} on the {len(data)} {which} data of {name}{moved}{unlabelled}")
     rows = []
     with tqdm(total=draws.shape[0] * draws.shape[1], leave=False, disable=None) as bar:
         for own, chains in _groups(settings, counts):

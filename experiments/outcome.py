@@ -34,6 +34,8 @@ LOOKED = 64
 GROUPS = 24  # groups of chains with settings of their own; where there are more, the draws of none are looked at
 COORDINATES = 16  # of which means, and as many of which variances, are looked at
 LEAST_OF_R_HAT = 40  # draws: of fewer it says nothing
+PART = 0.4  # of all draws; of less ESS per second and work are told only where it is
+ENOUGH = 10  # a chain
 TOLD = 0.2  # of T: how far a temperature is from it that is told
 # Columns of metrics that tell a row's place in the run or a part of a cycle, whose mean over a run tells nothing; and
 # two whose mean is told elsewhere.
@@ -54,7 +56,8 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
     - ``ess``, ``ess_error``, ``ess_of``: effective sample size of all finite chains in the cycles that are looked at,
       its standard error, and the function of theta that it is of, the slowest of those looked at;
     - ``ess_per_second`` and ``ess_per_work``: that by what such a part of the whole run cost, in units of ``work``
-      (with data, passes over them, be it for a gradient or for U);
+      (with data, passes over them, be it for a gradient or for U); not of the last few of all draws (``PART``), where
+      these are worth less than ``ENOUGH`` a chain;
     - ``r_hat``, ``r_hat_over``, ``r_hat_limit``: the largest R-hat, over how many chains it is taken, and the value
       above which they have not mixed (see ``mixed_below``);
     - ``still``: how many coordinates never move in any chain; they are in none of these numbers.
@@ -154,8 +157,10 @@ def _mixing(
         return told
     work, unit = _work(pieces, result)
     told |= {"ess": value, "ess_error": error, "ess_of": of}
-    told["ess_per_second"] = value / share / max(result.seconds * number / pieces.chains, 1e-9)
-    told |= {"ess_per_work": value / share / max(work * number, 1e-9), "work": unit}
+    # The last few draws give as many effective ones as there are chains, however slow these are.
+    if share > PART or value >= ENOUGH * finite:
+        told["ess_per_second"] = value / share / max(result.seconds * number / pieces.chains, 1e-9)
+        told |= {"ess_per_work": value / share / max(work * number, 1e-9), "work": unit}
     if len(draws) < LEAST_OF_R_HAT:
         return told
     worst_r_hat = float(torch.as_tensor(diagnostics.r_hat(draws)).nan_to_num(nan=0, posinf=math.inf).max())

@@ -129,7 +129,13 @@ def run(config: dict, until: float = math.inf, no_slower: bool = False) -> int:
                     _record_failure(store, voice, error)
             raise
         voice.end()
-        _leave_results(store, voice, result)
+        try:
+            _leave_results(store, voice, result)
+        except SystemExit:  # a signal
+            with suppress(StoreError):
+                store.status(state=engine.INTERRUPTED, **result.facts(pieces.plan.cycles))
+            say(f"stopped after {counted(result.cycles, 'cycle')}, all kept: the same command looks at them again")
+            raise
     return STATUS[result.status]
 
 
@@ -154,6 +160,8 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
     """Say and write what came out: summary, moments, picture and, last, the status, so that a run which says there that
     it is done has all that a run leaves."""
     plan, path = voice.pieces.plan, store.path
+    if voice.looks_long(result):
+        voice.tell(f"looking at the draws of {counted(result.cycles, 'cycle')}")
     lines, numbers = voice.summary(result)
     for line in lines:
         voice.tell(line)

@@ -27,6 +27,7 @@ from sgmcmc.sampling import UNMOVED, of_chains
 
 ROWS_SHOWN = 20  # of a run's rows, or as many as there are half hours; the others are in metrics.csv
 SILENT = 1800.0  # seconds
+LONG = 2_000_000  # numbers that a summary looks at: from here on it takes seconds
 FORECAST = 1.5  # a factor, within which the plan's estimate is not mended after the second cycle
 SMALLER = "a smaller step size may do, where U is finite"
 FAR = 10  # how many times the median a mean of log MH is that is said to be of a few
@@ -253,6 +254,12 @@ class Voice:
             self.bar.close()
             self.bar = None
 
+    def looks_long(self, result) -> bool:
+        """Whether the summary takes so long that somebody might wonder."""
+        pieces = self.pieces
+        numbers = pieces.plan.kept(result.cycles) * pieces.chains * min(pieces.potential.dim, outcome.COORDINATES)
+        return result.status == engine.DONE and pieces.plan.keep != "none" and numbers > LONG
+
     def summary(self, result) -> tuple[list[str], dict]:
         """What came out: moves, log MH, effective sample size, R-hat, and a plain word where a chain is stuck; and its
         numbers, for ``status.json``."""
@@ -355,7 +362,9 @@ class Voice:
             of = counted(dim, "coordinate")
             lines.append(f"{name}{group['still']:,} of {of} never moved in any chain: they are in no number below")
         if "ess" in group:
-            rates = f"{group['ess_per_second']:.3g} a second, {group['ess_per_work']:.3g} {group['work']}"
+            rates = "of so few of all draws, which do not tell how many a second"
+            if "work" in group:
+                rates = f"{group['ess_per_second']:.3g} a second, {group['ess_per_work']:.3g} {group['work']}"
             size = f"{group['ess_of']} {group['ess']:.4g} ± {group['ess_error']:.2g}"
             lines.append(f"{name}effective sample size of {size}: {rates}")
             if "r_hat" not in group:

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import gammaln, ndtri, xlog1py, xlogy
-from scipy.stats import chi2, rankdata
+from scipy.special import gammaincinv, gammaln, ndtri, xlog1py, xlogy
 from torch import Tensor
 
 LEAST = 8  # draws, and moves of a chain on average: with fewer there is no effective sample size
@@ -57,8 +56,9 @@ def configurational_temperature(theta: Tensor, gradient: Tensor, mean: Tensor | 
 def temperature_interval(dim: ArrayLike, temperature: float = 1.0, level: float = 0.99) -> tuple:
     """The central interval of T chi2(d)/d: where a kinetic temperature of ``dim`` momenta lies with probability
     ``level``. Returns (low, high), each of ``dim``'s shape."""
-    low, high = chi2.interval(level, dim)
-    return temperature * low / np.asarray(dim), temperature * high / np.asarray(dim)
+    dim = np.asarray(dim)
+    low, high = (2 * gammaincinv(dim / 2, (1 + side * level) / 2) for side in (-1, 1))
+    return temperature * low / dim, temperature * high / dim
 
 
 # ------------------------------------------------------------------------------------------- symmetric KL
@@ -182,10 +182,21 @@ def _of_halves(statistic: Callable[[np.ndarray], np.ndarray], draws: np.ndarray)
 
 
 def _rank_normalised(values: np.ndarray) -> np.ndarray:
-    """Normal scores ``[dim, chains, draws]`` of each coordinate's ranks over all chains (Blom's). ArviZ has them too,
-    one coordinate at a time: of short chains most of the time of its statistics."""
-    ranks = rankdata(values.reshape(len(values), -1), axis=1).reshape(values.shape)
-    return ndtri((ranks - 3 / 8) / (values[0].size + 1 / 4))
+    """Normal scores ``[dim, chains, draws]`` of each coordinate's ranks over all chains, of equal values their mean
+    (Blom's). ArviZ has them too, and SciPy such ranks, by a stable sort, which takes five times as long."""
+    flat = values.reshape(len(values), -1)
+    found, number = np.empty_like(flat), flat.shape[1]
+    scores = ndtri((np.arange(2, 2 * number + 1) / 2 - 3 / 8) / (number + 1 / 4))  # of the ranks 1, 1.5, 2, ...
+    for row, out in zip(flat, found, strict=True):
+        order = row.argsort()
+        ordered = row[order]
+        starts = np.append(True, ordered[1:] != ordered[:-1]).nonzero()[0]
+        if len(starts) == number:
+            out[order] = scores[::2]
+        else:
+            counts = np.diff(starts, append=number)
+            out[order] = scores[2 * starts + counts - 1].repeat(counts)
+    return found.reshape(values.shape)
 
 
 def _scale_reduction(values: np.ndarray) -> np.ndarray:

@@ -21,6 +21,8 @@ from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, is_network
 from sgmcmc.random import Random
 
+FEW = 8  # data that a network is asked of
+
 
 def path(folder: str | os.PathLike) -> Path:
     """The folder as a path, ``~`` expanded; SettingError for what is none."""
@@ -76,10 +78,10 @@ def plain(value, nan: str | None = "nan"):
 
 def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: torch.device) -> list[float | str]:
     """What a target is known by, at one θ of standard normals: U and, with minibatches of the first data, the gradient
-    along θ and its norm. Nothing where the target cannot be asked there, and of networks, whose logits are so large
-    there that another machine's rounding is another gradient."""
+    along θ and its norm. Of a network, whose logits are so large there that another machine's rounding is another
+    gradient, where a chain may start: U as its first data estimate it. Nothing where the target cannot be asked."""
     if is_network(potential):
-        return []
+        return [] if kernel.inexact else _of_network(potential, dtype, device)
     theta = Random(0, device).normal("diagnostic", 0, 1, 1, potential.dim, dtype)[0]
     try:
         told = [float(potential.potential(theta)[0])]
@@ -93,11 +95,21 @@ def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: tor
     return plain(told)
 
 
+def _of_network(potential: Potential, dtype: torch.dtype, device: torch.device) -> list[float | str]:
+    try:
+        theta = potential.initial(range(1), Random(0)).to(device=device, dtype=dtype)
+        few = torch.arange(min(FEW, potential.data_size), device=device)[None]
+        scale = potential.data_size / few.shape[1]
+        return plain([float(potential.prior(theta)[0] + scale * potential.losses(theta, few).sum())])
+    except Exception:
+        return []
+
+
 def known(
     folder: Path, digest: str, kernel: Kernel, potential: Potential, dtype: torch.dtype, device: torch.device
 ) -> bool:
-    """Whether the run of this hash in the folder has told what its ``target`` is; SettingError where it is another one,
-    to rounding, which another machine's may be."""
+    """Whether the run of this hash in the folder has told what its ``target`` is, where it can be told; SettingError
+    where it is another one, to rounding, which another machine's may be."""
     try:
         status = read_status(folder)
     except StoreError:
@@ -108,9 +120,13 @@ def known(
     now = target(kernel, potential, dtype, device)
     norm = now[-1] if len(now) == 3 and isinstance(now[-1], float) else 0.0
     slack = 1e-5, 5e-3 * norm, 5e-3 * norm
+    if is_network(potential):
+        if not begun or not now:  # begun before networks told
+            return True
+        slack = (1e-3 * abs(float(now[0])),)
     if len(begun) != len(now) or not all(map(_near, begun, now, slack)):
         mend = "gives another U or gradient than when the run was begun: give the run another name or output"
-        raise SettingError("target", type(potential).__name__, mend)
+        raise SettingError("target", type(getattr(potential, "model", potential)).__name__, mend)
     return True
 
 

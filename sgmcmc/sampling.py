@@ -145,7 +145,7 @@ def sample(
             dtype=dtype,
             **policies,
         )
-    _warn_before(kernel, {**ways, **policies})
+    _warn_before(kernel, {**ways, **policies}, getattr(potential, "noise", 0.0))
     random = Random(seed, device)
     if compile != "auto" and not isinstance(compile, bool):
         raise SettingError("compile", compile, "must be True, False or 'auto'")
@@ -301,10 +301,14 @@ def _alone(potential) -> Iterator[None]:
 OF_CALLER = 3  # stacklevel of warnings that a helper of ``sample`` gives: they are about the call of ``sample``
 
 
-def _warn_before(kernel: Kernel, given: dict) -> None:
-    """Warn of arguments ``given`` that have no effect, and of a chain that is not corrected, unless that was said."""
+def _warn_before(kernel: Kernel, given: dict, noise) -> None:
+    """Warn of arguments ``given``, and of a target's ``noise``, that have no effect, and of a chain that is not
+    corrected, unless that was said."""
     for name in _without_effect(kernel, given):
         warnings.warn(f"{name} has no effect on this chain", stacklevel=OF_CALLER)
+    if isinstance(noise, int | float) and noise and kernel.gradient != "minibatch":
+        mend = "" if kernel.gradient == "none" else "; gradient='minibatch' adds it"
+        warnings.warn(f"the target's noise={noise:g} has no effect on this chain{mend}", stacklevel=OF_CALLER)
     if kernel.acceptance == "monitor" and not given.get("acceptance"):
         mend = "acceptance='metropolis' corrects it"
         if why := kernel.impossible or kernel.inexact:

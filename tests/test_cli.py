@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from conftest import forked
 from omegaconf import OmegaConf
 from safetensors.torch import load_file
 
@@ -37,6 +38,7 @@ from sgmcmc.chain import Result
 from sgmcmc.data import Data
 from sgmcmc.diagnostics import Estimate
 from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.formats import read_status
 
 ROOT = Path(__file__).resolve().parent.parent
 TOY = ["model=banana", "sampler=amagold", "step_size=0.1", "chains=3", "steps_per_cycle=2", "cycles=40", "output=run"]
@@ -329,17 +331,47 @@ def test_independent_draws_are_seldom_called_not_mixed(draws, chains, coordinate
 
 
 def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(summarised):
-    """Of the last 15 of 60 draws ESS is 16, so 64 of all; of U's rows, means over the 80 chains, those of the second
-    half after the burn-in: 3 of 6, whose 16 are 1,280 of all chains."""
-    assert summarised(draws=15, keep=15)[2].endswith(
-        " variances (16 of each looked at) 16 ± 4: 16 a second, 0.032 a gradient"
+    """Of the last 30 of 60 draws ESS is 16, so 32 of all; of U's rows, means over the 80 chains, those of the second
+    half after the burn-in: 3 of 6, whose 16 are 1,280 of all chains. Of the last 15 draws 16 are less than one a chain,
+    as many as of chains that never move."""
+    assert summarised(draws=30, keep=30)[2].endswith(
+        " variances (16 of each looked at) 16 ± 4: 8 a second, 0.016 a gradient"
     )
+    few = summarised(draws=15, keep=15)
+    assert few[2].endswith(" 16 ± 4: of so few of all draws, which do not tell how many a second")
     rows = {"cycle": np.arange(2, 102, 2), "log_accept": np.zeros(50), "potential": np.arange(50.0)}
     size = summarised(keep="none", every=2, **rows)[2]
     assert size == (
         "effective sample size of the potential in the second half, at least, 1280 ± 3.2e+02: "
         "640 a second, 1.28 a gradient"
     )
+
+
+def test_a_summary_that_takes_its_time_is_announced(capsys):
+    words = (
+        "model=gaussian model.dim=20 sampler=hmc step_size=.3 steps_per_cycle=1 chains=500 progress=false compile=false"
+    )
+    for cycles, told in ((200, False), (300, True)):
+        assert main([*words.split(), f"cycles={cycles}"]) == 0
+        said = capsys.readouterr().out
+        assert (f"looking at the draws of {cycles} cycles\ndone after" in said) == told
+
+
+def test_a_signal_while_the_summary_is_made_leaves_a_run_that_the_same_command_ends(elsewhere, capsys):
+    words = [*TOY, "progress=false"]
+
+    def stopped():
+        Voice.summary = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+        sys.exit(main(words))
+
+    ended = forked(stopped, "run.py", folder=Path.cwd())
+    assert (
+        ended.returncode == 75 and "stopped after 40 cycles, all kept: the same command looks at them" in ended.stdout
+    )
+    status = read_status("run")
+    assert (status["state"], status["cycles"], "groups" in status) == ("interrupted", 40, False)
+    assert main(words) == 0 and read_status("run")["groups"]
+    assert "done after 40 cycles" in capsys.readouterr().out
 
 
 def test_chains_that_stand_still_have_no_part_in_a_summary_s_effective_sample_size(summarised):
@@ -786,6 +818,7 @@ def test_a_target_of_ones_own_from_the_current_folder(elsewhere, capsys):
     Path("mine.py").write_text(
         """
 import torch
+from conftest import forked
 
 
 class Bowl:
@@ -847,6 +880,7 @@ def test_a_module_of_ones_own_and_its_prior(elsewhere, capsys):
     Path("nets.py").write_text(
         """
 import torch
+from conftest import forked
 
 import sgmcmc
 from sgmcmc.potentials.regression import LogisticRegression
@@ -983,6 +1017,7 @@ def test_a_module_that_draws_when_it_is_made_is_the_same_in_every_process_and_of
     Path("features.py").write_text(
         """
 import torch
+from conftest import forked
 
 
 class Features(torch.nn.Module):
@@ -1125,6 +1160,30 @@ def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys)
     assert main([*words[:-2], "cycles=4", "output=near", "progress=false", "step_size=1e-6"]) == 0
     edited.factor = 1.0
     assert main([*words[:-2], "cycles=4", "output=near", "progress=false", "step_size=1e-6"]) == 0
+
+
+def test_a_network_that_was_edited_since_neither_goes_on_nor_predicts(capsys, monkeypatch):
+    Path("rewritten.py").write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Rewritten(nn.Sequential):\n    between = nn.Tanh\n\n"
+        "    def __init__(self):\n"
+        "        super().__init__(nn.Flatten(), nn.Linear(64, 4), self.between(), nn.Linear(4, 10))\n"
+    )
+    words = (
+        "model._target_=rewritten.Rewritten data=digits data.train_size=100 batch_size=20 lr=1e-4 cycles=2 output=run"
+    )
+    words = [*words.split(), "steps_per_cycle=2", "progress=false"]
+    assert main(words) == main(words) == evaluated(["run"]) == 0
+    sys.modules["rewritten"].Rewritten.between = torch.nn.ReLU
+    capsys.readouterr()
+    assert main(words) == main([*words, "cycles=3"]) == evaluated(["run"]) == 2
+    told = "target=Rewritten: gives another U or gradient than when the run was begun: "
+    run, more, predicted = capsys.readouterr().err.splitlines()
+    assert run == more == f"{told}give the run another name or output"
+    assert predicted == f"{told}its draws are of the class as it was then"
+    with pytest.raises(SettingError, match="its draws are of the class as it was"):
+        reopened("run")
+    monkeypatch.setattr("sgmcmc.kept.read_status", lambda folder: read_status(folder) | {"target": []})
+    assert main(words) == 0  # begun before networks told what they are
 
 
 # ---- mistakes

@@ -353,6 +353,7 @@ MISTAKES = {
     "model=banana step_size=1 device=null": "device=null: must be a value, not null",
     "sampler=1.5 lr=1": "sampler=1.5: must be one of aboba, amagold",
     "schedule=nan lr=1": "schedule=nan: must be one of constant, cosine",
+    "model=banana step_size=1 scale=smoke +smoke.cycels=2": "smoke.cycels=2: did you mean cycles? (of the experiment's",
     "sampler=[hmc,ggmc] lr=1": "sampler=[hmc,ggmc]: give one of them, or -m sampler=hmc,ggmc for a run of each",
     "experiment=[digits,wenzel2020]": "experiment=[digits,wenzel2020]: give one of them, or -m experiment=digits,wenz",
     "model=['mlp'] lr=1": "model=['mlp']: give one of them",

@@ -648,6 +648,16 @@ def test_what_has_no_effect_is_told(settings, told):
     assert len(warned) == 1
 
 
+def test_noise_that_a_chain_of_full_gradients_does_not_add_is_told():
+    """BABOBAB of the docstring's row has full gradients where nothing is said, and no noise then."""
+    row = sgmcmc.Sampler("BABOBAB", "keep", "metropolis", "either", "mine")
+    with pytest.warns(UserWarning, match="^the target's noise=1 has no effect on this chain; gradient='mini"):
+        sgmcmc.sample(Gaussian(2, noise=1.0), row, step_size=0.1, cycles=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sgmcmc.sample(Gaussian(2, noise=1.0), row, step_size=0.1, cycles=20, gradient="minibatch")
+
+
 def test_chains_that_diverged_are_told():
     quartic = {"target": sgmcmc.potentials.analytic.Quartic(1), "acceptance": "monitor", "cycles": 60}
     with pytest.warns(UserWarning, match=r"^diverged: no chain is finite after cycle \d+ of 60; a smaller step_size"):

@@ -7,6 +7,7 @@ from experiments.signals import leave_on_signals
 
 if __name__ == "__main__":
     leave_on_signals(signal.SIGINT)  # before the imports, which take half a second
-    from experiments.command_line import main
+    from experiments.command_line import main, show_error
 
+    sys.excepthook = show_error
     sys.exit(main())

@@ -187,6 +187,15 @@ def script(page: str, work, words: list[str] | None) -> int:
     return guarded(lambda: work(words))
 
 
+def show_error(kind, error: BaseException, trace) -> None:
+    """Python's traceback, from the run on: the frames before it are this file's and Hydra's."""
+    frames = list(traceback.walk_tb(trace))
+    mine = [place for place, (frame, _) in enumerate(frames) if frame.f_code.co_filename == __file__]
+    for _ in range(max(mine, default=-1) + 1):
+        trace = trace.tb_next
+    traceback.print_exception(kind, error, trace)
+
+
 def guarded(work, debug: bool = False) -> int:
     """The status that ``work()`` returns, or 2 with one sentence on standard error where it finds a mistake."""
     try:

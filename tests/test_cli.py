@@ -1125,6 +1125,19 @@ def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end(capsys):
     assert log.count(gone_on) == 1 and log.count("exactly corrected (metropolis)") == 2
 
 
+def test_the_traceback_of_a_target_s_error_begins_with_the_run(tmp_path):
+    (tmp_path / "faulty.py").write_text(
+        "from sgmcmc.potentials.analytic import Gaussian\n\n\nclass Faulty(Gaussian):\n"
+        "    def potential(self, theta):\n        raise ValueError('no U')\n"
+    )
+    words = "model._target_=faulty.Faulty sampler=hmc step_size=.1 cycles=20".split()
+    command = [sys.executable, str(ROOT / "run.py"), *words]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    files = re.findall(r'File "(.*?)"', ended.stderr)
+    assert ended.returncode == 1 and ended.stderr.endswith("ValueError: no U\n")
+    assert files[0].endswith("experiments/run.py") and files[-1].endswith("faulty.py") and len(files) < 9
+
+
 def test_a_target_that_fails_in_the_first_cycle_leaves_a_log():
     Path("early.py").write_text(
         "from pathlib import Path\n\nfrom sgmcmc.potentials.analytic import Quartic\n\n\nclass Early(Quartic):\n"

@@ -112,9 +112,8 @@ def summary(experiment: str, scale: str, part: list[dict], missing: dict[tuple, 
     left = [chain for chain in part if chain["state"] not in ended]
     end = "-" if left else "no table" if (experiment, scale) in missing else "done"
     if left and not any(chain["cycles"] for chain in part):
-        end = (
-            "table is there" if missing.get((experiment, scale)) else end
-        )  # made elsewhere: it came with the repository
+        made_elsewhere = missing.get((experiment, scale))  # the table came with the repository
+        end = "table is there" if made_elsewhere else end
     if left and count["running"] and known and all(chain["planned"] for chain in left):
         mean = sum(known) / len(known)
         seconds = sum((chain["planned"] - chain["cycles"]) * (chain["each"] or mean) for chain in left)

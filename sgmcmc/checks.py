@@ -67,7 +67,7 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
                 raise SettingError("target", name, "gives another U by potential_and_gradient than by potential")
     check_finite(kernel, value)
     if kernel.gradient != "none":
-        check_finite(kernel, slope.sum(1), "the gradient")
+        check_finite(kernel, slope.double().sum(1), "the gradient")
 
 
 def _check_terms(potential: Potential, theta: Tensor) -> None:

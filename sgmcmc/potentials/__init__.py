@@ -30,8 +30,8 @@ Where chains start and how they move:
 - ``exact(chains, random, temperature)``: independent draws of exp(−U/T), ``[chains, dim]`` float64, for init=exact.
 - ``moves`` [all]: bool ``[dim]``, False for coordinates without momentum, which only ``gibbs`` changes.
 - ``gibbs(theta, temperature, random, trajectory, chains)``: θ after another Markov update, made after each trajectory,
-  with numbers of ``random.uniform("gibbs", trajectory, chains, size)`` or ``normal``, ``[chains, size]``: those of
-  torch's own generator would be others when the run goes on.
+  with numbers of ``random.uniform("gibbs", trajectory, chains, size)`` ``[chains, size]``, or of
+  ``random.normal("gibbs", trajectory, 1, chains, size)[0]``: torch's own would be others when the run goes on.
 - ``together`` [True]: whether many chains go in one tensor, at most ``chains_at_once`` [all] of them.
 - ``is_network`` [not ``together``]: whether the defaults are a network's: minibatches, a row of metrics each cycle.
 

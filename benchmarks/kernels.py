@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
@@ -32,7 +32,7 @@ from triton.compiler import ASTSource
 from sgmcmc import convolution, residual
 from sgmcmc.launch import OPTIONS
 from sgmcmc.models import ResNet
-from sgmcmc.precision import full_precision
+from sgmcmc.precision import full_precision, products_in
 
 TYPES = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int32: "*i32"}
 REGISTERS = 1 << 16  # of a multiprocessor
@@ -40,9 +40,9 @@ SHARED = {80: 164, 86: 100, 89: 100, 90: 228, 100: 228, 103: 228, 120: 100}  # K
 SHAPE = ("H", "OH", "C", "N", "STRIDE", "BLOCK_P", "BLOCK_Q", "BLOCK_N", "BLOCK_C", "BLOCK_K", "PRECISION")
 
 
-def compiled(depth: int = 20, batch: int = 125, arch: int = 90) -> Iterator[dict]:
-    """A row for each kernel that the gradient of a minibatch in TF32 and U in float32 start, as they come."""
-    rows, seen = [], set()
+def compiled(tell: Callable[[dict], None], depth: int = 20, batch: int = 125, arch: int = 90) -> None:
+    """``tell`` a row of each kernel that the gradient of a minibatch in TF32 and U in float32 start, as they come."""
+    seen = set()
 
     def launch(kernel, grid, x: Tensor, *arguments, **constants) -> None:
         options = OPTIONS | {name: constants.pop(name) for name in ("num_warps", "num_stages") if name in constants}
@@ -54,36 +54,24 @@ def compiled(depth: int = 20, batch: int = 125, arch: int = 90) -> Iterator[dict
         seen.add(key)
         found = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
         how = {name: given[name] for name in SHAPE if name in given}
-        rows.append({"kernel": kernel.__name__, **how, "warps": found.metadata.num_warps, **_usage(found)})
+        tell({"kernel": kernel.__name__, **how, "warps": found.metadata.num_warps, **_usage(found)})
 
     model = ResNet(depth=depth).to(memory_format=torch.channels_last)
     for layer in model.modules():
         layer.compiled = True
     images = torch.randn(batch, 3, 32, 32).contiguous(memory_format=torch.channels_last)
-    before = torch.backends.cudnn.conv.fp32_precision
-    torch.backends.cudnn.conv.fp32_precision = "tf32"
-    try:
-        with (
-            patch.object(residual, "launch", launch),
-            patch.object(convolution, "launch", launch),
-            patch.object(convolution, "on_device", lambda x: True),
-        ):
-            loss = F.cross_entropy(model(images), torch.zeros(batch, dtype=torch.long))
-            yield from _taken(rows)
-            torch.autograd.grad(loss, list(model.parameters()))
-            yield from _taken(rows)
-            for layer in model.modules():  # U's normalisations are Inductor's
-                layer.compiled = isinstance(layer, convolution.Convolution)
-            with torch.no_grad(), full_precision():
-                model(images)
-            yield from _taken(rows)
-    finally:
-        torch.backends.cudnn.conv.fp32_precision = before
-
-
-def _taken(rows: list[dict]) -> Iterator[dict]:
-    while rows:
-        yield rows.pop(0)
+    with (
+        products_in("tf32"),
+        patch.object(residual, "launch", launch),
+        patch.object(convolution, "launch", launch),
+        patch.object(convolution, "on_device", lambda x: True),
+    ):
+        loss = F.cross_entropy(model(images), torch.zeros(batch, dtype=torch.long))
+        torch.autograd.grad(loss, list(model.parameters()))
+        for layer in model.modules():  # U's normalisations are Inductor's
+            layer.compiled = isinstance(layer, convolution.Convolution)
+        with torch.no_grad(), full_precision():
+            model(images)
 
 
 def _source(kernel, given: dict) -> ASTSource:
@@ -116,18 +104,16 @@ def main() -> int:
     parser.add_argument("--arch", type=int, default=90, choices=SHARED, help="compute capability, times ten (90)")
     parser.add_argument("--batch", type=int, default=125, help="images of a minibatch (125)")
     options = parser.parse_args()
-    for row in compiled(batch=options.batch, arch=options.arch):
-        name, warps, registers, stack, shared = (
-            row.pop(key) for key in ("kernel", "warps", "registers", "stack", "shared")
-        )
+
+    def tell(row: dict) -> None:
+        warps, registers, shared = row["warps"], row["registers"], row["shared"]
         programs = REGISTERS // (32 * warps * -(-registers // 8) * 8)
         programs = min(programs, int(SHARED[options.arch] // (shared + 1)))  # a KB is the system's
-        how = " ".join(f"{key}={value}" for key, value in row.items())
-        print(
-            f"{name:18} {warps} warps {registers:4} registers {stack:3} B of stack {shared:6.1f} KB shared "
-            f"{programs:3} at once  {how}",
-            flush=True,
-        )
+        used = f"{warps} warps {registers:4} registers {row['stack']:3} B of stack {shared:6.1f} KB shared"
+        how = " ".join(f"{name}={row[name]}" for name in SHAPE if name in row)
+        print(f"{row['kernel']:18} {used} {programs:3} at once  {how}", flush=True)
+
+    compiled(tell, batch=options.batch, arch=options.arch)
     return 0
 
 

@@ -36,6 +36,7 @@ from experiments.resolved import (
 from sgmcmc import LAW, kept
 from sgmcmc.arguments import check_memory, find_device
 from sgmcmc.captured import why_not_captured
+from sgmcmc.checks import check_tensor
 from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.errors import SettingError, StoreError
@@ -568,8 +569,7 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
             theta = potential.exact(chains, random, kernel.temperature)
         else:
             theta = potential.initial(chains, random, *how)
-        if not isinstance(theta, Tensor):
-            raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
+        check_tensor("initial", theta)
         theta = theta.to(device=device, dtype=dtype)
         if init == "sgd":
             rows = groups(potential, chains)

@@ -112,16 +112,13 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
         if isinstance(block.get(key), str):
             mend = f"a scale's block says settings of its own, and chooses no {key}: {key}={block[key]} does"
             raise SettingError(f"{config['scale']}.{key}", block[key], mend)
-    known = set(schema.settings()) | {key for key in block if key.startswith("model.")}
-    for key in block.keys() - known:
-        near = nearest(key, known, "there is no such setting; see --help")
-        raise SettingError(f"{config['scale']}.{key}", block[key], f"{near} (of the experiment's block for that scale)")
+    of_block = block.keys() - said
     _apply(config, block, said)
     for ways in schema.WAYS:
         _put_aside(config, ways, said)
     _drop_other_models(config, said, block)
     _drop_other_policies(config, said)
-    _check_keys(config)
+    _check_keys(config, of_block)
     for key, value in flatten(config).items():
         if value == "???":  # OmegaConf's mark of what is missing
             raise SettingError(key, value, "needs a value")
@@ -267,8 +264,8 @@ def _own_sampler(path: Path, changed: int) -> str | None:
     return next((line["override /sampler"] for line in lines if "override /sampler" in line), None)
 
 
-def _check_keys(config: dict) -> None:
-    """Refuse what no schema knows (a key that was added with ``+``, or by an experiment's block)."""
+def _check_keys(config: dict, block: set[str]) -> None:
+    """Refuse what no schema knows: a key that was added with ``+``, or by an experiment's ``block`` for the scale."""
     known = set(schema.dotted(schema.Settings))
     model = config["model"] = config["model"] or {}
     if not isinstance(model, dict):
@@ -281,4 +278,7 @@ def _check_keys(config: dict) -> None:
     mine = [] if own else [f"model.{name}" for name in schema.dotted(schema.MODELS[name])]
     for key, value in flatten({key: value for key, value in config.items() if not (key == "model" and own)}).items():
         if key not in known and key not in mine:
-            raise SettingError(key, value, nearest(key, [*known, *mine], "there is no such setting; see --help"))
+            mend = nearest(key, [*known, *mine], "there is no such setting; see --help")
+            if key in block:
+                key, mend = f"{config['scale']}.{key}", f"{mend} (of the experiment's block for that scale)"
+            raise SettingError(key, value, mend)

@@ -183,6 +183,12 @@ def _work(pieces: Pieces, result: Result) -> tuple[float, str]:
     return (result.gradients, "a gradient") if result.gradients else (result.energies, "an evaluation of U")
 
 
+def reads_draws(pieces: Pieces, cycles: int) -> bool:
+    """Whether the draws of so many cycles are looked at: where they are kept, and neither too few nor too many."""
+    kept, numbers = pieces.plan.kept(cycles), pieces.chains * pieces.potential.dim
+    return pieces.plan.keep != "none" and LEAST <= kept and kept * numbers <= READ_AT_MOST and numbers < 100_000
+
+
 def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
     """What of each group of chains is looked at, in the order of the arguments of ``_mixing`` behind the group's place
     in ``groups``: its number of chains; functions of theta along finite chains, ``[draws, chains, functions]``, and
@@ -198,7 +204,7 @@ def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
     frozen, kept = set(result.frozen), plan.kept(result.cycles)
     if len(groups) > GROUPS:
         return
-    if plan.keep != "none" and LEAST <= kept and kept * chains * dim <= READ_AT_MOST and chains * dim < 100_000:
+    if reads_draws(pieces, result.cycles):
         draws = sgmcmc.load_samples(path)
         if len(draws) < LEAST:  # keep=3
             return

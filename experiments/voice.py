@@ -258,7 +258,7 @@ class Voice:
         """Whether the summary takes so long that somebody might wonder."""
         pieces = self.pieces
         numbers = pieces.plan.kept(result.cycles) * pieces.chains * min(pieces.potential.dim, outcome.COORDINATES)
-        return result.status == engine.DONE and pieces.plan.keep != "none" and numbers > LONG
+        return result.status == engine.DONE and numbers > LONG and outcome.reads_draws(pieces, result.cycles)
 
     def summary(self, result) -> tuple[list[str], dict]:
         """What came out: moves, log MH, effective sample size, R-hat, and a plain word where a chain is stuck; and its

@@ -32,7 +32,7 @@ it. Of tables of a part of the runs a figure shows what is there, says under "ve
 source, without a claim.
 
     python scripts/draw.py [FIGURE ...]     # such as ggmc_fig1: those alone, and the page is left as it was
-    python scripts/draw.py --of FOLDER      # of the tables in FOLDER/tables, which goes beside the page, too
+    python scripts/draw.py --of FOLDER      # of the tables in FOLDER/tables, in FOLDER/figures, without the page
 """
 
 from __future__ import annotations
@@ -198,22 +198,22 @@ def main(words: list[str] | None = None) -> int:
     if folder and not (folder / "tables").is_dir():
         parser.error(f"--of {options.of}: has no folder tables")
     picked = [script for name, script in known.items() if name in chosen or not chosen]
-    drawn = partial(figure, results=folder, scales=("",)) if folder else figure
+    draw = partial(figure, results=folder, scales=("",)) if folder else figure
     missing, broken, sections, summary, notes, before = [], [], [], [], [], None
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for script, one in zip(picked, pool.map(drawn, picked), strict=True):
-            for line in one["said"]:
+        for script, drawn in zip(picked, pool.map(draw, picked), strict=True):
+            for line in drawn["said"]:
                 say(line)
-            missing += one["missing"]
-            broken += one["broken"]
-            if not one["section"]:
+            missing += drawn["missing"]
+            broken += drawn["broken"]
+            if not drawn["section"]:
                 continue
             if part(script) != before:
                 before = part(script)
                 sections.append(f"## {PARTS[before]}\n")
-            sections.append(one["section"])
-            summary.append(one["summary"])
-            notes += one["notes"]
+            sections.append(drawn["section"])
+            summary.append(drawn["summary"])
+            notes += drawn["notes"]
     if not (chosen or folder):
         page = [HEAD + "\n".join(summary) + "\n", *short_of(notes), *sections]
         write(ROOT / "results" / "README.md", "\n".join(page))

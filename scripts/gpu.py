@@ -13,10 +13,10 @@ cycle may be; the seeds of AMAGOLD's Table 2; the preset as its authors ran it; 
 learning rate that the paper leaves out, and four corrected seeds beside four that are not. A finished chain leaves its
 rows of the summary tables, and one in gpu_runs.csv that says what it ran on and how fast; of those in progress the last
 checkpoints are packed, as many as fit. With SIDE=6 each chain has a process of its own, the next in the plan's order
-begins where one ends, and how fast is how fast beside the others (one after another where chains are of a ResNet: what
-one of them needs to go on fills the archive). What cannot be compiled or captured here is told, and left for another
-call, which may be quicker. A table whose chains are all done is written to results/paper/tables/, the others to
-results/state/tables/. With DEVICE=cpu the same is done in miniature, with the smoke configurations, under
+begins where one ends, and how fast is how fast beside the others; leave it out for chains of a ResNet, of which one in
+progress fills the archive, and the others would begin again. What cannot be compiled or captured here is told, and left
+for another call, which may be quicker. A table whose chains are all done is written to results/paper/tables/, the
+others to results/state/tables/. With DEVICE=cpu the same is done in miniature, with the smoke configurations, under
 results/runs/smoke/; with MINIATURE=1 on a GPU, too, which tells within a minute, and of most chains without data of its
 own, whether they run there at all.
 

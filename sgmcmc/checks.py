@@ -28,8 +28,7 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     never leave. A network has looked at its module itself.
     """
     dim, name = potential.dim, type(potential).__name__
-    if not isinstance(theta, Tensor):
-        raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
+    check_tensor("initial", theta)
     theta = theta.detach()
     if tuple(theta.shape) != (chains, dim):
         raise SettingError("initial", _shape(theta), f"must be [{chains}, {dim}]: [chains, dim]")
@@ -39,9 +38,8 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
         chains, theta = 1, theta[:1]
     before = theta.clone()
     value, slope = potential.potential(theta), potential.gradient(theta)
-    for what, one in (("U", value), ("gradient", slope)):
-        if not isinstance(one, Tensor):
-            raise SettingError(f"type of {what}", type(one).__name__, "must be a torch.Tensor")
+    check_tensor("U", value)
+    check_tensor("gradient", slope)
     if tuple(value.shape) != (chains,):
         raise SettingError("shape of U", _shape(value), f"must be [{chains}]: a number for each of the chains")
     if slope.shape != theta.shape:
@@ -70,6 +68,12 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
         check_finite(kernel, slope.double().sum(1), "the gradient")
 
 
+def check_tensor(what: str, one) -> None:
+    """Raise SettingError where what a target gives is no tensor."""
+    if not isinstance(one, Tensor):
+        raise SettingError(f"type of {what}", type(one).__name__, "must be a torch.Tensor")
+
+
 def _check_terms(potential: Potential, theta: Tensor) -> None:
     """Refuse terms of the sum over data in another shape, which would be summed over the chains."""
     batch = torch.arange(2, device=theta.device).expand(len(theta), 2)
@@ -83,7 +87,7 @@ def _check_terms(potential: Potential, theta: Tensor) -> None:
 
 
 CLOSE = 1e-2  # how near to U's slope a gradient must be
-FEW = 8  # data of a network that its gradient is looked at on
+FEW = 8  # data of a network that its gradient is looked at on, and that it is known by
 PARTS = 1e-3  # of the largest of them: how near the parts of a partition must add up to the whole
 
 
@@ -185,7 +189,7 @@ def wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
     try:
         with full_precision():
             if isinstance(potential, NetworkPotential) and own_method(potential, "estimate", "potential"):
-                name, wrong = type(potential.model).__name__, _wrong_gradient(_of_few(potential), theta[:1].clone())
+                name, wrong = type(potential.model).__name__, _wrong_gradient(of_few(potential), theta[:1].clone())
             else:
                 wrong = _wrong_gradient(potential, theta.clone() if together(potential) else theta[:1].clone())
     except Exception:
@@ -193,7 +197,7 @@ def wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
     return f"the gradient of {name} is not that of its U, by differences of U along a direction" if wrong else None
 
 
-def _of_few(potential: NetworkPotential) -> SimpleNamespace:
+def of_few(potential: NetworkPotential) -> SimpleNamespace:
     """U and its gradient as the network's first data estimate them."""
     batch = torch.arange(min(FEW, potential.data_size), device=potential.device)[None]
     return SimpleNamespace(

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from sgmcmc import LAW
+from sgmcmc.checks import of_few
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.kernel import Kernel
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, is_network
+from sgmcmc.precision import full_precision
 from sgmcmc.random import Random
-
-FEW = 8  # data that a network is asked of
 
 
 def path(folder: str | os.PathLike) -> Path:
@@ -98,9 +98,8 @@ def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: tor
 def _of_network(potential: Potential, dtype: torch.dtype, device: torch.device) -> list[float | str]:
     try:
         theta = potential.initial(range(1), Random(0)).to(device=device, dtype=dtype)
-        few = torch.arange(min(FEW, potential.data_size), device=device)[None]
-        scale = potential.data_size / few.shape[1]
-        return plain([float(potential.prior(theta)[0] + scale * potential.losses(theta, few).sum())])
+        with full_precision():
+            return plain([float(of_few(potential).potential(theta))])
     except Exception:
         return []
 

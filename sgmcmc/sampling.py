@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sgmcmc import kept
 from sgmcmc.arguments import check_memory, find_device, float_type, number, numbers, whole
 from sgmcmc.chain import DIVERGED, FAILED, INTERRUPTED, Chain, Result, run
-from sgmcmc.checks import doubt
+from sgmcmc.checks import check_tensor, doubt
 from sgmcmc.compiled import compiles
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.errors import SettingError, StoreError, nearest
@@ -166,8 +166,7 @@ def sample(
 
     def begin() -> Tensor:
         theta = potential.initial(chains, random) if initial is None else initial
-        if not isinstance(theta, Tensor):
-            raise SettingError("type of initial", type(theta).__name__, "must be a torch.Tensor")
+        check_tensor("initial", theta)
         theta = theta.detach().to(device=device, dtype=dtype)
         if why := doubt(kernel, potential, theta):
             doubts.append(why)

@@ -30,7 +30,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from experiments.build import foreign, reopened, settings_of
+from experiments.build import check_begun, foreign, reopened, settings_of
 from experiments.command_line import runs_and_options, script
 from experiments.outcome import grouped
 from experiments.voice import NO_SIZE, counted, say
@@ -62,6 +62,8 @@ def _main(words: list[str]) -> int:
     settings, device = settings_of(folders[0], known["data.root"]), find_device(known["device"])
     given = settings["data"]
     potential, own = reopened(folders[0], device, given["root"])
+    for folder in folders[1:]:
+        check_begun(folder, settings, potential, device)
     if own.train is None or not callable(getattr(potential, "predict", None)):
         raise SettingError("RUN", folders[0], "its target has no data that it predicts")
     name = known["data"] or given["name"]

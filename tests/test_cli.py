@@ -1193,6 +1193,11 @@ def test_a_network_that_was_edited_since_neither_goes_on_nor_predicts(capsys, mo
     run, more, predicted = capsys.readouterr().err.splitlines()
     assert run == more == f"{told}give the run another name or output"
     assert predicted == f"{told}its draws are of the class as it was then"
+    assert main([*words, "output=later", "seed=1"]) == 0
+    capsys.readouterr()
+    assert evaluated(["later"]) == 0
+    assert evaluated(["later", "run"]) == 2
+    assert capsys.readouterr().err == f"{told}its draws are of the class as it was then\n"
     with pytest.raises(SettingError, match="its draws are of the class as it was"):
         reopened("run")
     monkeypatch.setattr("sgmcmc.kept.read_status", lambda folder: read_status(folder) | {"target": []})

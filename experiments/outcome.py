@@ -25,6 +25,7 @@ from sgmcmc import diagnostics
 from sgmcmc.chain import Result
 from sgmcmc.diagnostics import LEAST
 from sgmcmc.potentials import shown
+from sgmcmc.rows import spans
 
 READ_AT_MOST = 1 << 26  # numbers in all draws together; where a run has more, its potential alone is looked at
 # Of a group of many chains only some, evenly spread, are looked at: so many that LOOK_AT draws are theirs, but at least
@@ -36,7 +37,6 @@ COORDINATES = 16  # of which means, and as many of which variances, are looked a
 LEAST_OF_R_HAT = 40  # draws: of fewer it says nothing
 PART = 0.4  # of all draws; of less ESS per second and work are told only where it is
 ENOUGH = 10  # a chain
-TOLD = 0.2  # of T: how far a temperature is from it that is told
 # Columns of metrics that tell a row's place in the run or a part of a cycle, whose mean over a run tells nothing; and
 # two whose mean is told elsewhere.
 PLACES = ("cycle", "epoch", "step", "seconds", "steps_per_second", "alive", "not_finite", "accepted", "step_size")
@@ -90,16 +90,6 @@ def estimates(metrics: dict | None) -> bool:
     return metrics is not None and find_spec("arviz_stats") is not None
 
 
-def spans(metrics: dict, every: int) -> tuple[np.ndarray, np.ndarray]:
-    """After which cycle each row of metrics begins, and which rows count.
-
-    A row is of the cycles since the last regular one, ``every`` of them; where a run ended between two and was
-    continued, the next one has that row's cycles, too.
-    """
-    starts = (metrics["cycle"] - 1) // every * every
-    return starts, np.append(starts[1:] != starts[:-1], True)[: len(starts)]
-
-
 def averages(metrics: dict, burn_in: int, every: int) -> dict[str, float]:
     """What the rows after the burn-in tell of a run: means, by the rows' cycles, but of running ensembles, which are as
     they are in the last row. Not what is of a row's place or of a cycle's parts alone (``PLACES``), nor what is NaN;
@@ -112,33 +102,6 @@ def averages(metrics: dict, burn_in: int, every: int) -> dict[str, float]:
         values, lengths = metrics[name][late], (metrics["cycle"] - starts)[late]
         told[name] = float(values[-1] if ensemble else np.average(values, weights=lengths))
     return {name: value for name, value in sorted(told.items()) if value == value}
-
-
-def second_half(metrics: dict, every: int, column: str = "log_accept") -> tuple[float, float, float] | None:
-    """The mean of a column over the second half of the cycles, its standard error (of one row infinite), and the median
-    of the rows, which a few proposals far out do not move; None where no row of that half has one. The last row may be
-    the only one of the second half."""
-    cycles, values = metrics["cycle"], metrics[column]
-    starts, late = spans(metrics, every)
-    late &= abs(values) < math.inf
-    late &= starts >= min(cycles[-1] / 2, starts[-1]) if len(starts) else True
-    values, lengths = values[late], (cycles - starts)[late]
-    if not len(values):
-        return None
-    error = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
-    return float(np.average(values, weights=lengths)), error, float(np.median(values))
-
-
-def out_of_equilibrium(metrics: dict, every: int, temperature: float) -> list[tuple[str, float]]:
-    """Which of the two temperatures, and their means over the second half of the cycles, are far from T: by more than a
-    fifth, and six standard errors of ``LEAST`` rows or more, taken as independent."""
-    found = []
-    for kind in ("kinetic", "configurational"):
-        values = metrics.get(f"{kind}_temperature")
-        half = None if values is None or len(values) < 2 * LEAST else second_half(metrics, every, f"{kind}_temperature")
-        if half and abs(half[0] - temperature) > max(TOLD * temperature, 6 * half[1]):
-            found.append((kind, half[0]))
-    return found
 
 
 def _mixing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import signal
 import threading
@@ -11,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
+import numpy
 import torch
 from torch import Tensor, nn
 
@@ -22,13 +24,14 @@ from sgmcmc.compiled import compiles
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.errors import SettingError, StoreError, nearest
 from sgmcmc.kernel import Friction, Kernel, make_kernel
-from sgmcmc.loading import load_samples
+from sgmcmc.loading import load_metrics, load_samples
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import NEEDED, Potential, is_network
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.potentials.flat import SAMPLED
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
+from sgmcmc.rows import disequilibrium
 from sgmcmc.samplers import NUMBERS, Sampler, custom, lookup
 from sgmcmc.schedules import Schedule
 from sgmcmc.store import RunFolder
@@ -96,8 +99,8 @@ def sample(
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
     Ctrl-C or a signal: of such runs there are fewer draws (``result.draws`` is None where there are none). Chains that
     diverged, all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite.
-    Others tell of chains that are stuck (``result.stuck``) or never move (``result.unmoved``), of a gradient that is
-    not that of U, and of an argument that has no effect.
+    Others tell of chains that are stuck (``result.stuck``) or never move (``result.unmoved``), of temperatures that are
+    far from T in the second half, of a gradient that is not that of U, and of an argument that has no effect.
     Raises SettingError, one sentence, for what cannot work (such as a module in two threads), and StoreError for a
     folder that is another run's, or on a disk that is full.
     """
@@ -180,7 +183,7 @@ def sample(
         store = RunFolder(folder, kept.identity(settings), json.dumps(settings, indent=2) + "\n", device=device)
     with _own_names(), _alone(potential), store or nullcontext(), _bar(progress, cycles) as bar:
         result = _run(kernel, potential, plan, random, chains, begin, dtype, store, bar)
-    _warn_after(result, doubts, chains, cycles, folder)
+    _warn_after(result, plan, doubts, chains, folder)
     return result
 
 
@@ -315,8 +318,10 @@ def _warn_before(kernel: Kernel, given: dict, noise) -> None:
         warnings.warn(f"the chain is not corrected; {mend}", stacklevel=OF_CALLER)
 
 
-def _warn_after(result: Result, doubts: list[str], chains: int, cycles: int, folder) -> None:
-    """Warn of what the result alone does not show: how the run ended, chains that diverged or do not move."""
+def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, folder) -> None:
+    """Warn of what the result alone does not show: how the run ended, chains that diverged or do not move, and
+    temperatures that are far from T."""
+    cycles = plan.cycles
     for why in doubts:
         warnings.warn(why, stacklevel=OF_CALLER)
     if result.status == INTERRUPTED:
@@ -333,11 +338,19 @@ def _warn_after(result: Result, doubts: list[str], chains: int, cycles: int, fol
         still = f"{of_chains(result.frozen, chains)} diverged and stand still where they were last finite"
         mend = "leave the draws of result.frozen out; a smaller step_size may do"
         warnings.warn(f"{still}: {mend}", stacklevel=OF_CALLER)
+    if result.rows and not (result.status == DIVERGED or result.stuck or result.unmoved):
+        rows = load_metrics(folder) if folder else {name: _column(result.rows, name) for name in result.rows[0]}
+        if why := disequilibrium(rows, plan.log_every, result.kernel):
+            warnings.warn(why, stacklevel=OF_CALLER)
     if result.stuck:
         some = f"{result.accepted} of {result.proposed} trajectories are accepted"
         warnings.warn(f"the chain is stuck: {some}; take a smaller step_size", stacklevel=OF_CALLER)
     if result.unmoved:
         warnings.warn(f"{of_chains(result.unmoved, chains)} never moved: {UNMOVED}", stacklevel=OF_CALLER)
+
+
+def _column(rows: list[dict], name: str) -> numpy.ndarray:
+    return numpy.array([row.get(name, math.nan) for row in rows])
 
 
 UNMOVED = "a smaller step size or another start would do, a mean over chains is biased by them"

@@ -1,0 +1,54 @@
+"""What rows of metrics tell: means over the second half, and temperatures that are far from T."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import sgmcmc
+from sgmcmc.potentials.analytic import Gaussian
+from sgmcmc.rows import out_of_equilibrium, second_half
+
+
+def test_the_last_row_may_be_the_only_one_of_the_second_half_and_errors_fall_with_the_root_of_rows():
+    """A run of 20 cycles in rows of 100; and 1 and 3 in turns, whose variance is 4/3."""
+    one = {"cycle": np.array([20]), "log_accept": np.array([7.0])}
+    assert second_half(one, 100) == (7.0, math.inf, 7.0)
+    four = {"cycle": np.arange(1, 9), "log_accept": np.array([9.0] * 4 + [1, 3, 1, 3])}
+    assert second_half(four, 1) == (2.0, pytest.approx(math.sqrt(1 / 3)), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "mean", "spread", "rows", "told"),
+    [
+        (1, 1.21, 0.01, 40, True),
+        (1, 0.79, 0.01, 40, True),
+        (1, 1.19, 0.01, 40, False),  # less than a fifth
+        (4, 4.75, 0.01, 40, False),
+        (4, 4.85, 0.01, 40, True),
+        (1, 3, 1, 40, True),
+        (1, 2, 1, 40, False),  # less than six errors
+        (1, 9, 0.01, 14, False),  # of seven rows errors are not known
+    ],
+)
+def test_temperatures_far_from_t_are_told(temperature, mean, spread, rows, told):
+    """Of numbers in turns below and above their mean: their errors are the spread over the root of 20."""
+    signs = np.resize([-1.0, 1.0], rows)
+    metrics = {"cycle": np.arange(1, rows + 1), "kinetic_temperature": mean + spread * signs}
+    metrics["configurational_temperature"] = np.full(rows, math.nan)  # where there are no gradients
+    found = out_of_equilibrium(metrics, 1, temperature)
+    assert found == ([("kinetic", pytest.approx(mean))] if told else [])
+    assert out_of_equilibrium({"cycle": metrics["cycle"]}, 1, temperature) == []
+
+
+def test_temperatures_far_from_t_are_told_of_a_run_in_python_too(tmp_path):
+    """A step of leapfrog from fresh momentum is θ ← (1 − h²/2) θ + h m: of a unit normal, uncorrected, the variance is
+    1/(1 − h²/4), 10 where h² is 3.6. Corrected it is 1, and nothing is told."""
+    options = {"step_size": math.sqrt(3.6), "cycles": 2000, "chains": 50, "steps": 1, "refresh": "full"}
+    begun = "mean configurational temperature .* in the second half, and T is 1: not in equilibrium "
+    for folder in (None, tmp_path / "run"):
+        with pytest.warns(UserWarning, match=begun + r"\(too few cycles, or too large steps\)"):
+            sgmcmc.sample(Gaussian(dim=1), "hmc", acceptance="monitor", folder=folder, **options)
+    with warnings.catch_warnings(action="error"):
+        sgmcmc.sample(Gaussian(dim=1), "hmc", **options)

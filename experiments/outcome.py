@@ -25,7 +25,6 @@ from sgmcmc import diagnostics
 from sgmcmc.chain import Result
 from sgmcmc.diagnostics import LEAST
 from sgmcmc.potentials import shown
-from sgmcmc.rows import spans
 
 READ_AT_MOST = 1 << 26  # numbers in all draws together; where a run has more, its potential alone is looked at
 # Of a group of many chains only some, evenly spread, are looked at: so many that LOOK_AT draws are theirs, but at least
@@ -90,6 +89,16 @@ def estimates(metrics: dict | None) -> bool:
     return metrics is not None and find_spec("arviz_stats") is not None
 
 
+def spans(metrics: dict, every: int) -> tuple[np.ndarray, np.ndarray]:
+    """After which cycle each row of metrics begins, and which rows count.
+
+    A row is of the cycles since the last regular one, ``every`` of them; where a run ended between two and was
+    continued, the next one has that row's cycles, too.
+    """
+    starts = (metrics["cycle"] - 1) // every * every
+    return starts, np.append(starts[1:] != starts[:-1], True)[: len(starts)]
+
+
 def averages(metrics: dict, burn_in: int, every: int) -> dict[str, float]:
     """What the rows after the burn-in tell of a run: means, by the rows' cycles, but of running ensembles, which are as
     they are in the last row. Not what is of a row's place or of a cycle's parts alone (``PLACES``), nor what is NaN;
@@ -102,6 +111,21 @@ def averages(metrics: dict, burn_in: int, every: int) -> dict[str, float]:
         values, lengths = metrics[name][late], (metrics["cycle"] - starts)[late]
         told[name] = float(values[-1] if ensemble else np.average(values, weights=lengths))
     return {name: value for name, value in sorted(told.items()) if value == value}
+
+
+def second_half(metrics: dict, every: int) -> tuple[float, float, float] | None:
+    """The mean of log MH over the second half of the cycles, its standard error (of one row infinite), and the median
+    of the rows, which a few proposals far out do not move; None where no row of that half has one. The last row may be
+    the only one of the second half."""
+    cycles, values = metrics["cycle"], metrics["log_accept"]
+    starts, late = spans(metrics, every)
+    late &= abs(values) < math.inf
+    late &= starts >= min(cycles[-1] / 2, starts[-1]) if len(starts) else True
+    values, lengths = values[late], (cycles - starts)[late]
+    if not len(values):
+        return None
+    error = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    return float(np.average(values, weights=lengths)), error, float(np.median(values))
 
 
 def _mixing(

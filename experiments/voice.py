@@ -18,12 +18,12 @@ from experiments.resolved import is_own
 from sgmcmc import chain as engine
 from sgmcmc import compiled, subsampled
 from sgmcmc.checks import doubt
+from sgmcmc.equilibrium import disequilibrium
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import Kernel
 from sgmcmc.ladder import steps_of_epochs
 from sgmcmc.potentials import groups, is_network
 from sgmcmc.potentials.network import NetworkPotential
-from sgmcmc.rows import disequilibrium, second_half, spans
 from sgmcmc.sampling import UNMOVED, of_chains
 
 ROWS_SHOWN = 20  # of a run's rows, or as many as there are half hours; the others are in metrics.csv
@@ -289,7 +289,7 @@ class Voice:
             metrics = sgmcmc.load_metrics(self.path)
         except StoreError:
             return lines, {}
-        energy = None if kernel.impossible else second_half(metrics, self.pieces.plan.log_every)
+        energy = None if kernel.impossible else outcome.second_half(metrics, self.pieces.plan.log_every)
         facts = {"log_accept": -math.inf} if kernel.impossible else {}
         if energy is not None:
             mean, error, median = energy
@@ -305,14 +305,14 @@ class Voice:
             last = metrics["cycle"][-1] if len(metrics["cycle"]) else 0
             lines.append(f"diverged: no chain is finite after step {int(last) * kernel.steps}; {SMALLER}")
             return lines, facts | {"groups": outcome.of_groups(self.config, self.pieces, self.path, result, None)}
-        if why := disequilibrium(metrics, self.pieces.plan.log_every, kernel):
+        if why := disequilibrium(metrics, kernel):
             lines.append(why)
         if result.frozen:
             lines.append(
                 f"{of_chains(result.frozen, self.pieces.chains)} diverged and stand still where they were last "
                 f"finite: leave their draws out; {SMALLER}"
             )
-        _, whole = spans(metrics, self.pieces.plan.log_every)
+        _, whole = outcome.spans(metrics, self.pieces.plan.log_every)
         lost = int(metrics["not_finite"][whole].sum())
         if lost and kernel.acceptance != "monitor":
             ended = "trajectory ended" if lost == 1 else "trajectories ended"

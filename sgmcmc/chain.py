@@ -1,9 +1,10 @@
 """Chains: trajectory after trajectory, with what is measured, kept and written on the way.
 
-One cycle is one trajectory, one decision, one draw. Many chains go in one tensor where the target allows
-it; other networks run theirs one after the other, a cycle each. Rows, draws and checkpoint are written together, in
-blocks, so a killed run loses at most one block and continues bit for bit. Of a cycle in progress a checkpoint holds
-where its trajectory stands, so a signal costs a step or two, and a kill the minutes since the last checkpoint.
+One cycle is one trajectory, one decision, one draw. Many chains go in one tensor where the target allows it; networks
+otherwise run their chains one after another, a cycle each. Rows, draws and checkpoint are written together, in blocks,
+so a killed run loses at most one block and continues bit for bit. Of a cycle in progress a checkpoint holds where its
+trajectory stands, so a signal costs a step or two (where steps are replayed as graphs, some gradients more), and a kill
+the minutes since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sgmcmc.diagnostics import Ensemble
 from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.interrupt import Interrupted, Signals
-from sgmcmc.kernel import Kernel, check_kept
+from sgmcmc.kernel import Kernel, check_decay, check_kept
 from sgmcmc.measured import diagnostic_gradient, estimated_mass, mass_gradients, observer, predicted, temperatures
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, groups, is_network, shown, together
@@ -40,7 +41,7 @@ RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "i
 
 @dataclass
 class Result:
-    """What ``run`` returns: status, rows of metrics, and draws ``[draws, chains, dim]`` where no store kept them.
+    """What ``run`` returns: status; rows of metrics and draws ``[draws, chains, dim]``, where no store kept them.
 
     Numbers of trajectories, gradients and evaluations of U are those of all cycles, of the burn-in too.
     """
@@ -153,8 +154,7 @@ class Chain:
         theta = self.initial()
         check_target(self.kernel, self.potential, theta, self.chains)
         theta = theta.detach()
-        if self.kernel.schedule.varies_between():
-            self._check_kept(theta.dtype, "the schedule's last step size")
+        self._check_stairs(theta.dtype)
         if self.plan.estimate_mass:
             self._set_mass(self._estimated_mass(theta))
         for number, group in enumerate(self.groups):
@@ -180,7 +180,7 @@ class Chain:
         }
 
     def resume(self, saved: dict) -> None:
-        """Continue from what ``checkpoint`` returned. Raises SettingError where it is another target's."""
+        """Continue from what ``checkpoint`` returned. Raises SettingError for stairs that a longer run may not take."""
         device = self.random.device
         self.states = [
             State(*(None if value is None else value.to(device) for value in values)) for values in saved["states"]
@@ -200,6 +200,7 @@ class Chain:
         if saved["unfinished"]:
             self.unfinished = Unfinished.of(saved["unfinished"], device)
         self._set_kernel()
+        self._check_stairs(self.theta.dtype)
 
     def compile(self, tell: Callable[[str], object]) -> None:
         """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly: to the end of a run
@@ -302,7 +303,7 @@ class Chain:
         if self.cycle == self.plan.burn_in:
             self.tally.end_burn_in()
             if self.adaptation.tunes:
-                self._check_kept(self.theta.dtype, "the step size that tuning came to")
+                self._check_last(self.theta.dtype, "the step size that tuning came to")
         self.tally.stop()
         return traced(done.trace) if is_traced else []
 
@@ -311,6 +312,11 @@ class Chain:
         done = self.unfinished or Unfinished([], [], [], self.tally.sums, [])
         for number in range(len(done.states), len(self.groups)):
             group, state = self.groups[number], self.states[number]
+            if not (is_traced or bool(state.alive.any())):  # networks one after another
+                still = [*done.states, state], [*done.fits, self.fits[number]]
+                none = torch.zeros(len(group), dtype=torch.float64, device=state.theta.device)
+                done = Unfinished(*still, [*done.probabilities, none], done.sums, done.trace)
+                continue
             if self.cycle_graph is None:
                 self.unfinished, done.under_way.reached = done, self.between
             # Random augmentation: another draw for each evaluation of U. Of a U that is one function it is not ours.
@@ -377,9 +383,14 @@ class Chain:
         if self.plan.estimate_mass and self.cycle <= self.plan.mass_until:
             self._set_mass(self._estimated_mass(self.theta))
 
-    def _check_kept(self, dtype: torch.dtype, size: str) -> None:
-        """Refuse a momentum that is kept too well at the step size of the run's last cycle."""
+    def _check_stairs(self, dtype: torch.dtype) -> None:
+        if self.kernel.schedule.varies_between():
+            self._check_last(dtype, "the schedule's last step size")
+
+    def _check_last(self, dtype: torch.dtype, size: str) -> None:
+        """Refuse a momentum that is kept too well, or grows, at the step size of the run's last cycle."""
         last = replace(self.kernel, step_size=self.kernel.step_size * self._stair(self.plan.cycles))
+        check_decay(last, size)
         check_kept(last, dtype, size)
 
     def _set_kernel(self) -> None:
@@ -568,7 +579,6 @@ def run(
                 if chain.cycle % plan.log_every == 0 or status != RUNNING:
                     row = chain.row()
                     unwritten.rows.append(row)
-                    result.rows.append(row)
                 if status == RUNNING and unwritten.due(chain.cycle):
                     unwritten.write(chain.checkpoint)
                 if report:
@@ -580,7 +590,8 @@ def run(
         if chain.states and (unwritten.rows or unwritten.draws or chain.cycle or chain.unfinished):
             unwritten.write(chain.checkpoint)
     result.status, result.signal = status, signals.arrived if signals.answered else None
-    result.draws = torch.stack(unwritten.draws) if unwritten.draws else None  # a store's are written
+    result.rows = unwritten.rows  # a store's are written, as are its draws
+    result.draws = torch.stack(unwritten.draws) if unwritten.draws else None
     _fill(result, chain)
     return result
 

@@ -184,6 +184,7 @@ class Kernel:
         factors = tuple(self.schedule.factors(self.steps, trajectory))
         key = (factors, dtype, torch.device(device))
         if key not in self._programs:
+            self._programs.clear()  # stairs do not come back to a step size
             self._programs[key] = self._program(*key)
         return self._programs[key]
 
@@ -381,10 +382,7 @@ def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
     O's, E or infinite friction in a rescaled word, and stairs that may take AMAGOLD's β past 1/h where it cannot."""
     letters, euler = kernel.word.letters, kernel.word.euler
     decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, euler), dtype=torch.float64)
-    if not bool(torch.isfinite(decay).all()) or bool((decay.abs() > 1).any()):
-        raise kernel.friction.refusal(
-            "together with this step size gives a momentum decay outside [-1, 1]; make either smaller, not negative"
-        )
+    check_decay(kernel, "this step size")
     if kernel.refresh == "keep":
         if not kernel.word.refreshes:
             raise SettingError(
@@ -411,6 +409,15 @@ def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
         raise kernel.friction.refusal("is infinite friction, with which a rescaled word never moves; give less")
     if kernel.schedule.name == "stairs" and kernel.schedule.factor > 1:
         check_growth(kernel, "the schedule")
+
+
+def check_decay(kernel: Kernel, size: str) -> None:
+    """Refuse a momentum decay outside [−1, 1] at the kernel's step ``size``."""
+    decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, kernel.word.euler), dtype=torch.float64)
+    if not bool(torch.isfinite(decay).all()) or bool((decay.abs() > 1).any()):
+        raise kernel.friction.refusal(
+            f"together with {size} gives a momentum decay outside [-1, 1]; make either smaller, not negative"
+        )
 
 
 def check_kept(kernel: Kernel, dtype: torch.dtype, size: str) -> None:

@@ -22,6 +22,7 @@ from sgmcmc.chain import DIVERGED, FAILED, INTERRUPTED, Chain, Result, run
 from sgmcmc.checks import check_tensor, doubt
 from sgmcmc.compiled import compiles
 from sgmcmc.data.minibatches import Minibatches
+from sgmcmc.equilibrium import disequilibrium
 from sgmcmc.errors import SettingError, StoreError, nearest
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.loading import load_metrics, load_samples
@@ -31,7 +32,6 @@ from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.potentials.flat import SAMPLED
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
-from sgmcmc.rows import disequilibrium
 from sgmcmc.samplers import NUMBERS, Sampler, custom, lookup
 from sgmcmc.schedules import Schedule
 from sgmcmc.store import RunFolder
@@ -257,7 +257,7 @@ def _policy(name: str, value):
 def _run(kernel, potential, plan: Plan, random, chains: int, begin, dtype, store: RunFolder | None, bar) -> Result:
     """Run the chain. Its folder, where it has one, is told what the target is, so that another one is refused when the
     run goes on; how the run ended; and an error of the target's."""
-    target = kernel, potential, dtype, random.device
+    target, rows = (kernel, potential, dtype, random.device), []
     unknown = store and not kept.known(store.path, store.identity["hash"], *target)
 
     def report(chain: Chain, row: dict | None) -> None:
@@ -265,6 +265,7 @@ def _run(kernel, potential, plan: Plan, random, chains: int, begin, dtype, store
         if unknown:
             store.status(target=kept.target(*target))
             unknown = False
+        rows.extend([row] if row else [])
         bar(chain, row)
 
     try:
@@ -276,6 +277,7 @@ def _run(kernel, potential, plan: Plan, random, chains: int, begin, dtype, store
             with suppress(StoreError):
                 store.status(state=FAILED, why=f"{type(error).__name__}: {error}")
         raise
+    result.rows = rows
     if store:
         store.status(state=result.status, **result.facts(plan.cycles))
         if plan.kept(result.cycles):
@@ -340,7 +342,7 @@ def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, fold
         warnings.warn(f"{still}: {mend}", stacklevel=OF_CALLER)
     if result.rows and not (result.status == DIVERGED or result.stuck or result.unmoved):
         rows = load_metrics(folder) if folder else {name: _column(result.rows, name) for name in result.rows[0]}
-        if why := disequilibrium(rows, plan.log_every, result.kernel):
+        if why := disequilibrium(rows, result.kernel):
             warnings.warn(why, stacklevel=OF_CALLER)
     if result.stuck:
         some = f"{result.accepted} of {result.proposed} trajectories are accepted"

@@ -538,11 +538,11 @@ def test_a_run_that_is_done_compiles_nothing(name, monkeypatch):
 def test_without_a_store_everything_is_in_the_result():
     store = Memory()
     one, other = go("ggmc_with_runs_of_batches", store), go("ggmc_with_runs_of_batches")
-    assert one.draws is None and torch.equal(other.draws, torch.stack(store.draws))
+    assert one.draws is None and one.rows == [] and torch.equal(other.draws, torch.stack(store.draws))
     assert other.draws.shape == (3, 3, 2)  # cycles 5, 7 and 9 of burn-in 3, thin 2
     assert [row["cycle"] for row in other.rows] == [2, 4, 6, 8, 9]
     assert other.proposed == 27 and 0 < other.accepted <= 27
-    same_rows(one.rows, other.rows)
+    same_rows(store.rows, other.rows)
 
 
 def test_rows_are_means_over_cycles_and_chains():
@@ -653,7 +653,7 @@ def test_the_ensemble_counts_at_the_rows_regular_ends_alone():
     for cycles, members in ((3, 2), (5, 2), (6, 4), (8, 4)):
         result = go(cycles, store)
         assert int(result.ensembles["test"].count) == members
-        assert math.isfinite(result.rows[-1]["test_nll"])
+        assert math.isfinite(store.rows[-1]["test_nll"])
     whole = go(8, Memory())
     assert torch.equal(result.ensembles["test"].sum, whole.ensembles["test"].sum)
 
@@ -706,6 +706,24 @@ def test_under_monitor_only_the_diverged_chains_stand_still():
     assert torch.equal(calm.draws[:, 0], result.draws[:, 0])
 
 
+def test_a_chain_that_stands_still_by_itself_is_not_evaluated():
+    class Apart(Cliff):
+        together, asked = False, 0
+
+        def gradient(self, theta, batch=None):
+            self.asked += 1
+            return super().gradient(theta, batch)
+
+    target = Apart(1)
+    kernel, start = make_kernel("ggmc", target, [0.01, 1.9], steps=3, dtype=F64), torch.zeros(2, 1, dtype=F64)
+    died = run(kernel, target, Plan(30, log_every=100), Random(1), 2, lambda: start)
+    before, more = target.asked, Plan(60, log_every=100)
+    assert died.frozen == [1] and before < 2 * 4 * 30
+    target.asked = 0
+    assert run(kernel, target, more, Random(1), 2, lambda: start).frozen == [1]
+    assert target.asked - before == 4 * 30  # of one chain: the ends of three steps
+
+
 def test_networks_that_diverged_are_named_by_their_chains():
     target, _ = small_network()
     settings = {"steps": 2, "batch_size": 3, "acceptance": "monitor", "dtype": F64}
@@ -720,7 +738,7 @@ def test_a_run_is_diverged_when_no_chain_is_left():
     store = Memory()
     result = run(kernel, target, Plan(500), Random(1), 2, lambda: torch.zeros(2, 1, dtype=F64), None, store)
     assert result.status == DIVERGED and result.cycles < 500
-    assert result.rows[-1]["alive"] == 0 and store.state["cycle"] == result.cycles
+    assert store.rows[-1]["alive"] == 0 and store.state["cycle"] == result.cycles
     again = run(kernel, target, Plan(500), Random(1), 2, lambda: torch.zeros(2, 1, dtype=F64), None, store)
     assert (again.status, again.cycles) == (DIVERGED, result.cycles)
 
@@ -900,6 +918,22 @@ def test_a_step_size_that_shrinks_until_the_momentum_is_kept_is_refused(
         return
     with pytest.raises(SettingError, match=f"refreshes the momentum.* at {size}") as error:
         ended()
+    assert error.value.setting == "friction"
+
+
+@pytest.mark.parametrize("begun", [2, 4])
+def test_stairs_that_take_an_euler_decay_past_minus_one_are_refused_also_where_a_run_goes_on(begun):
+    """1 − γh is −.5, −1.12, … after a cycle, two, … of stairs that double ℓ: such a momentum grows without end."""
+    target, schedule, store = Gaussian(1), Schedule("stairs", every=2, factor=2.0), Memory()
+    kernel = make_kernel("sghmc", target, 0.1, friction=Friction("gamma", 15.0), schedule=schedule, dtype=F64)
+
+    def go_on(cycles):
+        return run(kernel, target, Plan(cycles), Random(1), 1, lambda: torch.zeros(1, 1, dtype=F64), store=store)
+
+    if begun == 2:
+        assert go_on(begun).status == DONE
+    with pytest.raises(SettingError, match="the schedule's last step size gives a momentum decay outside") as error:
+        go_on(4)
     assert error.value.setting == "friction"
 
 

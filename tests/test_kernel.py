@@ -98,6 +98,13 @@ def test_a_step_of_each_schedule_has_its_own_friction():
     assert drifts == pytest.approx(sizes, rel=1e-14)
 
 
+def test_numbers_of_steps_that_do_not_come_back_are_not_kept():
+    ours = kernel(schedule=Schedule("stairs", every=1, factor=0.5), friction=Friction("gamma", 1.0))
+    for trajectory in range(5):
+        program = ours.program(trajectory, F64, "cpu")
+        assert ours.program(trajectory, F64, "cpu") is program and len(ours._programs) == 1
+
+
 def test_stairs_change_the_step_between_trajectories():
     ours = kernel(schedule=Schedule("stairs", every=2, factor=0.25), friction=Friction("gamma", 1.0))
     for trajectory, h in [(0, 0.3), (1, 0.3), (2, 0.15), (4, 0.075)]:

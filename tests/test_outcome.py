@@ -148,3 +148,11 @@ def test_what_is_slow_is_told_from_what_is_wide():
 def test_the_r_hat_of_independent_draws_is_held_to_is_a_chi_square_s_tail():
     """χ² of 3 degrees of freedom is above 17.730 with probability .0005, a hundredth by two tables of ten numbers."""
     assert outcome.mixed_below(100, 2, 10) == pytest.approx(math.sqrt(1 + (17.730 / 3 - 1) / 50), rel=1e-6)
+
+
+def test_the_last_row_may_be_the_only_one_of_the_second_half_and_errors_fall_with_the_root_of_rows():
+    """A run of 20 cycles in rows of 100; and 1 and 3 in turns, whose variance is 4/3."""
+    one = {"cycle": np.array([20]), "log_accept": np.array([7.0])}
+    assert outcome.second_half(one, 100) == (7.0, math.inf, 7.0)
+    four = {"cycle": np.arange(1, 9), "log_accept": np.array([9.0] * 4 + [1, 3, 1, 3])}
+    assert outcome.second_half(four, 1) == (2.0, pytest.approx(math.sqrt(1 / 3)), 2.0)

@@ -34,8 +34,9 @@ LOOKED = 64
 GROUPS = 24  # groups of chains with settings of their own; where there are more, the draws of none are looked at
 COORDINATES = 16  # of which means, and as many of which variances, are looked at
 LEAST_OF_R_HAT = 40  # draws: of fewer it says nothing
-PART = 0.4  # of all draws; of less ESS per second and work are told only where it is
-ENOUGH = 10  # a chain
+# Where less than this part of all draws is looked at, ESS per second and per work are told only if ESS is at least so
+# much a chain.
+PART, ENOUGH = 0.4, 10
 # Columns of metrics that tell a row's place in the run or a part of a cycle, whose mean over a run tells nothing; and
 # two whose mean is told elsewhere.
 PLACES = ("cycle", "epoch", "step", "seconds", "steps_per_second", "alive", "not_finite", "accepted", "step_size")

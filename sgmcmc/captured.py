@@ -60,7 +60,7 @@ class Captured:
         numbers = [number for part in parts for number in numbers_of(part)]
         normals = [noise[op.draw] for op in ops if op.letter in "OE"]
         tensors = [one for one in numbers if not is_scalar(one)]
-        # What changes from call to call, and what seldom does and is then another tensor.
+        # Inputs change from call to call; what is settled changes seldom, and then it is another tensor.
         inputs = [theta, m, energy, *batches, *normals]
         settled = [self._floats([one for one in numbers if is_scalar(one)], theta.device)]
         settled += [one for one in constants if isinstance(one, Tensor)] + tensors

@@ -63,7 +63,8 @@ ON_A_PART = "decided on a part of the data, whose estimate is not normal"
 def variants(name: str) -> list[Row]:
     """The default row of a sampler and the rows one step from it (from its corrected form, where it is monitored)."""
     sampler = lookup(name)
-    friction = {"infinite": ("infinite", 0.0), "amagold": ("b", 0.05)}.get(sampler.friction, ("decay", 0.95))
+    friction = ("b", 0.05) if name in ("amagold", "l2mc") else ("decay", 0.95)  # as the papers give it
+    friction = ("infinite", 0.0) if sampler.friction == "infinite" else friction
     default = Row(name, friction=friction, slopes=True)
     if "E" in sampler.word:
         return _euler_rows(replace(default, friction=("decay", 0.9)))

@@ -145,8 +145,8 @@ def _rounded_potential(potential: Potential, theta: Tensor) -> str | None:
 
 
 def _wrong_minibatches(potential: Potential, theta: Tensor, batch: int) -> str | None:
-    """Weighted by their sizes, the estimates from the parts of a partition of the data add up to the gradient: what is
-    unbiased is so of each datum alone, N/B times it and the prior."""
+    """Weighted by their sizes, the estimates from the parts of a partition of the data add up to the gradient, if each
+    weighs its data by N/B and has the prior once."""
     size = potential.data_size * getattr(potential, "views", 1)
     rows = torch.arange(size, device=theta.device)[None]
     off, most = -potential.gradient(theta).double(), 0.0

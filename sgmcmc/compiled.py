@@ -36,7 +36,7 @@ SHAPES = 1 << 16  # kinds of shapes and strides that the graph of the words may 
 GRAPH = 4  # seconds that a small graph takes to compile
 # Seconds that compiling saves of a network: a coordinate of a segment with its normals, and a filter response
 # normalisation's value in a gradient and in U (on a GPU with the convolution before it). Measured on a CPU core and on
-# an H100, where of the first only so much is known that it is no more.
+# an H100, whose first number is only a bound: it saves no more.
 SAVED = {"cpu": (20e-9, 4e-9, 4e-9 / 3), "cuda": (2e-10, 1.1e-10, 1.9e-10)}
 # What ``inductor.INLINED`` is for other graphs, for the rounds of the random numbers.
 INLINED_ROUNDS = {"realize_opcount_threshold": 8}

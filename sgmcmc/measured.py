@@ -40,8 +40,8 @@ def temperatures(kernel: Kernel, potential: Potential, states: list[State], grad
     std = getattr(potential, "std", None)
     proper = moves if std is None else torch.isfinite(std)
     for state, gradient in zip(states, gradients, strict=True):
-        inverse_mass = _part(cast(kernel.inverse_mass, state.theta), moves)
-        kinetic.append(kinetic_temperature(state.momentum[:, moves], inverse_mass)[state.alive])
+        inverse_mass = cast(kernel.inverse_mass, state.theta)
+        kinetic.append(kinetic_temperature(state.momentum[:, moves], _part(inverse_mass, moves))[state.alive])
         for number, where in enumerate(blocks):
             here = kinetic_temperature(state.momentum[:, where], _part(inverse_mass, where))[state.alive]
             inside.append((low[number] <= here) & (here <= high[number]))

@@ -20,7 +20,8 @@ class Plan:
     own where a list of step sizes was given, else one by the mean over all chains; then frozen); with ``trajectory`` it
     and the number of steps are chosen there (``sgmcmc.ladder``), at a given mass.
     ``estimate_mass`` estimates M before the first cycle and after each of the first ``mass_cycles`` (all of the
-    burn-in's where that is None). With ``tune`` some of the burn-in should be left for the mass that is frozen then.
+    burn-in's where that is None). With ``tune`` let ``mass_cycles`` be less than ``burn_in``, so that the step size is
+    tuned to the mass that stays.
     ``trace`` is every how many gradient points a traced cycle is recorded; ``trace_cycles`` which, from 1 (all).
     ``epochs_per_cycle`` is for the column ``epoch`` alone. ``compile``: cycles are compiled graphs, where the target
     and the sampler can be, of networks the segments of trajectories (``sgmcmc.compiled``); a run that is continued

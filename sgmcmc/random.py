@@ -22,14 +22,14 @@ from sgmcmc.launch import launch, tl, triton
 # A stream is known by its place here: new ones go to the end, so that old numbers stay.
 STREAMS = (
     "noise",  # the letters O and E, and the refresh of the momentum (step 0)
-    "minibatch",  # which data a gradient sees; the artificial noise of the analytic targets
+    "minibatch",  # which data a gradient sees, a diagnostic one's too; the artificial noise of the analytic targets
     "augmentation",  # which view of an image; the frozen views
-    "decision",  # Metropolis-Hastings uniforms, the persistent uniform's start
+    "decision",  # Metropolis-Hastings uniforms, the persistent uniform's start, the data that a decision looks at
     "direction",  # the coin for the direction of a schedule, a word, an order of batches
-    "start",  # initial positions, exact draws
+    "start",  # initial positions and momenta, exact draws
     "warm_start",  # SGD before the chain
     "gibbs",  # other Markov updates between trajectories
-    "diagnostic",  # what diagnostics draw, which must not shift the chain's
+    "diagnostic",  # what no chain depends on: positions at which targets are looked at, noise that data are tried with
     "split",  # which data are kept when a data set is cut down or split
 )
 
@@ -187,7 +187,8 @@ class Random:
         """Standard normals ``[steps, chains, dim]`` (Box–Muller).
 
         Steps 2k and 2k + 1 are the cosine and the sine of one pair of words, so single steps cost as
-        much as pairs. float32 and float64 come from the same words: they agree to float32's rounding.
+        much as pairs. float32 and float64 come from the same words: they agree to 1e-4, where a float32's
+        logarithm near 1 is worst, mostly to float32's rounding.
         """
         steps = range(steps) if isinstance(steps, int) else steps
         first, last = steps.start // 2, (steps.stop + 1) // 2

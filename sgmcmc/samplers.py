@@ -3,9 +3,9 @@
 The columns are the word of one step; what happens to the momentum at a trajectory's start (momentum.py);
 how its end is decided on (acceptance.py); which gradient its kicks use (``either``: minibatches for
 networks, else the full gradient); its source; its length where that is fixed; whether A and B are scaled by
-b = √(tanh(γh/2)/(γh/2)); and what is special about its friction. None: nothing. ``infinite``: c = 0, and a finite
-friction is refused. ``amagold``: its paper gives β or b, and the certificate takes b; in a run it may be given in any
-parametrisation, and is γ = 1 where it is not given, as for the others.
+b = √(tanh(γh/2)/(γh/2)); and whether its friction is infinite, c = 0, where a finite one is refused. Any other's
+friction is given in any parametrisation (AMAGOLD's paper gives β or b); where it is not given, it is γ = 1, and on the
+command line, of networks, that of the GGMC paper.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POLICIES = {  # what the columns can be
     "refresh": ("full", "keep", "partial"),
     "acceptance": ("monitor", "metropolis", "barker", "persistent_uniform", "barker_minibatch", "austerity"),
     "gradient": ("either", "full", "minibatch", "none"),
-    "friction": (None, "infinite", "amagold"),
+    "friction": (None, "infinite"),
 }
 NUMBERS = {  # of policies: which policy a number belongs to, under which of its values, and its default
     "alpha": ("refresh", ("partial",), 0.9),
@@ -68,8 +68,8 @@ SAMPLERS: dict[str, Sampler] = {
     "baoab": Sampler("BAOAB", "keep", "monitor", "minibatch", f"Leimkuhler & Matthews 2015; {_GGMC} §4"),
     "aboba": Sampler("ABOBA", "keep", "monitor", "minibatch", f"Leimkuhler & Matthews 2015; {_GGMC} §4"),
     "sghmc": Sampler("EA", "keep", "monitor", "minibatch", "Chen et al. 2014; all the papers"),
-    "amagold": Sampler("ABOBA", "full", "metropolis", "minibatch", f"{_AMAGOLD}, Algorithm 2", friction="amagold"),
-    "l2mc": Sampler("ABOBA", "full", "metropolis", "full", _AMAGOLD, friction="amagold"),
+    "amagold": Sampler("ABOBA", "full", "metropolis", "minibatch", f"{_AMAGOLD}, Algorithm 2"),
+    "l2mc": Sampler("ABOBA", "full", "metropolis", "full", _AMAGOLD),
 }
 
 

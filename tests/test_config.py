@@ -428,13 +428,17 @@ def test_the_choices_are_the_librarys():
     from sgmcmc.models.resnet import NORMS, PADS
     from sgmcmc.potentials.network import AUGMENTATIONS
     from sgmcmc.potentials.weights import PRIORS
+    from sgmcmc.potentials.weights import STARTS as WEIGHTS
+    from sgmcmc.schedules import DIRECTIONS
+    from sgmcmc.subsampled import NARROWEST, WIDEST
 
     library = {
         "sampler.minibatches": LAWS, "augmentation": AUGMENTATIONS, "model.norm": NORMS, "model.pad": PADS,
-        "model.prior": PRIORS,
+        "model.prior": PRIORS, "schedule.direction": DIRECTIONS, "warm_start.init": WEIGHTS,
     }  # fmt: skip
     assert {key: set(schema.CHOICES[key]) for key in library} == {key: set(value) for key, value in library.items()}
     assert schema.VIEWS == VIEWS
+    assert RANGES["sampler.sigma"][0] == [NARROWEST, WIDEST]
 
 
 # ---- what a run is called

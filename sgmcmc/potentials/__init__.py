@@ -10,8 +10,9 @@
 - ``initial(chains, random)`` is where chains start.
 
 A target may have more, and is asked for it where it is needed; where it has none, the value in brackets is taken.
-``potential_and_gradient``, ``estimate``, ``exact`` and ``gibbs`` are of one U: a class that inherits them, and has a
-``potential`` of its own, has none of the first three (``own_method``), and says of ``gibbs`` that it is right.
+``potential_and_gradient``, ``estimate``, ``exact`` and ``gibbs`` belong to the U of the class that has them. A class
+that has a ``potential`` of its own and inherits them is taken to lack the first three (``own_method``); ``gibbs`` is
+refused unless the class says that it is right: ``gibbs = Base.gibbs``.
 
 What U is a sum of, and how it is estimated:
 

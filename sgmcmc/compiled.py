@@ -24,7 +24,7 @@ from torch import Tensor
 
 from sgmcmc.data.minibatches import Blocks, Minibatches
 from sgmcmc.errors import SettingError
-from sgmcmc.inductor import CannotCompile, graph_of
+from sgmcmc.inductor import CannotCompile, compiling, graph_of
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import is_network, together
 from sgmcmc.random import Random, box_muller, injections, rounds_
@@ -455,7 +455,8 @@ class Words:
         place, block = index - self._keys.start, []
         for (stream, step, counter), added in zip(self.groups, self._added, strict=True):
             added = added[:, place : place + self.length].reshape(12, -1, 1)
-            with torch._dynamo.config.patch(recompile_limit=SHAPES, accumulated_recompile_limit=SHAPES):
+            limits = {"recompile_limit": SHAPES, "accumulated_recompile_limit": SHAPES}
+            with compiling(), torch._dynamo.config.patch(limits):
                 drawn = _rounds()(step, counter.view(1, -1), added)
             for words in drawn:
                 block.append(words.view(self.length, len(stream), *counter.shape).unbind())

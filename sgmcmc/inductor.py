@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -15,8 +17,26 @@ logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # it mis
 INLINED = {"realize_opcount_threshold": 20}
 
 
+_ALONE = threading.RLock()  # Inductor's settings and its tracing are of the process, not of a thread
+
+
 class CannotCompile(RuntimeError):
     """Why something runs eagerly, one sentence."""
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Within, one thread compiles at a time, and what fails raises CannotCompile, one sentence."""
+    try:
+        with _ALONE:
+            yield
+    except CannotCompile:
+        raise
+    except Exception as error:  # whatever tracing a user's target, a missing compiler or a full disk raises
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # Dynamo's own say first who raised what follows.
+        reason = next((line for line in lines if not line.endswith(":")), type(error).__name__)
+        raise CannotCompile(reason.removeprefix("RuntimeError: ")) from error
 
 
 def graph_of(function: Callable, inputs: list[Tensor], settings: dict = INLINED) -> Callable:
@@ -34,7 +54,7 @@ def graph_of(function: Callable, inputs: list[Tensor], settings: dict = INLINED)
     if any(tensor.is_cuda for tensor in inputs):
         settings = settings | {"deterministic": True}  # else it takes the kernel that was fastest at that moment
     mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True)
-    try:
+    with compiling():
         with mode:
             # Each by itself: of one tensor that is given twice the trace would read one input for both.
             shapes = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in inputs]
@@ -43,9 +63,4 @@ def graph_of(function: Callable, inputs: list[Tensor], settings: dict = INLINED)
         with tracing(TracingContext(mode)):
             graph = compile_fx(trace, shapes, config_patches=settings)
             graph(*inputs)
-    except CannotCompile:
-        raise
-    except Exception as error:  # whatever tracing a user's target, or a missing compiler, raises
-        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
-        raise CannotCompile(reason) from error
     return graph

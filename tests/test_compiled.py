@@ -5,8 +5,13 @@ differ by rounding alone: 1e-9 is ten thousand times that, and a billion times l
 """
 
 import json
+import os
+import subprocess
+import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -33,6 +38,7 @@ from sgmcmc.potentials.analytic import Banana, DoubleWell, FunctionPotential, Mi
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import HierarchicalRegression, LinearRegression, LogisticRegression
 from sgmcmc.random import Random
+from sgmcmc.sampling import sample
 from sgmcmc.schedules import Schedule
 from sgmcmc.trajectory import run_trajectory, start
 
@@ -265,6 +271,25 @@ def test_without_a_compiler_a_run_is_eager(monkeypatch):
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", no_compiler)
     with pytest.warns(UserWarning, match="the run is not compiled: no working C\\+\\+ compiler found$"):
         assert not go(Memory()).compiled
+
+
+@pytest.mark.parametrize("broken", [{"CXX": "/bin/false"}, {"TORCHINDUCTOR_CACHE_DIR": "/proc/nowhere"}])
+def test_without_a_compiler_that_works_or_a_cache_for_it_a_process_goes_on_eagerly(tmp_path, broken):
+    words = "model=double_well sampler=hmc step_size=.3 chains=3 cycles=20 compile=true progress=false output=run"
+    there = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "empty")} | broken
+    command = [sys.executable, Path(__file__).parents[1] / "run.py", *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, env=there, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and "the run is not compiled: " in done.stdout
+
+
+def test_threads_compile_one_after_the_other():
+    """Else what Inductor has set for one would be gone for another, which would go on eagerly, by chance."""
+
+    def compiled(seed):
+        return sample(Quartic(2), "hmc", step_size=0.1 + seed / 100, steps=2 + seed, cycles=3, compile=True).compiled
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(compiled, range(4))) == [True] * 4
 
 
 def test_a_compiled_run_that_goes_on_without_a_compiler_for_a_while_is_compiled_again():

@@ -10,7 +10,9 @@ As many workers as are started share the work, on as many machines as share the 
 import sys
 
 from experiments.signals import leave_on_signals
+from sgmcmc.streams import settle
 
+settle()
 leave_on_signals()  # before the imports, which take seconds
 
 from jug import TaskGenerator  # noqa: E402

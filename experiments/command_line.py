@@ -28,6 +28,7 @@ from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE, OWN_DATA,
 from experiments.signals import leave_on_signals, signals_first
 from sgmcmc.errors import DataError, SettingError, StoreError, nearest
 from sgmcmc.samplers import SAMPLERS
+from sgmcmc.streams import settle
 
 _WORST = (DONE, DIVERGED, MISTAKE, INTERRUPTED)  # of a sweep's statuses the last of these is the process'
 
@@ -81,7 +82,7 @@ def main(words: list[str] | None = None) -> int:
             try:
                 hydra.main(version_base="1.3", config_path=str(schema.CONF), config_name="config")(job)()
             except Exception as error:
-                if entered or isinstance(error, (*MISTAKES, BrokenPipeError)):
+                if entered or isinstance(error, MISTAKES):
                     raise
                 _check_text()
                 # What Hydra raises at a damaged file can be anything.
@@ -180,11 +181,19 @@ def runs_and_options(words: list[str], options: dict) -> tuple[list[str], dict]:
 def script(page: str, work, words: list[str] | None) -> int:
     """A command that is not Hydra's: prints its page where help or nothing is asked, else the status of ``work(words)``
     (``sys.argv``'s by default)."""
+    if words is None:
+        settle()
     words = sys.argv[1:] if words is None else words
     if not words or {"-h", "--help"} & {*words}:
         print(page)
         return DONE
-    return guarded(lambda: work(words))
+    status = guarded(lambda: work(words))
+    sys.stdout.flush()
+    lost = getattr(sys.stdout, "lost", None)
+    if lost and not isinstance(lost, BrokenPipeError):  # a reader that has seen enough, as head does
+        print(f"standard output cannot be written ({lost.strerror or lost})", file=sys.stderr)
+        return status or MISTAKE
+    return status
 
 
 def show_error(kind, error: BaseException, trace) -> None:
@@ -206,9 +215,6 @@ def guarded(work, debug: bool = False) -> int:
             traceback.print_exc()
         print(sentence(error), file=sys.stderr)
         return MISTAKE
-    except BrokenPipeError:  # whoever read has seen enough, as head does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
     except SystemExit as stop:  # Hydra's --help, --cfg and --info end so
         return stop.code if isinstance(stop.code, int) else DONE
     except KeyboardInterrupt:

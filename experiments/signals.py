@@ -3,7 +3,7 @@
 import atexit
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 AGAIN = 5  # seconds after which a process that a signal did not end is told again
 _arrived: list[int] = []
@@ -16,7 +16,8 @@ def leave_on_signals(*more: int) -> None:
 
     def leave(number, _):
         if not _arrived:
-            os.write(2, b"stopped\n")
+            with suppress(OSError):
+                os.write(2, b"stopped\n")
             atexit.register(signal.alarm, 0)  # the first to be called: a process that ends slowly is not told again
         _arrived.append(number)
         signal.alarm(AGAIN)  # what it raises can be lost: `signals_first`, or this, sees to it then

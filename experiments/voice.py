@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 import time
 from pathlib import Path
@@ -71,14 +70,10 @@ def worth_of_acceptance(kernel: Kernel) -> tuple[str, str, str]:
 
 def say(line: str, bar=None) -> None:
     """Print a line, above a progress bar where there is one."""
-    try:
-        if bar is not None:
-            bar.write(line, file=sys.stdout)
-        else:
-            print(line + "\n", end="", flush=True)  # in one write: several workers may share a log
-    except BrokenPipeError:
-        # The reader (head, less) has gone; the chain goes on, silently.
-        sys.stdout = open(os.devnull, "w")
+    if bar is not None:
+        bar.write(line, file=sys.stdout)
+    else:
+        print(line + "\n", end="", flush=True)  # in one write: several workers may share a log
 
 
 class Voice:

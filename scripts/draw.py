@@ -57,6 +57,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from experiments.tables import TABLES  # noqa: E402
 from sgmcmc.errors import nearest  # noqa: E402
+from sgmcmc.streams import settle  # noqa: E402
 
 SCALES = ("paper", "quick")
 PARTS = {
@@ -203,7 +204,7 @@ def main(words: list[str] | None = None) -> int:
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for script, drawn in zip(picked, pool.map(draw, picked), strict=True):
             for line in drawn["said"]:
-                say(line)
+                print(line, flush=True)
             missing += drawn["missing"]
             broken += drawn["broken"]
             if not drawn["section"]:
@@ -221,11 +222,11 @@ def main(words: list[str] | None = None) -> int:
         experiments = ",".join(dict.fromkeys(TABLES[name][0] for name in names))
         command = f"jug execute jugfile.py experiment={experiments} scale={scale}"
         if not folder:
-            say(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it")
+            print(f"missing: {' and '.join(names)} at {scale} scale; {command} makes it", flush=True)
         elif chosen:
-            say(f"missing in {options.of}: {' and '.join(names)}")
+            print(f"missing in {options.of}: {' and '.join(names)}", flush=True)
     for line in broken:
-        say(line)
+        print(line, flush=True)
     return int(bool(broken))
 
 
@@ -243,14 +244,6 @@ def short_of(notes: list[tuple]) -> list[str]:
             if verdict.startswith("differs")
         ]
     return [*lines, ""] if lines else []
-
-
-def say(line: str) -> None:
-    """Print a line; where whoever read them has gone, draw on in silence."""
-    try:
-        print(line, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
@@ -386,8 +379,9 @@ def write(path: Path, text: str) -> None:
     """Write the page, where it is not there in the same words."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
-        say(f"wrote {path.relative_to(ROOT)}")
+        print(f"wrote {path.relative_to(ROOT)}", flush=True)
 
 
 if __name__ == "__main__":
+    settle()
     sys.exit(main())

@@ -46,6 +46,7 @@ sys.path.insert(0, str(ROOT))
 
 from sgmcmc import disk  # noqa: E402
 from sgmcmc.errors import DataError, SettingError, StoreError  # noqa: E402
+from sgmcmc.streams import settle  # noqa: E402
 
 RATES = ("1e-4", "1e-3", "1e-6", "1e-2")
 UNCOMPILED = "compile=false"  # graphs replay the steps of so small a net as fast without it
@@ -538,4 +539,5 @@ class Session:
 
 
 if __name__ == "__main__":
+    settle()
     sys.exit(main())

@@ -25,6 +25,7 @@ from sgmcmc.errors import StoreError  # noqa: E402
 from sgmcmc.formats import read_status  # noqa: E402
 from sgmcmc.loading import load_metrics  # noqa: E402
 from sgmcmc.store import killed  # noqa: E402
+from sgmcmc.streams import settle  # noqa: E402
 
 RECENT = 15 * 60
 COLUMNS = (
@@ -135,4 +136,5 @@ def summary(experiment: str, scale: str, part: list[dict], missing: dict[tuple, 
 
 
 if __name__ == "__main__":
+    settle()
     sys.exit(main())

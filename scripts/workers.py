@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from experiments import locks  # noqa: E402
+from sgmcmc.streams import settle  # noqa: E402
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
@@ -173,4 +174,5 @@ def died(code: int) -> str:
 
 
 if __name__ == "__main__":
+    settle()
     sys.exit(main())

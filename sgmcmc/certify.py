@@ -41,6 +41,7 @@ from sgmcmc.environment import environment
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.samplers import SAMPLERS, lookup
 from sgmcmc.schedules import Schedule
+from sgmcmc.streams import settle
 from sgmcmc.words import Word
 
 FALSE_ALARM = 1e-3  # of the whole certificate
@@ -453,6 +454,8 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="FOLDER",
         help="for certificate.md and .csv (results; with NAME or --word they are written only if it is given)",
     )
+    if arguments is None:
+        settle()
     options = parser.parse_args(arguments)
     # A few rows must not take the place of the whole certificate unasked.
     whole = not options.names and options.word is None

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -402,14 +403,24 @@ def _check_names(policies: dict) -> None:
 
 @contextmanager
 def _bar(shown: bool, cycles: int):
-    """What ``run`` reports to: a bar of the cycles, or nothing."""
-    if not shown:
-        yield lambda chain, row: None
-        return
-    from tqdm.auto import tqdm  # a notebook's, in one
+    """What ``run`` reports to: a bar of the cycles, or nothing, as on a terminal that has gone."""
+    bar, gone = None, suppress(OSError, ValueError)
+    if shown and sys.stderr is not None:
+        from tqdm.auto import tqdm  # a notebook's, in one
 
-    with tqdm(total=cycles, unit="cycle", leave=False) as bar:
-        yield lambda chain, row: bar.update(chain.cycle - bar.n)
+        with gone:
+            bar = tqdm(total=cycles, unit="cycle", leave=False)
+
+    def update(chain: Chain, row: dict | None) -> None:
+        with gone:
+            bar.update(chain.cycle - bar.n)
+
+    try:
+        yield update if bar is not None else lambda chain, row: None
+    finally:
+        with gone:
+            if bar is not None:
+                bar.close()
 
 
 def _without_effect(kernel: Kernel, given: dict) -> list[str]:

@@ -1071,14 +1071,6 @@ def test_a_name_does_not_lead_out_of_the_runs_folder(elsewhere, capsys, name):
     assert compose([*TOY[:-1], "name=a/b"])["name"] == "a/b" and compose([*TOY, f"name={name}"])["name"] == name
 
 
-def test_a_finished_run_may_be_told_to_a_reader_who_has_gone(monkeypatch):
-    assert main(TOY) == 0
-    reader, writer = os.pipe()
-    os.close(reader)
-    monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
-    assert main(TOY) == 0
-
-
 def test_a_finished_run_that_is_damaged_is_mended(capsys):
     assert main(TOY) == 0
     sound = sgmcmc.load_samples("run")

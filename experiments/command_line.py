@@ -57,6 +57,7 @@ def main(words: list[str] | None = None) -> int:
         statuses.append(INTERRUPTED if INTERRUPTED in statuses else guarded(lambda: _run(cfg, said, own), debug))
 
     def everything() -> int:
+        _check_here()
         # Where -m stands does not matter; Hydra's parser wants the settings all in one place.
         sweeps = [word for word in words if word in ("-m", "--multirun")][:1]
         given = words_for([word for word in words if word not in ("-m", "--multirun")])
@@ -93,6 +94,14 @@ def main(words: list[str] | None = None) -> int:
         return max(statuses, key=_WORST.index, default=DONE)
 
     return guarded(everything, debug)
+
+
+def _check_here() -> None:
+    """Refuse a folder that was deleted under the process: nothing can be told from there, be it by an absolute path."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise StoreError("the current folder is gone: change to one that is there") from None
 
 
 def _check_output(overrides: list) -> None:
@@ -187,7 +196,7 @@ def script(page: str, work, words: list[str] | None) -> int:
     if not words or {"-h", "--help"} & {*words}:
         print(page)
         return DONE
-    status = guarded(lambda: work(words))
+    status = guarded(lambda: _check_here() or work(words))
     sys.stdout.flush()
     lost = getattr(sys.stdout, "lost", None)
     if lost and not isinstance(lost, BrokenPipeError):  # a reader that has seen enough, as head does

@@ -29,6 +29,8 @@ from experiments.values import cast
 from sgmcmc.errors import SettingError, nearest
 from sgmcmc.words import Word
 
+TEXTS = ("name", "output", "data.root", "init")  # settings whose values are names that one makes up
+
 
 def words_for(words: list[str]) -> list[str]:
     """The words as Hydra takes them: quoted where its grammar needs it, ``+`` before settings of a scale's block, and
@@ -53,10 +55,11 @@ def words_for(words: list[str]) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """The word with a value that has letters beyond ASCII, or begins with the ~ of a home folder, in quotes, without
-    which Hydra's grammar has no place for them."""
+    """The word with its value in quotes where that has letters beyond ASCII or begins with the ~ of a home folder, for
+    which Hydra's grammar has no place; or is a text that it would read as a number, as name=2024_01_12 is."""
     key, _, value = word.partition("=")
-    known = value.isascii() and not value.startswith("~")
+    text = key.lstrip("+") in TEXTS and value != "null" and not _may_be_a_name(value)
+    known = value.isascii() and not value.startswith("~") and not text
     if word.startswith("-") or known or any(mark in value for mark in "'\"[]{}()$,"):
         return word
     return f"{key}='{value}'"

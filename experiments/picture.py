@@ -48,7 +48,8 @@ def draw(folder: str | Path, title: str, acceptance: str = "acceptance", every: 
     _decorrelation(panels[3], rows, every)
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(title, fontsize=11)
+    title = title.encode("utf-8", "replace").decode()  # a name may have bytes that are no letters
+    figure.suptitle(title, fontsize=11, parse_math=False)
     drawn = io.BytesIO()
     try:
         figure.savefig(drawn, dpi=110, format="png")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -31,7 +32,6 @@ from experiments.resolved import (
 from experiments.voice import Voice, counted, say
 from sgmcmc import chain as engine
 from sgmcmc import kept
-from sgmcmc.disk import told
 from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.inductor import CannotCompile
@@ -53,7 +53,7 @@ def run(config: dict, until: float = math.inf, no_slower: bool = False) -> int:
     if start and _status(config, path).get("start", start) != start:
         mend = "is another file than when the run was begun: give the run another name or output"
         raise SettingError("init", config["init"], mend)
-    if "OMP_NUM_THREADS" not in os.environ:
+    if not re.match(r"\s*[1-9]", os.environ.get("OMP_NUM_THREADS", "")):
         torch.set_num_threads(1)  # more chains in more processes are worth more than more threads, and never collapse
     # What a kernel sums in a random order is another chain at every run: a chain is to be continued to the bit.
     torch.backends.cudnn.deterministic = True
@@ -168,14 +168,23 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
         store.log(line)
     _keep_moments(store, result, plan.estimate_mass)
     if (path / "metrics.csv").exists():
-        with told(path / picture.NAME):
-            title = f"{voice.config['name']}: {lines[0]}"
-            drawn = picture.draw(path, title, voice.acceptance, plan.log_every)
-        voice.tell(f"{path}: metrics.csv, samples, {drawn.name}")
+        drawn = _draw(voice, lines[0])
+        voice.tell(f"{path}: metrics.csv, samples{drawn}")
     facts = result.facts(plan.cycles) | {"graph": result.captured}  # a capture may fail late
     # What an earlier end of the run said is no longer so.
     numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
     store.status(state=result.status, **facts, **kept.plain(numbers, nan=None), summary=lines)
+
+
+def _draw(voice: Voice, line: str) -> str:
+    """Draw the run's picture; what to say of it. A run is no less done where it could not be drawn."""
+    try:
+        picture.draw(voice.path, f"{voice.config['name']}: {line}", voice.acceptance, voice.pieces.plan.log_every)
+    except Exception as error:  # a disk's, or matplotlib's of a font
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())
+        voice.tell(f"its picture could not be drawn ({why})")
+        return ""
+    return f", {picture.NAME}"
 
 
 def _side_by_side(number: int, asked: bool | str | None) -> str:

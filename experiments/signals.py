@@ -5,14 +5,16 @@ import os
 import signal
 from contextlib import contextmanager, suppress
 
+from sgmcmc.interrupt import ending
+
 AGAIN = 5  # seconds after which a process that a signal did not end is told again
 _arrived: list[int] = []
 
 
 def leave_on_signals(*more: int) -> None:
-    """SIGTERM and SIGUSR1 end the process with status 75 while no run is in progress, too, so that a worker gives its
-    lock back: Jug ends with 1 at the one, and the other would kill it. During a run ``sgmcmc.interrupt`` sees to them.
-    ``more`` are others to be treated alike."""
+    """The signals that are ``ending`` end the process with status 75 while no run is in progress, too, so that a worker
+    gives its lock back: Jug ends with 1 at SIGTERM, and the others would kill it. During a run ``sgmcmc.interrupt``
+    sees to them. ``more`` are others to be treated alike."""
 
     def leave(number, _):
         if not _arrived:
@@ -24,7 +26,7 @@ def leave_on_signals(*more: int) -> None:
         raise SystemExit(75)
 
     _arrived.clear()
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM, *more):
+    for number in (*ending(), signal.SIGALRM, *more):
         signal.signal(number, leave)
 
 

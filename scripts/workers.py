@@ -5,9 +5,10 @@
 
 The words behind are jug's: experiment=, scale=, any setting of run.py. A worker that is killed leaves the lock of its
 task behind; it is freed here, because the process that the lock names is gone, and the task is taken up again from the
-chain's last checkpoint. SIGTERM, SIGUSR1 and Ctrl-C are passed on: the workers write their checkpoints and leave, with
-status 75. `python scripts/workers.py --free` only frees the locks of dead processes of this machine; a worker that is
-started then takes up their tasks, at which one that found them locked does not look again.
+chain's last checkpoint. SIGTERM, SIGUSR1, SIGHUP (of a terminal that is closed) and Ctrl-C are passed on: the workers
+write their checkpoints and leave, with status 75. `python scripts/workers.py --free` only frees the locks of dead
+processes of this machine; a worker that is started then takes up their tasks, at which one that found them locked does
+not look again.
 
 Exit status: 0 all done, 1 not all (the sentence says why), 2 a mistake in the words, 75 interrupted.
 """
@@ -27,9 +28,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from experiments import locks  # noqa: E402
+from sgmcmc.interrupt import ending  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
-
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     command = [*jug, "execute", *common, "--will-cite"]
     command += ["--wait-cycle-time", "5", "--keep-going"]  # an error in one chain leaves the others
     arrived: list[int] = []
-    for number in SIGNALS:
+    for number in (*ending(), signal.SIGINT):
         signal.signal(number, lambda number, _: arrived.append(number))
     locks.free(options.jugdir)
     workers: dict[int, subprocess.Popen] = {}
@@ -153,7 +153,7 @@ def no_answer(address: str) -> str | None:
 def environment(gpu: str | None) -> dict[str, str]:
     """The environment of a worker: one thread, and its GPU if it has one."""
     mine = dict(os.environ)
-    mine.setdefault("OMP_NUM_THREADS", "1")
+    mine["OMP_NUM_THREADS"] = mine.get("OMP_NUM_THREADS") or "1"  # empty: of a variable that was not set
     if gpu is not None:
         mine["CUDA_VISIBLE_DEVICES"] = gpu
     return mine

@@ -1,4 +1,4 @@
-"""Signals that end a run: a scheduler's, or Ctrl-C."""
+"""Signals that end a run: a scheduler's, a terminal's that is closed, or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import threading
 
 
 class Interrupted(BaseException):
-    """A scheduler's signal (SIGTERM, SIGUSR1) or Ctrl-C arrived."""
+    """A scheduler's signal (SIGTERM, SIGUSR1), a closed terminal's (SIGHUP) or Ctrl-C arrived."""
+
+
+def ending() -> list[int]:
+    """The signals, besides Ctrl-C, that ask a process to end; SIGHUP unless it is ignored, as under nohup."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGUSR1] + [signal.SIGHUP] * (not ignored)
 
 
 class Signals:
-    """While entered, SIGTERM, SIGUSR1 and Ctrl-C set ``arrived`` and, while ``armed``, raise Interrupted.
+    """While entered, Ctrl-C and the signals of ``ending`` set ``arrived`` and, while ``armed``, raise Interrupted.
 
     A trajectory may be left at any moment, because it changes nothing but its place before it ends; bookkeeping
     and writing may not, so they run unarmed and the signal waits for them. A signal that comes too late to interrupt
     this run (``answered`` stays False) is raised again for the handlers that were there before: other runs may follow.
-    Where nothing is ``stored`` a scheduler's signals are left to those handlers from the first.
+    Where nothing is ``stored`` all but Ctrl-C are left to those handlers from the first.
     """
 
     def __init__(self):
@@ -40,7 +46,7 @@ class Signals:
 
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, *((signal.SIGTERM, signal.SIGUSR1) if self.stored else ())):
+            for number in (signal.SIGINT, *(ending() if self.stored else ())):
                 self._old[number] = signal.signal(number, self._handle)
         return self
 

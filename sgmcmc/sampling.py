@@ -95,7 +95,7 @@ def sample(
     ``folder`` keeps the run there: draws, metrics (``load_samples``, ``load_metrics``) and checkpoints. The same call
     goes on where a killed one was, bit for bit, and more ``cycles`` continue a finished one, compiled or not as it was
     begun. ``result.draws`` are all that the folder holds, ``result.rows`` those of this call. SIGTERM and SIGUSR1, a
-    scheduler's, are handed on once a checkpoint is written. Without a folder draws are in memory alone.
+    scheduler's, and SIGHUP are handed on once a checkpoint is written. Without a folder draws are in memory alone.
 
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
     Ctrl-C or a signal: of such runs there are fewer draws (``result.draws`` is None where there are none). Chains that

@@ -1,5 +1,6 @@
 """The command line from its words to its exit status: runs, run folders, mistakes, interruptions, sweeps."""
 
+import errno
 import json
 import math
 import os
@@ -32,6 +33,7 @@ from experiments.command_line import main
 from experiments.config import compose
 from experiments.evaluate import main as evaluated
 from experiments.outcome import mixed_below, slowest
+from experiments.run import run as execute
 from experiments.voice import FEW_WOULD_BE, SILENT, Voice, _duration, say
 from sgmcmc import diagnostics
 from sgmcmc.chain import Result
@@ -1083,6 +1085,38 @@ def test_a_finished_run_that_is_damaged_is_mended(capsys):
     assert bool((sgmcmc.load_samples("run") == sound).all())
 
 
+def test_a_run_whose_picture_cannot_be_drawn_is_done(monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr("experiments.picture.draw", full)
+    assert main(TOY) == 0
+    *_, said, left = capsys.readouterr().out.splitlines()
+    assert (said, left) == ("its picture could not be drawn (File too large)", "run: metrics.csv, samples")
+    assert json.loads(Path("run/status.json").read_text())["state"] == "done"
+
+
+@pytest.mark.parametrize("name", ["x$_{$y", "\udcff"])
+def test_a_name_is_no_formula_and_may_have_bytes_that_are_no_letters(name, capsys):
+    assert execute(compose([*TOY, "cycles=8"]) | {"name": name}) == 0
+    assert "could not be drawn" not in capsys.readouterr().out and Path("run/picture.png").exists()
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(TOY) == evaluated(["run"]) == 2
+    assert capsys.readouterr().err == "the current folder is gone: change to one that is there\n" * 2
+
+
+def test_names_that_look_like_numbers_stay_as_they_are():
+    for name in ("2024_01_12", "1e5", "true", "007"):
+        config = compose([*TOY[:-1], f"output={name}", f"name={name}"])
+        assert (config["output"], config["name"]) == (name, name)
+    assert compose([*TOY[:-1], "output=null"])["output"] is None
+
+
 def test_a_run_is_done_when_all_that_it_leaves_is_there(monkeypatch):
     """Killed while its picture is drawn, it is not: the next start draws it."""
 
@@ -1415,7 +1449,7 @@ def test_a_line_is_one_write_for_a_log_may_be_shared_by_workers(monkeypatch):
     assert "".join(written) == "two words\n" and written[0] == "two words\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_during_the_imports_ends_it_without_a_traceback(number):
     script = f"""
 import runpy, signal, sys
@@ -1432,7 +1466,19 @@ runpy.run_path("run.py", run_name="__main__")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.slow
+def test_a_terminal_that_is_closed_ends_no_run_under_nohup():
+    words = replaced(TOY, cycles=4000, save_every=50)
+    process = subprocess.Popen(["nohup", sys.executable, ROOT / "run.py", *words], stdout=subprocess.DEVNULL)
+    deadline = time.time() + 60
+    while not Path("run/checkpoint-0.pt").exists() and time.time() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(120) == 0 and json.loads(Path("run/status.json").read_text())["state"] == "done"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
 def test_a_schedulers_signal_leaves_a_checkpoint_and_status_75(number):
     # compile=auto would compile a million cycles and not a few: equal to rounding alone
     long = [*replaced(TOY, cycles=1_000_000, save_every=50, log_every=10), "compile=false"]

@@ -39,6 +39,16 @@ from sgmcmc.store import RunFolder
 from sgmcmc.words import Word
 
 
+@contextmanager
+def _usual_torch():
+    """Torch's default device and inference mode within as they are in a fresh process, whatever a caller has set: here
+    each tensor says where it is, and draws are to be of use where gradients are taken."""
+    usual = torch.get_default_device().type == "cpu"  # a mode that torch asks at each of its functions
+    with torch.inference_mode(False), nullcontext() if usual else torch.device("cpu"):
+        yield
+
+
+@_usual_torch()
 def sample(
     potential: Potential | Callable[[Tensor], Tensor],
     sampler: str | Sampler = "ggmc",
@@ -303,7 +313,7 @@ def _alone(potential) -> Iterator[None]:
         SAMPLED.pop(module, None)
 
 
-OF_CALLER = 3  # stacklevel of warnings that a helper of ``sample`` gives: they are about the call of ``sample``
+OF_CALLER = 4  # stacklevel of warnings that a helper of ``sample`` gives: they are about the call of ``sample``
 
 
 def _warn_before(kernel: Kernel, given: dict, noise) -> None:

@@ -658,6 +658,25 @@ def test_noise_that_a_chain_of_full_gradients_does_not_add_is_told():
         sgmcmc.sample(Gaussian(2, noise=1.0), row, step_size=0.1, cycles=20, gradient="minibatch")
 
 
+@pytest.mark.parametrize("target", [Gaussian(2), "network"])
+def test_what_a_caller_has_set_in_torch_is_his_own(target):
+    """A meta device has no values at all: what is made there and not where the chain is cannot be read."""
+
+    if target == "network":
+        data = sgmcmc.Dataset(torch.arange(12.0).view(6, 2), torch.arange(6) % 2, 2)
+        target = sgmcmc.NetworkPotential(torch.nn.Linear(2, 2), data)
+
+    def few():
+        kind = {"step_size": 0.01, "tune": 0.6, "burn_in": 5, "acceptance": "metropolis", "gradient": "full"}
+        return sgmcmc.sample(target, "ggmc", cycles=8, chains=3, steps=2, seed=4, **kind).draws
+
+    usual = few()
+    for within in (torch.inference_mode, lambda: torch.device("meta"), torch.no_grad):
+        with within():
+            draws = few()
+        assert torch.equal(draws, usual) and not draws.is_inference()
+
+
 def test_chains_that_diverged_are_told():
     quartic = {"target": sgmcmc.potentials.analytic.Quartic(1), "acceptance": "monitor", "cycles": 60}
     with pytest.warns(UserWarning, match=r"^diverged: no chain is finite after cycle \d+ of 60; a smaller step_size"):

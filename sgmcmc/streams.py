@@ -14,12 +14,16 @@ def settle() -> None:
     reader that has gone, a full disk) all others are dropped; one that was closed from the start is ``os.devnull``, at
     its descriptor, too, which else a run's first file would get.
     """
-    for name in ("stdout", "stderr"):
+    for number, name in ((1, "stdout"), (2, "stderr")):
         stream = getattr(sys, name)
         if isinstance(stream, Outliving):
             continue
         if stream is None:
-            stream = open(os.open(os.devnull, os.O_WRONLY), "w")  # the lowest descriptor that is free: its own
+            stream = open(os.devnull, "w")
+            try:
+                os.fstat(number)
+            except OSError:  # nothing is there
+                os.dup2(stream.fileno(), number)
         with suppress(AttributeError, ValueError):
             stream.reconfigure(errors="replace")
         setattr(sys, name, Outliving(stream))

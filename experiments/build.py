@@ -126,21 +126,14 @@ def reopened(folder: str | Path, device: str | torch.device = "cpu", root: str |
     config, device = settings_of(folder, root), find_device(device)
     data, dtype = load_data(config), getattr(torch, config["dtype"])
     potential = build_potential(config, data, device, dtype)
-    check_begun(folder, config, potential, device)
+    if is_own(config):
+        kernel, run = build_kernel(config, potential, dtype), Path(os.path.expanduser(folder))
+        try:
+            kept.known(run, read_status(run)["identity"]["hash"], kernel, potential, dtype, device)
+        except SettingError as error:
+            mend = "gives another U or gradient than when the run was begun: its draws are of the class as it was then"
+            raise SettingError(error.setting, error.value, mend) from None
     return potential, predictable(data, potential)
-
-
-def check_begun(folder: str | Path, config: dict, potential: Potential, device: torch.device) -> None:
-    """Raise SettingError where the target, of a class of one's own, is another one than when the run was begun."""
-    if not is_own(config):
-        return
-    dtype, run = getattr(torch, config["dtype"]), Path(os.path.expanduser(folder))
-    kernel = build_kernel(config, potential, dtype)
-    try:
-        kept.known(run, read_status(run)["identity"]["hash"], kernel, potential, dtype, device)
-    except SettingError as error:
-        mend = "gives another U or gradient than when the run was begun: its draws are of the class as it was then"
-        raise SettingError(error.setting, error.value, mend) from None
 
 
 def settings_of(folder: str | Path, root: str | None = None) -> dict:

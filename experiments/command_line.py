@@ -93,7 +93,8 @@ def main(words: list[str] | None = None) -> int:
                 sys.argv = before
         return max(statuses, key=_WORST.index, default=DONE)
 
-    return guarded(everything, debug)
+    status = guarded(everything, debug)
+    return status if entered else _all_written(status)
 
 
 def _check_here() -> None:
@@ -196,13 +197,17 @@ def script(page: str, work, words: list[str] | None) -> int:
     if not words or {"-h", "--help"} & {*words}:
         print(page)
         return DONE
-    status = guarded(lambda: _check_here() or work(words))
+    return _all_written(guarded(lambda: _check_here() or work(words)))
+
+
+def _all_written(status: int) -> int:
+    """The status of a command that only prints: a mistake where it could not, but to a reader that has seen enough."""
     sys.stdout.flush()
     lost = getattr(sys.stdout, "lost", None)
-    if lost and not isinstance(lost, BrokenPipeError):  # a reader that has seen enough, as head does
-        print(f"standard output cannot be written ({lost.strerror or lost})", file=sys.stderr)
-        return status or MISTAKE
-    return status
+    if lost is None or isinstance(lost, BrokenPipeError):
+        return status
+    print(f"standard output cannot be written ({getattr(lost, 'strerror', None) or lost})", file=sys.stderr)
+    return status or MISTAKE
 
 
 def show_error(kind, error: BaseException, trace) -> None:

@@ -58,7 +58,7 @@ def _quoted(word: str) -> str:
     """The word with its value in quotes where that has letters beyond ASCII or begins with the ~ of a home folder, for
     which Hydra's grammar has no place; or is a text that it would read as a number, as name=2024_01_12 is."""
     key, _, value = word.partition("=")
-    text = key.lstrip("+") in TEXTS and value != "null" and not _may_be_a_name(value)
+    text = key.lstrip("+") in TEXTS and value.strip().lower() != "null" and not _may_be_a_name(value)
     known = value.isascii() and not value.startswith("~") and not text
     if word.startswith("-") or known or any(mark in value for mark in "'\"[]{}()$,"):
         return word

@@ -30,9 +30,10 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from experiments.build import check_begun, foreign, reopened, settings_of
+from experiments.build import foreign, reopened, settings_of
 from experiments.command_line import runs_and_options, script
 from experiments.outcome import grouped
+from experiments.resolved import is_own
 from experiments.voice import NO_SIZE, counted, say
 from sgmcmc.arguments import find_device
 from sgmcmc.chain import DIVERGED
@@ -62,8 +63,8 @@ def _main(words: list[str]) -> int:
     settings, device = settings_of(folders[0], known["data.root"]), find_device(known["device"])
     given = settings["data"]
     potential, own = reopened(folders[0], device, given["root"])
-    for folder in folders[1:]:
-        check_begun(folder, settings, potential, device)
+    for folder in folders[1:] if is_own(settings) else ():
+        reopened(folder, device, given["root"])  # refuses a class that was edited since
     if own.train is None or not callable(getattr(potential, "predict", None)):
         raise SettingError("RUN", folders[0], "its target has no data that it predicts")
     name = known["data"] or given["name"]

@@ -49,14 +49,15 @@ class Adaptation:
 
     def saw(self, cycle: int, probability: Tensor, alive: Tensor, jump: float | None) -> bool:
         """Tune by the probabilities of acceptance ``[chains]`` of the ``cycle``-th cycle, from 0, and by the mean
-        squared ``jump``, which only a ladder needs; of chains ``alive`` where they share one factor. Whether the kernel
-        is another one now."""
+        squared ``jump``, which only a ladder needs; chains that are not ``alive`` count for nothing, and keep a factor
+        of their own. Whether the kernel is another one now."""
         if self.ladder:
             self.ladder.saw(cycle, probability, jump)
         elif self.target is not None:
             count = cycle + 1 - (self.begins if cycle >= self.begins else 0)
-            probability = probability[alive] if len(self.tuning) == 1 else probability
-            self.tuning = tuned(self.tuning, probability, self.target, count)
+            shared = len(self.tuning) == 1
+            anew = tuned(self.tuning, probability[alive] if shared else probability, self.target, count)
+            self.tuning = anew if shared else torch.where(alive.cpu(), anew, self.tuning)
         return self.tunes
 
     def values(self) -> dict:

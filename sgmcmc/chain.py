@@ -200,7 +200,8 @@ class Chain:
         if saved["unfinished"]:
             self.unfinished = Unfinished.of(saved["unfinished"], device)
         self._set_kernel()
-        self._check_stairs(self.theta.dtype)
+        if not (self.adaptation.tunes and self.cycle < self.plan.burn_in):  # else the burn-in's end sees to it
+            self._check_stairs(self.theta.dtype)
 
     def compile(self, tell: Callable[[str], object]) -> None:
         """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly: to the end of a run
@@ -388,8 +389,10 @@ class Chain:
             self._check_last(dtype, "the schedule's last step size")
 
     def _check_last(self, dtype: torch.dtype, size: str) -> None:
-        """Refuse a momentum that is kept too well, or grows, at the step size of the run's last cycle."""
-        last = replace(self.kernel, step_size=self.kernel.step_size * self._stair(self.plan.cycles))
+        """Refuse a momentum that is kept too well, or grows, at the step size of the run's last cycle, in a chain that
+        is alive."""
+        living = self.kernel.rows(torch.nonzero(self.alive).flatten())
+        last = replace(living, step_size=living.step_size * self._stair(self.plan.cycles))
         check_decay(last, size)
         check_kept(last, dtype, size)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,15 @@ INLINED = {"realize_opcount_threshold": 20}
 
 
 _ALONE = threading.RLock()  # Inductor's settings and its tracing are of the process, not of a thread
+
+
+def _released() -> None:
+    """A child that is forked has none of the threads that may hold the lock."""
+    global _ALONE
+    _ALONE = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_released)
 
 
 class CannotCompile(RuntimeError):

@@ -11,7 +11,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import wraps
 
 import numpy
 import torch
@@ -39,16 +40,24 @@ from sgmcmc.store import RunFolder
 from sgmcmc.words import Word
 
 
-@contextmanager
-def _usual_torch():
-    """Torch's default device and inference mode within as they are in a fresh process, whatever a caller has set: here
-    each tensor says where it is, and draws are to be of use where gradients are taken."""
-    usual = torch.get_default_device().type == "cpu"  # a mode that torch asks at each of its functions
-    with torch.inference_mode(False), nullcontext() if usual else torch.device("cpu"):
-        yield
+def _usual_torch(function: Callable) -> Callable:
+    """Have torch's default device and inference mode within as in a fresh process, whatever a caller has set: each
+    tensor here says where it is, and draws are to be of use where gradients are taken. Where the caller's default is no
+    CPU, it is the run's ``device``, which his own functions may count on."""
+
+    @wraps(function)
+    def usual(*arguments, device="cpu", **settings):
+        with ExitStack() as stack:
+            if torch.is_inference_mode_enabled():
+                stack.enter_context(torch.inference_mode(False))
+            if torch.get_default_device().type != "cpu":
+                stack.enter_context(find_device(device))
+            return function(*arguments, device=device, **settings)
+
+    return usual
 
 
-@_usual_torch()
+@_usual_torch
 def sample(
     potential: Potential | Callable[[Tensor], Tensor],
     sampler: str | Sampler = "ggmc",

@@ -10,7 +10,7 @@ from contextlib import suppress
 def settle() -> None:
     """Give this process a standard output and error that take what the program writes, whatever becomes of them.
 
-    A letter that their encoding lacks is written as "?". From the first line on that cannot be written (a terminal or a
+    A letter that an encoding lacks is written as "?". From the first line on that cannot be written (a terminal or a
     reader that has gone, a full disk) all others are dropped; one that was closed from the start is ``os.devnull``, at
     its descriptor, too, which else a run's first file would get.
     """
@@ -24,8 +24,9 @@ def settle() -> None:
                 os.fstat(number)
             except OSError:  # nothing is there
                 os.dup2(stream.fileno(), number)
-        with suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="replace")
+        if number == 1:  # the other shows such letters by their numbers as it is
+            with suppress(AttributeError, ValueError):
+                stream.reconfigure(errors="replace")
         setattr(sys, name, Outliving(stream))
 
 
@@ -42,6 +43,9 @@ class Outliving:
         self._trying(self.stream.write, text)
         return len(text)
 
+    def writelines(self, lines) -> None:
+        self.write("".join(lines))
+
     def flush(self) -> None:
         self._trying(self.stream.flush)
 
@@ -49,6 +53,7 @@ class Outliving:
         try:
             work(*arguments)
         except (OSError, ValueError) as error:  # ValueError: closed
-            self.lost = self.lost or error
-            with suppress(OSError, ValueError):  # what waits to be written, and what else writes there
-                os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+            if self.lost is None:
+                self.lost = error
+                with suppress(OSError, ValueError), open(os.devnull, "w") as nothing:
+                    os.dup2(nothing.fileno(), self.stream.fileno())  # also what waits, and what else writes there

@@ -1230,6 +1230,21 @@ def test_a_network_that_was_edited_since_neither_goes_on_nor_predicts(capsys, mo
     assert main(words) == 0  # begun before networks told what they are
 
 
+def test_runs_of_a_class_that_starts_by_its_seed_are_evaluated_together(capsys):
+    Path("seeded.py").write_text(
+        "import torch\nfrom torch import nn\nfrom sgmcmc import NetworkPotential\n\n\nclass Seeded(NetworkPotential):\n"
+        "    def __init__(self, data, seed):\n        self.own = seed\n"
+        "        super().__init__(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), data)\n\n"
+        "    def initial(self, chains, random):\n"
+        "        return torch.full((chains if isinstance(chains, int) else len(chains), self.dim), 0.1 * self.own)\n"
+    )
+    words = "model._target_=seeded.Seeded data=digits data.train_size=100 batch_size=20 lr=1e-4 cycles=2".split()
+    for seed in "12":
+        assert main([*words, "steps_per_cycle=2", "progress=false", f"seed={seed}", f"output=run{seed}"]) == 0
+    assert evaluated(["run1", "run2"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 # ---- mistakes
 
 

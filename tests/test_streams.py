@@ -49,6 +49,7 @@ def test_a_table_that_cannot_be_written_is_told(tmp_path):
     assert shell(f"$P {ROOT}/{RUN}", tmp_path)[0] == 0
     status, _, said = shell("$P -m experiments.collect run >/dev/full", tmp_path)
     assert (status, said) == (2, "standard output cannot be written (No space left on device)\n")
+    assert shell(f"$P {ROOT}/run.py --cfg job {RUN.partition(' ')[2]} >/dev/full", tmp_path)[::2] == (2, said)
     assert shell("set -o pipefail; $P -m experiments.collect run | head -0", tmp_path)[::2] == (0, "")
 
 
@@ -58,6 +59,7 @@ def test_a_stream_drops_everything_from_the_first_line_that_it_cannot_write(tmp_
     stream = Outliving(os.fdopen(writes, "w"))
     assert print("some", file=stream, flush=True) is None and isinstance(stream.lost, BrokenPipeError)
     print("more", file=stream, flush=True)
+    stream.writelines(["and", "more"])
     stream.close()
     assert stream.write("closed") == 6
 

@@ -480,7 +480,7 @@ MUTANTS = [
     Mutant(
         "chains that diverged tune the others",
         "adaptation",
-        "probability[alive] if len(self.tuning) == 1 else probability",
+        "probability[alive] if shared else probability",
         "probability",
         "chain.py::test_chains_that_diverged_do_not_tune_the_others",
     ),

@@ -1464,8 +1464,16 @@ def test_a_line_is_one_write_for_a_log_may_be_shared_by_workers(monkeypatch):
     assert "".join(written) == "two words\n" and written[0] == "two words\n"
 
 
+@pytest.fixture
+def terminal():
+    """Processes that are started have SIGHUP's default, although these tests may run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_during_the_imports_ends_it_without_a_traceback(number):
+def test_a_signal_during_the_imports_ends_it_without_a_traceback(number, terminal):
     script = f"""
 import runpy, signal, sys
 class Interrupts:
@@ -1494,7 +1502,7 @@ def test_a_terminal_that_is_closed_ends_no_run_under_nohup():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
-def test_a_schedulers_signal_leaves_a_checkpoint_and_status_75(number):
+def test_a_schedulers_signal_leaves_a_checkpoint_and_status_75(number, terminal):
     # compile=auto would compile a million cycles and not a few: equal to rounding alone
     long = [*replaced(TOY, cycles=1_000_000, save_every=50, log_every=10), "compile=false"]
     process = start(*long)

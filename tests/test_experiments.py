@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import forked
 
 from experiments import build, picture, tasks
 from experiments.grid import configurations
@@ -203,20 +202,6 @@ def test_tables_of_other_settings_are_drawn_where_they_are(tmp_path, monkeypatch
     assert (other / "figures" / "neal_one.png").exists() and not (tmp_path / "results" / "README.md").exists()
     assert draw.main(["neal_two", "--of", str(other)]) == 0
     assert capsys.readouterr().out == f"missing in {other}: amagold_fig1\n"
-
-
-def test_a_closed_pipe_stops_no_drawing_and_leaves_no_traceback(tmp_path):
-    def drawing():
-        reader, writer = os.pipe()
-        os.close(reader)
-        sys.stdout = os.fdopen(writer, "w")
-        for _ in range(99):
-            draw.say("x" * 9999)
-        sys.stdout.close()
-        print("drawn", file=sys.stderr)
-
-    ended = forked(drawing, "draw.py", folder=tmp_path)
-    assert (ended.returncode, ended.stderr) == (0, "drawn\n")
 
 
 def test_every_table_is_drawn_by_a_figure():

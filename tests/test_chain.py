@@ -706,14 +706,6 @@ def test_under_monitor_only_the_diverged_chains_stand_still():
     assert torch.equal(calm.draws[:, 0], result.draws[:, 0])
 
 
-class Apart(Cliff):
-    together, asked = False, 0
-
-    def gradient(self, theta, batch=None):
-        self.asked += 1
-        return super().gradient(theta, batch)
-
-
 @pytest.mark.parametrize("together", [True, False])
 def test_a_chain_that_stands_still_keeps_its_tuned_step_and_ends_no_run_by_it(together, monkeypatch):
     """By the probabilities of a chain that proposes nothing its step would shrink without end."""
@@ -722,6 +714,14 @@ def test_a_chain_that_stands_still_keeps_its_tuned_step_and_ends_no_run_by_it(to
     kernel = make_kernel("ggmc", target, [0.1, 1e25], steps=3)
     result = run(kernel, target, plan, Random(1), 2, lambda: torch.ones(2, 1))
     assert result.status == DONE and result.frozen == [1] and float(result.kernel.step_size[1]) > 1e24
+
+
+class Apart(Cliff):
+    together, asked = False, 0
+
+    def gradient(self, theta, batch=None):
+        self.asked += 1
+        return super().gradient(theta, batch)
 
 
 def test_a_chain_that_stands_still_by_itself_is_not_evaluated():

@@ -1489,7 +1489,6 @@ runpy.run_path("run.py", run_name="__main__")
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_terminal_that_is_closed_ends_no_run_under_nohup():
     words = replaced(TOY, cycles=4000, save_every=50)
     process = subprocess.Popen(["nohup", sys.executable, ROOT / "run.py", *words], stdout=subprocess.DEVNULL)

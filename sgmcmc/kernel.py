@@ -381,8 +381,7 @@ def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
     """Refuse a decay outside [−1, 1], a kept momentum that is never refreshed, α and δ outside (−1, 1), c < 0 in two
     O's, E or infinite friction in a rescaled word, and stairs that may take AMAGOLD's β past 1/h where it cannot."""
     letters, euler = kernel.word.letters, kernel.word.euler
-    decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, euler), dtype=torch.float64)
-    check_decay(kernel, "this step size")
+    decay = check_decay(kernel, "this step size")
     if kernel.refresh == "keep":
         if not kernel.word.refreshes:
             raise SettingError(
@@ -411,13 +410,14 @@ def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
         check_growth(kernel, "the schedule")
 
 
-def check_decay(kernel: Kernel, size: str) -> None:
-    """Refuse a momentum decay outside [−1, 1] at the kernel's step ``size``."""
+def check_decay(kernel: Kernel, size: str) -> Tensor:
+    """The momentum decay at the kernel's step ``size``, float64; SettingError where it is outside [−1, 1]."""
     decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, kernel.word.euler), dtype=torch.float64)
     if not bool(torch.isfinite(decay).all()) or bool((decay.abs() > 1).any()):
         raise kernel.friction.refusal(
             f"together with {size} gives a momentum decay outside [-1, 1]; make either smaller, not negative"
         )
+    return decay
 
 
 def check_kept(kernel: Kernel, dtype: torch.dtype, size: str) -> None:

@@ -38,6 +38,7 @@ from experiments.voice import NO_SIZE, counted, say
 from sgmcmc.arguments import find_device
 from sgmcmc.chain import DIVERGED
 from sgmcmc.data import load
+from sgmcmc.environment import one_thread
 from sgmcmc.errors import SettingError
 from sgmcmc.evaluate import evaluate, shifted
 from sgmcmc.formats import read_status
@@ -55,6 +56,7 @@ def _main(words: list[str]) -> int:
     folders, known = runs_and_options(words, {**defaults, "draws": "200"})
     _check_folders(folders)
     check_alike(folders)
+    one_thread()
     statuses = {folder: _status(folder) for folder in folders}
     gone = [folder for folder in folders if statuses[folder].get("state") == DIVERGED]
     if gone and len(gone) < len(folders):  # its few draws would be as many as are used of the others

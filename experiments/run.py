@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
-import re
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -32,6 +30,7 @@ from experiments.resolved import (
 from experiments.voice import Voice, counted, say
 from sgmcmc import chain as engine
 from sgmcmc import kept
+from sgmcmc.environment import one_thread
 from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.inductor import CannotCompile
@@ -53,8 +52,7 @@ def run(config: dict, until: float = math.inf, no_slower: bool = False) -> int:
     if start and _status(config, path).get("start", start) != start:
         mend = "is another file than when the run was begun: give the run another name or output"
         raise SettingError("init", config["init"], mend)
-    if not re.match(r"\s*[1-9]", os.environ.get("OMP_NUM_THREADS", "")):
-        torch.set_num_threads(1)  # more chains in more processes are worth more than more threads, and never collapse
+    one_thread()
     # What a kernel sums in a random order is another chain at every run: a chain is to be continued to the bit.
     torch.backends.cudnn.deterministic = True
     own = is_own(config)

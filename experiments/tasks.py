@@ -75,6 +75,9 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
     A chain that is not there, is damaged, or was made longer than it is asked to be, is a mistake that ends the worker
     (or an error, as in ``segment``); the table that may be there stays.
     """
+    from sgmcmc.environment import one_thread
+
+    one_thread()
     again = f"{_invalidate('segment', experiment, scale, words)} makes it run again"
     for end in ends:
         if not (Path(end["folder"]) / "metrics.csv").exists() and end["status"] != "failed":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import re
 import socket
 import subprocess
 from contextlib import suppress
@@ -13,6 +15,16 @@ import numpy
 import torch
 
 from sgmcmc import __version__
+
+
+def one_thread() -> None:
+    """Let torch compute with one CPU thread, unless ``OMP_NUM_THREADS`` is a number of them.
+
+    More chains in more processes are worth more than more threads, which wait for each other where processes share the
+    cores: two threads beside a chain on each of two cores are many times slower than one.
+    """
+    if not re.match(r"\s*[1-9]", os.environ.get("OMP_NUM_THREADS", "")):
+        torch.set_num_threads(1)
 
 
 def environment(device: torch.device | str = "cpu") -> dict:

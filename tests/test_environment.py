@@ -1,0 +1,42 @@
+"""How many CPU threads what is computed may take."""
+
+import json
+
+import pytest
+import torch
+
+from experiments import evaluate, tasks
+from experiments.command_line import main
+from sgmcmc.environment import one_thread
+
+
+@pytest.fixture
+def two_threads(monkeypatch):
+    """As many as torch may take by itself of two cores, and no word of the user's on it."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(("said", "threads"), [(None, 1), ("", 1), ("0", 1), ("many", 1), ("2", 2), (" 2,1", 2)])
+def test_there_is_one_thread_but_where_a_number_is_said(two_threads, monkeypatch, said, threads):
+    if said is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+    one_thread()
+    assert torch.get_num_threads() == threads
+
+
+def test_a_run_its_table_and_its_evaluation_have_one_thread(two_threads, monkeypatch, tmp_path, capsys):
+    """Two are many times slower than one where other processes have the cores, as workers do."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["model=double_well", "sampler=hmc", "step_size=0.3", "cycles=4", "output=run"]) == 0
+    (known,) = json.loads((tmp_path / "run" / "status.json").read_text())["environments"]
+    assert torch.get_num_threads() == known["threads"] == 1
+    torch.set_num_threads(2)
+    assert evaluate.main(["run"]) == 2 and "has no data" in capsys.readouterr().err
+    assert torch.get_num_threads() == 1
+    torch.set_num_threads(2)
+    with pytest.raises(SystemExit):
+        tasks.table("amagold_fig1", "amagold_fig1", "smoke", [], [{"status": "done", "folder": "gone"}])
+    assert torch.get_num_threads() == 1

@@ -30,7 +30,7 @@ READ_AT_MOST = 1 << 26  # numbers in all draws together; where a run has more, i
 # Of a group of many chains only some, evenly spread, are looked at: so many that LOOK_AT draws are theirs, but at least
 # LOOKED chains.
 LOOK_AT = 1 << 20
-LOOKED = 64
+LOOKED = 16
 GROUPS = 24  # groups of chains with settings of their own; where there are more, the draws of none are looked at
 COORDINATES = 16  # of which means, and as many of which variances, are looked at
 LEAST_OF_R_HAT = 40  # draws: of fewer it says nothing

@@ -36,7 +36,7 @@ def long_enough(table: pd.DataFrame, length: str = "draws_a_chain") -> pd.DataFr
         return table
     for tau in [name for name in table if name.startswith("tau") and not name.endswith("_error")]:
         short = table[length] < LENGTH * table[tau]
-        ess = tau.replace("tau", "ess")
+        ess = "ess" + tau.removeprefix("tau")
         columns = [name for name in (tau, f"{tau}_error", ess, f"{ess}_error") if name in table]
         table = table.assign(**{name: table[name].mask(short) for name in columns})
     return table

@@ -83,6 +83,16 @@ def test_a_part_of_the_runs_is_compared_and_drawn(script, scale):
             assert "nan" not in said(module, part, rows).split()
 
 
+def test_of_chains_shorter_than_20_tau_there_is_neither_tau_nor_ess():
+    """Whatever the column's function is called: Neal's log τ² is tau2."""
+    table = pd.DataFrame({"draws_a_chain": 1000, "tau_tau2": [49.0, 51.0], "tau": [51.0, 49.0], "tau_u": 1.0})
+    values = {f"{name.replace('tau', 'ess', 1)}{end}": 7.0 for name in table if "tau" in name for end in ("", "_error")}
+    found = verdicts.long_enough(table.assign(**values, tau_tau2_error=1.0))
+    short = found.isna().apply(lambda row: set(row.index[row]), axis=1)
+    assert short[1] == {"tau_tau2", "tau_tau2_error", "ess_tau2", "ess_tau2_error"}
+    assert short[0] == {"tau", "ess", "ess_error"}
+
+
 def test_nothing_is_claimed_of_one_or_of_none():
     """What all of none are, or what the only one is beside itself, is no verdict."""
     rows = verdicts.Rows(pd.DataFrame({"sampler": ["hmc"], "status": ["done"]}), "sampler")

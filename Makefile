@@ -26,8 +26,8 @@ figures: $(INSTALLED) ## draw every figure whose summary table is there (FIGURE=
 	$(PYTHON) scripts/draw.py $(FIGURE)
 
 reproduce: $(INSTALLED) ## run every experiment and draw: make reproduce SCALE=quick (or paper) WORKERS=2
-	$(PYTHON) scripts/workers.py --cpus $(WORKERS) scale=$(SCALE)
-	$(PYTHON) scripts/draw.py
+	$(PYTHON) scripts/workers.py --cpus $(WORKERS) scale=$(SCALE); ended=$$?; \
+	if [ $$ended -le 1 ]; then $(PYTHON) scripts/draw.py; fi; exit $$ended
 
 status: $(INSTALLED) ## how the experiments stand, on all machines that share this folder: make status SCALE=quick
 	@$(PYTHON) scripts/status.py scale=$(SCALE)

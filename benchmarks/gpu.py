@@ -70,8 +70,11 @@ def clocked(call: Callable[[], object], device: torch.device, rounds: int = 3) -
 
 
 def tell(device: str, rows: Iterable[tuple[str, str]], path: Path | None) -> None:
-    """Print rows as they come, and write those that came."""
-    found = []
+    """Print rows as they come, and write those that came; of a file that is there rows that did not come again stay."""
+    found, before = [], []
+    if path and path.exists():
+        with open(path, newline="") as file:
+            before = list(csv.DictReader(file))
     for what, measured in rows:
         print(f"{what}: {measured}", flush=True)
         found.append({"device": device, "torch": torch.__version__, "what": what, "measured": measured})
@@ -79,7 +82,8 @@ def tell(device: str, rows: Iterable[tuple[str, str]], path: Path | None) -> Non
             with open(path, "w", newline="") as file:
                 writer = csv.DictWriter(file, list(found[0]))
                 writer.writeheader()
-                writer.writerows(found)
+                measured_now = {row["what"] for row in found}
+                writer.writerows([*found, *(row for row in before if row["what"] not in measured_now)])
 
 
 def refuse(why: str) -> None:

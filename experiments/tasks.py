@@ -134,7 +134,8 @@ def write_table(path: Path, rows: list[dict], made: dict) -> None:
     """
     with contextlib.suppress(OSError, ValueError):
         before = json.loads(path.with_suffix(".json").read_text())
-        if before.get("chains", made.get("chains")) != made.get("chains"):
+        known = before.get("chains"), made.get("chains")
+        if all(known) and len({*known}) > 1:
             why = f"experiment={made['experiment']} was edited since, or sgmcmc.LAW raised"
             print(f"{path} was of other chains: {why}", file=sys.stderr)
     columns = list(dict.fromkeys(key for row in rows for key in row))

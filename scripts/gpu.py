@@ -158,9 +158,11 @@ def finished(command: list[str], seconds: float) -> tuple[int | None, str]:
         ran = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
         try:
             code = ran.wait(max(seconds, 1))
-        except subprocess.TimeoutExpired:
+        except BaseException as error:  # Ctrl-C, too
             os.killpg(ran.pid, signal.SIGKILL)  # with what it started: the chains shall have the device to themselves
             ran.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
             code = None
         output.seek(0)
         return code, output.read()
@@ -273,13 +275,19 @@ class Session:
         return set(absent)
 
     def unpack(self) -> None:
-        """Put the chains in progress back, those that this machine does not have."""
+        """Put the chains in progress back, those that this machine does not have, or has from longer ago."""
         packed = self.home / "chain.tar"
         if packed.exists():
             with tarfile.open(packed) as archive:
-                runs = {path.parent for path in map(Path, archive.getnames()) if path.match("checkpoint-*.pt")}
-                absent = {path for path in runs if not (ROOT / path / "metrics.csv").exists()}
-                members = [member for member in archive if absent & {*Path(member.name).parents}]
+                wanted = set()
+                for member in archive:
+                    run = Path(member.name).parent
+                    if Path(member.name).match("checkpoint-*.pt"):
+                        here = [file.stat().st_mtime for file in (ROOT / run).glob("checkpoint-*.pt")]
+                        older = bool(here) and max(here) < int(member.mtime)
+                        if older or not (ROOT / run / "metrics.csv").exists():
+                            wanted.add(run)
+                members = [member for member in archive if wanted & {*Path(member.name).parents}]
                 archive.extractall(ROOT, members, filter="data")
 
     def measure_once(self) -> None:
@@ -310,7 +318,7 @@ class Session:
             found[name] = f"{ended}\n{said[-20000:]}"
             self.failed |= code not in (None, 0, 5)  # 5: no test was chosen
             print(f"{name}: {found[name]}", flush=True)
-        path.write_text(json.dumps(checked, indent=1) + "\n")
+            path.write_text(json.dumps(checked, indent=1) + "\n")
 
     @staticmethod
     def tests() -> list[str]:
@@ -443,7 +451,8 @@ class Session:
         except StoreError:
             return row
         where = status["environments"]
-        row |= {key: status.get(key) for key in ("cycles", "seconds", "compiled", "graph")} | {"machines": len(where)}
+        row |= {key: status.get(key) for key in ("cycles", "seconds", "compiled", "graph")}
+        row["machines"] = len({one["host"] for one in where})
         # A GPU that is throttled gets slower: the medians of the run's fifths, the first and the last.
         fifth = -(-len(rates) // 5)
         parts = {"": rates, "_first": rates[:fifth], "_last": rates[-fifth:]}
@@ -475,9 +484,11 @@ class Session:
                 for key in ("processor", "device", "torch", "commit"):
                     made[key] = list(dict.fromkeys(value for part in parts for value in part[key]))
                 path = tasks.table_path(name, self.scale)
-                if len(done) < len(jobs):
-                    path = (self.home / "tables" / path.name).relative_to(ROOT)
-                tasks.write_table(path, rows, made)
+                part = (self.home / "tables" / path.name).relative_to(ROOT)
+                tasks.write_table(part if len(done) < len(jobs) else path, rows, made)
+                if len(done) == len(jobs):
+                    for file in (part, part.with_suffix(".json")):
+                        file.unlink(missing_ok=True)
 
     # packing
 
@@ -511,8 +522,8 @@ class Session:
         print(f"unpack in the repository's root: {', '.join(sorted(path.name for path in self.out.iterdir()))}")
 
     def pack_chains(self, jobs: list[dict], packed: Path) -> None:
-        """The run folders in progress, each with the newest checkpoint alone: those that fit, the first before others;
-        without draws that would be too large, and what is written anew at each end of a run."""
+        """The run folders in progress, each with the newest checkpoint alone and without what is written anew at each
+        end of a run: those that fit, the first before others."""
         from experiments.resolved import folder
         from sgmcmc.store import BEFORE
 

@@ -71,8 +71,10 @@ def main(argv: list[str] | None = None) -> int:
             freed = locks.free(options.jugdir)
             print(f"worker {place} {died(code)}; {freed} of its locks freed", file=sys.stderr, flush=True)
             restarts[place] += 1
-            if restarts[place] > options.restarts:
-                print(f"worker {place} is not started again after {options.restarts} restarts", file=sys.stderr)
+            # With 1 it has done what it could: what fails a second time would fail a tenth time.
+            most = min(options.restarts, 1) if code == 1 else options.restarts
+            if restarts[place] > most:
+                print(f"worker {place} is not started again after {most} restart{'s' * (most != 1)}", file=sys.stderr)
                 continue
             waiting.append(place)
         if workers or waiting:

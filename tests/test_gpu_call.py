@@ -257,6 +257,9 @@ def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, caps
     assert {run for run in runs if run.exists()} == {runs[0], runs[3], runs[4]}
     assert (runs[0] / "checkpoint-7.pt").read_text() == "newer"
     assert (runs[4] / "samples/one").read_text() == (runs[4] / "metrics.csv").read_text() == "700"
+    os.utime(runs[0] / "checkpoint-7.pt", (0, 0))  # another machine has gone on since
+    session.unpack()
+    assert (runs[0] / "checkpoint-7.pt").read_text() == 1000 * "x"
     session.pack_chains([jobs[2]], session.home / "chain.tar")
     assert not (session.home / "chain.tar").exists()
 
@@ -371,6 +374,18 @@ def test_what_does_not_finish_ends_with_all_that_it_started_and_has_said_what_it
         for _ in range(100):  # its parent is gone: whoever adopted it takes a moment
             os.kill(int(said), 0)
             time.sleep(0.1)
+    begun, wait = [], subprocess.Popen.wait
+
+    def left(process, seconds=None):
+        if seconds is not None:
+            begun.append(process)
+            raise KeyboardInterrupt
+        return wait(process)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(subprocess.Popen, "wait", left)
+        gpu.finished([sys.executable, "-c", script], 5)
+    assert begun[0].returncode == -signal.SIGKILL
 
 
 def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, monkeypatch):
@@ -620,6 +635,11 @@ def test_the_speed_of_a_device_is_measured_and_written(speed, monkeypatch, tmp_p
         numbers = [float(word.rstrip("%,;")) for word in measured.split() if word[0] in "-0123456789n"]
         assert numbers[0] > 0 and all(map(math.isfinite, numbers)), (what, measured)
     assert len(found) == 11
+    speed.tell("CPU", [("a step", "1 ms")], tmp_path / "speed.csv")  # a call that ends sooner
+    speed.tell("CPU", [("a step", "2 ms")], tmp_path / "speed.csv")
+    with open(tmp_path / "speed.csv") as file:
+        first, *others = [(row["what"], row["measured"]) for row in csv.DictReader(file)]
+    assert first == ("a step", "2 ms") and found.items() <= dict(others).items() and len(others) == 20
     like = found["a step like the authors' optimizer's, ResNet-20, bn, batch 20, eager"]
     assert "times this project's step" in like
 

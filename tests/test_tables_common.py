@@ -218,3 +218,13 @@ def test_no_table_is_made_of_a_run_that_is_longer_than_it_asks_for(monkeypatch, 
     (tmp_path / "metrics.csv").unlink()
     with pytest.raises(StoreError, match=r"is not below .*; if it was deleted, `jug invalidate .* makes it run again"):
         tasks.table("mine", "mine", "quick", [{"cycles": 300}], ends)
+
+
+def test_a_table_of_other_chains_is_told_where_both_say_which(monkeypatch, tmp_path, capsys):
+    """Those by make gpu do not."""
+    monkeypatch.chdir(tmp_path)
+    path, told = Path("results/quick/tables/mine.csv"), []
+    for chains in ("1", None, "2", "3"):
+        tasks.write_table(path, [], {"experiment": "mine"} | ({"chains": chains} if chains else {}))
+        told.append("was of other chains: experiment=mine was edited since" in capsys.readouterr().err)
+    assert told == [False, False, False, True]

@@ -163,7 +163,7 @@ def grids(count: Counted, choose: random.Random, quick: bool) -> None:
 
 
 def kill_workers(count, row, choose, number, wanted, whole) -> None:
-    while row.times < wanted:
+    while row.times < wanted and not row.lost:
         folder = grid(count.new(), CHAINS)
         process, killed = workers(folder, "--cpus", str(number), "--restarts", "100"), 0
         until = time.monotonic() + LONG

@@ -99,12 +99,10 @@ Symbols:
 - **h**, or **ε** as AMAGOLD and Neal write it, is the step size; **ℓ** = N h² the learning rate, of N data.
 - **τ** is the integrated autocorrelation time (τ² and σ² of Neal's models are variances), the sum of autocorrelations
   up to a lag, averaged over lags W/2 to W; W is five times the sum of their sizes, and is doubled as long as that adds
-  more than chance does. (The tables of AMAGOLD's figures but 1 and 6 were made before, with sums up to five τ, too
-  small where something slow has a small weight; there τ only tells which chains are long enough.) **ESS**, the
-  effective sample size, is the number of draws over τ. Of the slowest coordinate it is the least of several estimates
-  and so comes out too small, by an amount that its error does not contain, which is larger where many coordinates are
-  about as slow, and where the chains are few τ long. **R-hat** compares chains with each other, and is 1 where they
-  agree.
+  more than chance does. **ESS**, the effective sample size, is the number of draws over τ. Of the slowest coordinate
+  it is the least of several estimates and so comes out too small, by an amount that its error does not contain, which
+  is larger where many coordinates are about as slow, and where the chains are few τ long. **R-hat** compares chains
+  with each other, and is 1 where they agree.
 - A **word** has the letters of a step in their order: A drift (of θ), B kick (of the momentum, by a gradient), O
   refresh (of a part of the momentum), E Euler's kick and refresh in one.
 - **The certificate** ([certificate.md](certificate.md), by `make certify`) shows row by row that the acceptance

@@ -485,10 +485,12 @@ class Session:
                     made[key] = list(dict.fromkeys(value for part in parts for value in part[key]))
                 path = tasks.table_path(name, self.scale)
                 part = (self.home / "tables" / path.name).relative_to(ROOT)
-                tasks.write_table(part if len(done) < len(jobs) else path, rows, made)
-                if len(done) == len(jobs):
-                    for file in (part, part.with_suffix(".json")):
-                        file.unlink(missing_ok=True)
+                if len(done) < len(jobs):
+                    tasks.write_table(part, rows, made)
+                    continue
+                tasks.write_table(path, rows, made)
+                for file in (part, part.with_suffix(".json")):  # of fewer chains
+                    file.unlink(missing_ok=True)
 
     # packing
 

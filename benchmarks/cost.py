@@ -45,6 +45,7 @@ def point(axis: str, value: int) -> dict:
     from sgmcmc.potentials.regression import LogisticRegression
 
     torch.set_num_threads(1)
+    before = peak(anew=True)  # imports alone: data, potential and kernel are counted
     chains = {"chains": value, "dim": 1, "data": 10, "samples": 10}[axis]
     cycles = 8 if axis == "dim" and value > 1_000_000 else 30
     if axis == "dim":
@@ -59,7 +60,6 @@ def point(axis: str, value: int) -> dict:
         sampler, potential, step, steps=10, friction=Friction("gamma", 1.0), batch_size=32 if axis == "data" else None
     )
     random, clocks = sgmcmc.Random(1), []
-    before = peak(anew=True)
 
     def report(chain, row) -> None:
         clocks.append((chain.cycle, time.process_time()))

@@ -120,10 +120,15 @@ def _invalidate(task: str, experiment: str, scale: str, words) -> str:
 
 def table_path(name: str, scale: str, *words: str) -> Path:
     """Where a summary table lies: among the results if it is the experiment's own, at paper or quick scale; else below
-    results/runs, in a folder of the ``words`` that make its chains others."""
+    results/runs, in a folder of the ``words`` that make its chains others. A file's name has at most 255 bytes: of many
+    words the beginning, and what tells them from others that begin so."""
     root = Path("results", scale)
     if words or scale == "smoke":
-        root = Path("results", "runs", ",".join((scale, *words)).replace("/", "_")[:200])
+        folder = ",".join((scale, *words)).replace("/", "_")
+        if len(folder.encode()) > 200:
+            told = hashlib.sha256(folder.encode()).hexdigest()[:8]
+            folder = f"{folder.encode()[:190].decode(errors='ignore')},{told}"
+        root = Path("results", "runs", folder)
     return root / "tables" / f"{name}.csv"
 
 

@@ -156,14 +156,17 @@ def finished(command: list[str], seconds: float) -> tuple[int | None, str]:
     environment = os.environ | {"PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"}
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         ran = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
             code = ran.wait(max(seconds, 1))
-        except BaseException as error:  # Ctrl-C, too
+        except BaseException as error:  # Ctrl-C and SIGTERM, too
             os.killpg(ran.pid, signal.SIGKILL)  # with what it started: the chains shall have the device to themselves
             ran.wait()
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             code = None
+        finally:
+            signal.signal(signal.SIGTERM, before)
         output.seek(0)
         return code, output.read()
 

@@ -164,6 +164,12 @@ def chance(away, chains) -> float:
     return float(min(1, (2 * student.sf(np.abs(away), np.asarray(chains) - 1)).min() * len(away)))
 
 
+def headed(claim: str, verdicts, otherwise: str) -> str:
+    """A figure's title: the ``claim``, where each of the verdicts that it rests on bears it; else what is drawn."""
+    borne = [verdict.startswith(("agrees", "not claimed")) for verdict in verdicts]
+    return claim if borne and all(borne) else otherwise
+
+
 def timed(ratio: float, sides: tuple[str, str]) -> str:
     """The verdict on a ratio of seconds: below 1/1.5, above 1.5; between, a machine's load may have made it."""
     if np.isnan(ratio):

@@ -386,6 +386,11 @@ def test_what_does_not_finish_ends_with_all_that_it_started_and_has_said_what_it
         patch.setattr(subprocess.Popen, "wait", left)
         gpu.finished([sys.executable, "-c", script], 5)
     assert begun[0].returncode == -signal.SIGKILL
+    before = signal.getsignal(signal.SIGTERM)
+    script = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"
+    with pytest.raises(SystemExit, match=str(128 + signal.SIGTERM)):
+        gpu.finished([sys.executable, "-c", script], 30)
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, monkeypatch):

@@ -272,6 +272,9 @@ def test_a_table_of_other_chains_is_another_file(tmp_path, monkeypatch, capsys):
     assert path == Path("results/runs/paper,seed=1/tables/neal_rejection.csv")
     longer = tasks.table_path("neal_rejection", "paper", "init=a/b", "name=" + 300 * "x")
     assert longer.parts[:2] == ("results", "runs") and len(longer.parts) == 5 and len(longer.parts[2]) < 255
+    greek = tasks.table_path("neal_rejection", "paper", "name=" + 300 * "θ")
+    assert len(greek.parts[2].encode()) < 255
+    assert tasks.table_path("neal_rejection", "paper", "init=a/b", "name=" + 301 * "x") != longer
     made = {"experiment": "neal_rejection", "scale": "paper", "words": "seed=1"}
     tasks.bring_back("neal_rejection", "paper", {"rows": [{"rejected": 0.5}], "made": made}, *other)
     assert path.exists() and not Path("results/paper").exists()

@@ -1,5 +1,6 @@
 """AMAGOLD, Figure 4: error of the posterior mean of Bayesian logistic regression, over step sizes and over seconds."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.stats import t as student
 from style import COLOURS, GREY, NAMES, clean
-from verdicts import CHANCE, LIMIT, Rows, apart, decided, mark_diverged, not_much_slower, timed, welch
+from verdicts import CHANCE, LIMIT, Rows, apart, decided, headed, mark_diverged, not_much_slower, timed, welch
 
 SOURCE = "AMAGOLD, Figure 4"
 TABLES = ("amagold_logistic", "amagold_logistic_growth", "amagold_logistic_acceptance")
@@ -55,8 +56,16 @@ def draw(table: pd.DataFrame, growth: pd.DataFrame, acceptance: pd.DataFrame) ->
         row[2].set_xlabel("passes over the data")
         clean(*row)
     panels[0, 0].legend(frameon=False, fontsize=8)
-    figure.suptitle("Within a chain's length small step sizes are too small for every sampler", fontsize=11)
+    claim = "Within a chain's length small step sizes are too small for every sampler"
+    instead = "Error of the posterior mean of Bayesian logistic regression"
+    figure.suptitle(headed(claim, too_small(table), instead), fontsize=11)
     return figure
+
+
+def too_small(table: pd.DataFrame) -> Iterator[str]:
+    """The verdict, for each sampler and data set, on its smallest step size's error being above its least one."""
+    for _, part in table[table.mse.notna()].sort_values("step_size").groupby(["data", "sampler"]):
+        yield farther(part.iloc[0], part.loc[part.mse.idxmin()])
 
 
 def over_steps(panel, table: pd.DataFrame) -> None:

@@ -36,8 +36,16 @@ def draw(table: pd.DataFrame) -> Figure:
         )
     panel.set(xscale="log", ylim=(0, 1.03), xlabel="step size ε", ylabel="acceptance")
     clean(panel)
-    panel.set_title("Acceptance is high until the largest step size", fontsize=10)
+    panel.set_title(title(table), fontsize=10)
     return figure
+
+
+def title(table: pd.DataFrame) -> str:
+    """That the acceptance is high until it drops, where it does both."""
+    high, drops = (row[3] for row in compare(table))
+    if high == "agrees" and drops.startswith(("agrees", "not decided")):
+        return "Acceptance is high until the largest step size"
+    return "Acceptance over the step size"
 
 
 def compare(table: pd.DataFrame):

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, ORANGE, RED, clean
-from verdicts import LIMIT
+from verdicts import LIMIT, headed
 
 SOURCE = "GGMC paper, Appendix C"
 CAPTION = """
@@ -51,9 +51,9 @@ def draw(table: pd.DataFrame) -> Figure:
     panels[1].set(xlabel="time of a trajectory Σ hᵢ, at 20 steps", ylabel="− log (path back / path there)")
     panels[1].set_title("the true log ratio", fontsize=10)
     clean(*panels)
-    figure.suptitle(
-        "A cosine cannot be corrected; read both ways, or in a direction drawn at random, it can", fontsize=11
-    )
+    claim = "A cosine cannot be corrected; read both ways, or in a direction drawn at random, it can"
+    rests = [row[3] for row in compare(table)]
+    figure.suptitle(headed(claim, rests, "Schedules of the learning rate inside a trajectory"), fontsize=11)
     return figure
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, GREY, RED, clean
+from verdicts import headed
 
 SOURCE = "GGMC paper, Theorem 1"
 CAPTION = """
@@ -64,7 +65,9 @@ def draw(table: pd.DataFrame, step: pd.DataFrame) -> Figure:
     distance.axhline(np.finfo(float).eps, color=GREY, lw=0.8, ls=":")
     distance.set_title("the nearest that any noise gets", fontsize=10)
     clean(*panels)
-    figure.suptitle("No noise takes SGHMC back where it came from; GGMC returns to the last digit", fontsize=11)
+    claim = "No noise takes SGHMC back where it came from; GGMC returns to the last digit"
+    rests = [row[3] for row in compare(table, step)]
+    figure.suptitle(headed(claim, rests, "How near a step back comes to where the step began"), fontsize=11)
     return figure
 
 

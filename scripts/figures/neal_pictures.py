@@ -40,7 +40,7 @@ def draw(pictures: pd.DataFrame, iid: pd.DataFrame) -> Figure:
         row[0].set_ylabel(f"{name}\n$x_2$")
     for panel in panels[1]:
         panel.set_xlabel("$x_1$")
-    figure.suptitle("Metropolis and Langevin wander; HMC and the persistent methods go along the ridge", fontsize=11)
+    figure.suptitle("One chain of each method, and the proposals that it rejected", fontsize=11)
     return figure
 
 

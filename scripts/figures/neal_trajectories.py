@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, RED, clean
-from verdicts import CHANCE
+from verdicts import CHANCE, headed
 
 SOURCE = "Neal, six HMC trajectories"
 CAPTION = """
@@ -34,7 +34,9 @@ def draw(paths: pd.DataFrame, iid: pd.DataFrame) -> Figure:
     if low < high:
         panel.set(xlim=(low, high), ylim=(low, high))
     clean(panel)
-    panel.set_title("A trajectory keeps its direction until it turns at an end", fontsize=10)
+    claim = "A trajectory keeps its direction until it turns at an end"
+    rests = [row[3] for row in compare(paths, iid)]
+    panel.set_title(headed(claim, rests, "Successive trajectories of HMC"), fontsize=10)
     return figure
 
 

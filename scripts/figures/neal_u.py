@@ -5,7 +5,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.stats import hypergeom
 from style import RED, clean
-from verdicts import CHANCE
+from verdicts import CHANCE, headed
 
 SOURCE = "Neal, changes to u"
 CAPTION = """
@@ -29,7 +29,8 @@ def draw(pictures: pd.DataFrame) -> Figure:
         panel.set(ylabel="u", ylim=(0, 1.02))
     panels[1].set_xlabel("decision")
     clean(*panels)
-    figure.suptitle("With u kept, rejections come while u is near 1", fontsize=11)
+    claim, rests = "With u kept, rejections come in runs", [row[3] for row in compare(pictures)]
+    figure.suptitle(headed(claim, rests, "The u of each decision, and those that rejected"), fontsize=11)
     return figure
 
 

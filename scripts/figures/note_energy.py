@@ -79,8 +79,24 @@ def draw(paths: pd.DataFrame, drift: pd.DataFrame) -> Figure:
     e.set_title("e  OVRVO, momentum resampled at the dashed lines", fontsize=10, loc="left")
     e.set(xlabel="step", ylabel="accumulated ΔH̃/d")
     clean(a, b, c, d, e)
-    figure.suptitle("OVRVO's effective energy drifts far less than symplectic Euler's", fontsize=11)
+    least = min((factor(*pair) for pair in pairs(drift)), default=0)
+    claim = f"OVRVO's effective energy drifts at least {least:.0f} times less than symplectic Euler's"
+    figure.suptitle(claim if least >= 1.5 else "Effective energy of OVRVO and of symplectic Euler", fontsize=11)
     return figure
+
+
+def pairs(drift: pd.DataFrame) -> list[tuple]:
+    """Symplectic Euler's row and OVRVO's at each step size that both have, and how many errors each is known to."""
+    known = drift[drift.drift.notna()]
+    beside = {row.step_size: row for row in known[known.sampler == "ovrvo"].itertuples()}
+    euler = known[known.sampler == "sghmc"]
+    both = [(row, beside[row.step_size]) for row in euler.itertuples() if row.step_size in beside]
+    return [(row, other, limit(len(euler), min(row.chains, other.chains))) for row, other in both]
+
+
+def factor(euler, ours, errors: float) -> float:
+    """How many times OVRVO's drift symplectic Euler's is at least, each so many errors from what was measured."""
+    return max(euler.drift - errors * euler.drift_error, 0) / (abs(ours.drift) + errors * ours.drift_error)
 
 
 def compare(paths: pd.DataFrame, drift: pd.DataFrame):
@@ -101,18 +117,15 @@ def compare(paths: pd.DataFrame, drift: pd.DataFrame):
         whole = f"{row.drift:.1e} ± {row.drift_error:.0e} a coordinate and unit of time, "
         whole += f"standard deviation of one chain about its own straight line {row.swing:.1e}"
         yield f"OVRVO, h = {row.step_size:g}: effective energy fluctuates, no systematic drift", "0", whole, verdict
-    beside = {row.step_size: row for row in ours.itertuples()}
-    for row in euler[euler.step_size.isin(beside)].itertuples():
-        other = beside[row.step_size]
-        errors = limit(len(euler), min(row.chains, other.chains))
-        most, least = abs(other.drift) + errors * other.drift_error, row.drift - errors * row.drift_error
+    for row, other, errors in pairs(drift):
         below = row.drift + errors * row.drift_error < abs(other.drift) - errors * other.drift_error
+        least = factor(row, other, errors)
         yield (
             f"symplectic Euler, h = {row.step_size:g}: its energy drifts",
             "larger than OVRVO's",
             f"{row.drift:.1e} ± {row.drift_error:.0e} ({row.leading:.1e} to leading order in h, derived here), "
-            f"at least {max(least, 0) / most:.0f} times OVRVO's (both at {errors:.2g} errors)",
-            "agrees" if least > most else "differs" if below else "not resolved",
+            f"at least {least:.0f} times OVRVO's (both at {errors:.2g} errors)",
+            "agrees" if least > 1 else "differs" if below else "not resolved",
         )
     for row in ours[-1:].itertuples():
         yield (

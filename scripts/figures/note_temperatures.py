@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import BLUE, GREEN, ORANGE, PURPLE, RED, clean
-from verdicts import limit
+from verdicts import headed, limit
 
 SOURCE = "Note of 2020, temperatures of the integrators"
 CAPTION = """
@@ -64,7 +64,9 @@ def draw(table: pd.DataFrame) -> Figure:
     lines, texts = panels[1].get_legend_handles_labels()
     panels[1].legend(lines[:1], texts[:1], frameon=False, fontsize=8, loc="lower left")
     clean(*panels)
-    figure.suptitle("OVRVO and OBABO keep the kinetic, BAOAB and ABOBA the configurational temperature", fontsize=11)
+    claim = "OVRVO and OBABO keep the kinetic, BAOAB and ABOBA the configurational temperature"
+    rests = [row[3] for row in compare(table)][: 2 * len(LOOK)]
+    figure.suptitle(headed(claim, rests, "Temperatures that five integrators show over the step size"), fontsize=11)
     return figure
 
 

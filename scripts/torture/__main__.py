@@ -71,7 +71,7 @@ def one_part(name: str, seed: int, quick: bool) -> tuple[list[Row], list[tuple[s
     try:
         facts = PARTS[name](count, random.Random(f"{name} {seed}"), quick)
     except Lost as lost:
-        count.rows[-1:] = [Row(name, f"ended early: {lost}", 1, 1)]
+        count.rows.append(Row(name, f"ended early: {lost}", 1, 1))
         print(f"LOST {lost}", file=sys.stderr)
     if not any(row.lost for row in count.rows):
         shutil.rmtree(folder)

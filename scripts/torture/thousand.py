@@ -67,6 +67,8 @@ def thousand(count: Counted, choose: random.Random, quick: bool) -> list[tuple[s
     def timed(*command) -> tuple[float, subprocess.CompletedProcess]:
         begun = time.monotonic()
         ended = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True)
+        if ended.returncode:
+            raise Lost(f"{' '.join(map(str, command))}: status {ended.returncode}: {ended.stderr[-2000:]}")
         return time.monotonic() - begun, ended
 
     facts = [("chains", str(number))]

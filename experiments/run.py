@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -165,24 +166,28 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
         voice.tell(line)
         store.log(line)
     _keep_moments(store, result, plan.estimate_mass)
+    undrawn = None
     if (path / "metrics.csv").exists():
-        drawn = _draw(voice, lines[0])
-        voice.tell(f"{path}: metrics.csv, samples{drawn}")
-    facts = result.facts(plan.cycles) | {"graph": result.captured}  # a capture may fail late
+        shows = [f"{voice.config['name']}: {lines[0]}", voice.acceptance, plan.log_every]
+        drawn = _drawn(path, shows, voice.tell)
+        undrawn = None if drawn else shows
+        voice.tell(f"{path}: metrics.csv, samples" + f", {picture.NAME}" * drawn)
+    facts = result.facts(plan.cycles) | {"graph": result.captured, "undrawn": undrawn}  # a capture may fail late
     # What an earlier end of the run said is no longer so.
     numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
     store.status(state=result.status, **facts, **kept.plain(numbers, nan=None), summary=lines)
 
 
-def _draw(voice: Voice, line: str) -> str:
-    """Draw the run's picture; what to say of it. A run is no less done where it could not be drawn."""
+def _drawn(path: Path, shows: list, tell: Callable[[str], object]) -> bool:
+    """Draw a run's picture, which ``shows`` what ``picture.draw`` says; whether it could be: a run is no less done
+    where it could not, and its command draws it again."""
     try:
-        picture.draw(voice.path, f"{voice.config['name']}: {line}", voice.acceptance, voice.pieces.plan.log_every)
+        picture.draw(path, *shows)
     except Exception as error:  # a disk's, or matplotlib's of a font
         why = getattr(error, "strerror", None) or " ".join(str(error).split())
-        voice.tell(f"its picture could not be drawn ({why})")
-        return ""
-    return f", {picture.NAME}"
+        tell(f"its picture could not be drawn ({why})")
+        return False
+    return True
 
 
 def _side_by_side(number: int, asked: bool | str | None) -> str:
@@ -249,6 +254,8 @@ def _finished(config: dict, path: Path) -> int | None:
         say("it was run without a trace; more cycles are traced, or another folder (output=…) from the start")
     for line in status.get("summary", ()):
         say(line)
+    if status.get("undrawn") and not (path / picture.NAME).exists():
+        _drawn(path, status["undrawn"], say)
     return DONE
 
 

@@ -1089,11 +1089,18 @@ def test_a_run_whose_picture_cannot_be_drawn_is_done(monkeypatch, capsys):
     def full(*_):
         raise OSError(errno.EFBIG, "File too large")
 
-    monkeypatch.setattr("experiments.picture.draw", full)
-    assert main(TOY) == 0
-    *_, said, left = capsys.readouterr().out.splitlines()
-    assert (said, left) == ("its picture could not be drawn (File too large)", "run: metrics.csv, samples")
-    assert json.loads(Path("run/status.json").read_text())["state"] == "done"
+    with monkeypatch.context() as limited:
+        limited.setattr("experiments.picture.draw", full)
+        assert main(TOY) == 0
+        *_, said, left = capsys.readouterr().out.splitlines()
+        assert (said, left) == ("its picture could not be drawn (File too large)", "run: metrics.csv, samples")
+        assert json.loads(Path("run/status.json").read_text())["state"] == "done"
+        assert main(TOY) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == said
+    assert main(TOY) == 0  # which draws it as soon as that can be done
+    assert "could not be drawn" not in capsys.readouterr().out and Path("run/picture.png").exists()
+    drawn = Path("run/picture.png").stat().st_mtime_ns
+    assert main(TOY) == 0 and Path("run/picture.png").stat().st_mtime_ns == drawn
 
 
 @pytest.mark.parametrize("name", ["x$_{$y", "\udcff"])

@@ -125,7 +125,10 @@ def intact(folder: Path, ended: Ended, whole: dict, what: str, word: str = "no s
     from sgmcmc.loading import load_metrics, load_samples
 
     if ended.code == 0:
-        return same(folder, whole, what)
+        undrawn = [] if (folder / "picture.png").exists() else ["picture.png"]
+        if undrawn and "its picture could not be drawn (" not in ended.out:
+            raise Lost(f"{what}: no picture, and no word of it: {ended}")
+        return same(folder, {**whole, "files": [name for name in whole["files"] if name not in undrawn]}, what)
     if ended.code != 2 or word not in sentence(ended, what):
         raise Lost(f"{what}: {ended}")
     with contextlib.suppress(StoreError):

@@ -45,8 +45,7 @@ def _thousand(runs):
     return [{"seed": run.config["seed"], "potential": run.metrics["potential"][-1]} for run in runs]
 
 
-TABLES["thousand"] = ("thousand", _thousand)
-EXPERIMENTS = (*EXPERIMENTS, "thousand")
+TABLES = {"thousand": ("thousand", _thousand)}
 """
 
 
@@ -60,14 +59,16 @@ def thousand(count: Counted, choose: random.Random, quick: bool) -> list[tuple[s
     (folder / "sgmcmc").symlink_to(ROOT / "sgmcmc")
     shutil.copy(ROOT / "jugfile.py", folder)
     (folder / "conf" / "experiment" / "thousand.yaml").write_text(THOUSAND.format(number=number))
-    with (folder / "experiments" / "tables" / "__init__.py").open("a") as tables:
-        tables.write(TABLE)
+    tables = folder / "experiments" / "tables"
+    (tables / "thousand.py").write_text(TABLE)
+    named = "from experiments.tables import thousand\n\nSOURCES = (\n    thousand,\n"
+    (tables / "__init__.py").write_text((tables / "__init__.py").read_text().replace("SOURCES = (\n", named, 1))
     words = ["experiment=thousand"]
 
-    def timed(*command) -> tuple[float, subprocess.CompletedProcess]:
+    def timed(*command, status: int = 0) -> tuple[float, subprocess.CompletedProcess]:
         begun = time.monotonic()
         ended = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True)
-        if ended.returncode:
+        if ended.returncode != status:
             raise Lost(f"{' '.join(map(str, command))}: status {ended.returncode}: {ended.stderr[-2000:]}")
         return time.monotonic() - begun, ended
 
@@ -77,7 +78,7 @@ def thousand(count: Counted, choose: random.Random, quick: bool) -> list[tuple[s
         facts.append((what, f"{seconds:.2f} s"))
 
     with count.row(f"a grid of {number} chains by two workers, one of them killed now and then") as row:
-        note("jug status, nothing done", timed(*JUG, "status", "jugfile.py", *words)[0])
+        note("jug status, nothing done", timed(*JUG, "status", "jugfile.py", *words, status=1)[0])
         begun = time.monotonic()
         process = workers(folder, "--cpus", "2", *words)
         while process.poll() is None:

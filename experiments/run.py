@@ -123,9 +123,8 @@ def run(config: dict, until: float = math.inf, no_slower: bool = False) -> int:
         except Exception as error:
             if needs_memory(error):
                 raise _out_of_memory(voice) from error
-            if path.is_dir():  # an error of the target's, or of ours: it is shown, and another start goes on
-                with suppress(StoreError):
-                    _record_failure(store, voice, error)
+            with suppress(StoreError):  # an error of the target's, or of ours: it is shown, and another start goes on
+                _record_failure(store, voice, error)
             raise
         voice.end()
         try:

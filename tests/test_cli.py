@@ -1159,6 +1159,7 @@ def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end(capsys):
 
 
 def test_the_traceback_of_a_target_s_error_begins_with_the_run(tmp_path):
+    """That the run failed is recorded, too, where it had not begun yet: `make status` counts it."""
     (tmp_path / "faulty.py").write_text(
         "from sgmcmc.potentials.analytic import Gaussian\n\n\nclass Faulty(Gaussian):\n"
         "    def potential(self, theta):\n        raise ValueError('no U')\n"
@@ -1169,6 +1170,9 @@ def test_the_traceback_of_a_target_s_error_begins_with_the_run(tmp_path):
     files = re.findall(r'File "(.*?)"', ended.stderr)
     assert ended.returncode == 1 and ended.stderr.endswith("ValueError: no U\n")
     assert files[0].endswith("experiments/run.py") and files[-1].endswith("faulty.py") and len(files) < 9
+    (status,) = tmp_path.glob("results/runs/*/*/status.json")
+    left = json.loads(status.read_text())
+    assert (left["state"], left["why"]) == ("failed", "ValueError: no U")
 
 
 def test_a_target_that_fails_in_the_first_cycle_leaves_a_log():

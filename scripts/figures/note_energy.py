@@ -80,8 +80,8 @@ def draw(paths: pd.DataFrame, drift: pd.DataFrame) -> Figure:
     e.set(xlabel="step", ylabel="accumulated ΔH̃/d")
     clean(a, b, c, d, e)
     least = min((factor(*pair) for pair in pairs(drift)), default=0)
-    claim = f"OVRVO's effective energy drifts at least {least:.0f} times less than symplectic Euler's"
-    figure.suptitle(claim if least >= 1.5 else "Effective energy of OVRVO and of symplectic Euler", fontsize=11)
+    claim = f"OVRVO's effective energy drifts at least {least:.2g} times less than symplectic Euler's"
+    figure.suptitle(claim if least >= 2 else "Effective energy of OVRVO and of symplectic Euler", fontsize=11)
     return figure
 
 

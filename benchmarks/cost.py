@@ -3,7 +3,8 @@
     python benchmarks/bench.py cost             # all points
     python benchmarks/cost.py chains 1000       # one of them, as JSON
 
-Each point is a process of its own, whose peak memory is asked of the system; what imports take is subtracted.
+Each point is a process of its own, whose peak memory is asked of the system; what imports and the target with its data
+take is subtracted.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ def point(axis: str, value: int) -> dict:
     from sgmcmc.potentials.regression import LogisticRegression
 
     torch.set_num_threads(1)
-    before = peak(anew=True)  # imports alone: data, potential and kernel are counted
     chains = {"chains": value, "dim": 1, "data": 10, "samples": 10}[axis]
     cycles = 8 if axis == "dim" and value > 1_000_000 else 30
     if axis == "dim":
@@ -60,6 +60,7 @@ def point(axis: str, value: int) -> dict:
         sampler, potential, step, steps=10, friction=Friction("gamma", 1.0), batch_size=32 if axis == "data" else None
     )
     random, clocks = sgmcmc.Random(1), []
+    before = peak(anew=True)
 
     def report(chain, row) -> None:
         clocks.append((chain.cycle, time.process_time()))
@@ -90,7 +91,7 @@ def rows() -> list[dict]:
                     "what": f"cost: {name}",
                     "who": f"{value:,}",
                     "us": 1e6 * cost["seconds"],
-                    "note": f"a cycle of ten steps; {cost['bytes'] / 1e6:.0f} MB above the imports{disk}",
+                    "note": f"a cycle of ten steps; {cost['bytes'] / 1e6:.0f} MB above imports and data{disk}",
                 }
             )
     draw(points)
@@ -114,7 +115,7 @@ def draw(points: dict) -> None:
         panels[0, place].set_title(head, fontsize=8)
         panels[1, place].set_xlabel(last)
     panels[0, 0].set_ylabel("ms of CPU a cycle\n(ten steps, all chains)")
-    panels[1, 0].set_ylabel("MB above the imports")
+    panels[1, 0].set_ylabel("MB above imports and data")
     title = "Memory does not grow with the draws; time grows with the work, faster where vectors outgrow the cache"
     figure.suptitle(title, fontsize=10)
     figure.savefig(HERE / "cost.png", dpi=130, metadata={"Software": None})

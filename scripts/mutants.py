@@ -32,7 +32,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("sgmcmc", "tests", "pyproject.toml")
+PARTS = ("sgmcmc", "experiments", "conf", "tests", "pyproject.toml")
 TIMEOUT = 300  # seconds a test; a mutant that never ends is killed, as a random one
 HEART = ("flows", "words", "kernel", "trajectory", "acceptance", "momentum", "schedules", "data/minibatches")
 HEART_TESTS = tuple(
@@ -461,7 +461,14 @@ MUTANTS = [
         "chain",
         "if self.cycle <= self.plan.burn_in:\n            self._adapt",
         "if self.plan.burn_in:\n            self._adapt",
-        "chain.py::test_the_mass_is_the_root_mean_square_gradient_and_is_frozen_after_the_burn_in",
+        "chain.py::test_tuning_reaches_its_target_and_is_frozen_after_the_burn_in",
+    ),
+    Mutant(
+        "the mass estimated as long as the step size is tuned",
+        "chain",
+        "if self.plan.estimate_mass and self.cycle <= self.plan.mass_until:",
+        "if self.plan.estimate_mass:",
+        "chain.py::test_the_step_is_tuned_anew_for_the_mass_that_stays",
     ),
     Mutant(
         "the step size tuned for masses that are gone",

@@ -113,6 +113,13 @@ def test_nothing_is_claimed_of_one_or_of_none():
     assert found["HMC: acceptance close to 1 for ℓ = 1e-6 alone"] == "not comparable: no run at ℓ = 1e-6"
 
 
+def test_a_title_claims_what_every_verdict_bears():
+    for others, title in (([], "claim"), (["not claimed: exact"], "claim"), (["differs: by 2"], "what is drawn")):
+        assert verdicts.headed("claim", iter(["agrees: by one timing", *others]), "what is drawn") == title
+    assert verdicts.headed("claim", [], "what is drawn") == "what is drawn"
+    assert verdicts.headed("claim", ["agrees", "not comparable: no run"], "what is drawn") == "what is drawn"
+
+
 def test_a_table_without_numbers_is_not_drawn(tmp_path, monkeypatch):
     """Of runs that all diverged before they left any, and of runs none of which has a row: a blank file."""
     monkeypatch.setattr(draw, "ROOT", tmp_path)

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, GREY, NAMES, clean
-from verdicts import LIMIT, Rows
+from verdicts import LIMIT, Rows, headed
 
 SOURCE = "AMAGOLD, Figure 3"
 TABLES = ("amagold_2d_growth",)
@@ -66,16 +66,9 @@ def draw(table: pd.DataFrame) -> Figure:
         panel.set_xlim(right=end.draws_a_chain * end.chains * 12)
         panel.set_ylim(bottom=end.floor / 2.5)
     clean(panel)
-    panel.set_title(title(table), fontsize=10)
+    claim, rests = "AMAGOLD converges at L2MC's rate, up to a constant factor", [row[3] for row in compare(table)]
+    panel.set_title(headed(claim, rests, "J over the draws, AMAGOLD beside L2MC"), fontsize=10)
     return figure
-
-
-def title(table: pd.DataFrame) -> str:
-    """The paper's claim, where it is borne out."""
-    ((*_, verdict),) = compare(table)
-    if verdict == "agrees":
-        return "AMAGOLD converges at L2MC's rate, up to a constant factor"
-    return "J over the draws, AMAGOLD beside L2MC"
 
 
 def compare(table: pd.DataFrame):

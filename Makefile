@@ -56,8 +56,8 @@ bench-peers: $(PEERS)/.installed ## install the peers that `make bench` and `mak
 gpu-plan: $(INSTALLED) ## write what `make gpu` runs, in which order (FIRST=amagold_table2): results/state/plan.json
 	$(PYTHON) scripts/gpu.py plan $(if $(FIRST),--first $(FIRST))
 
-gpu: ## advance the papers' networks on a GPU for BUDGET=9 minutes, SIDE=6 at a time, without Hydra, Jug or a network; DEVICE=cpu: miniature
-	$(or $(wildcard $(PYTHON)),$(PYTHON3),python3) scripts/gpu.py run --budget $(BUDGET) --device $(DEVICE) $(if $(SIDE),--side $(SIDE)) $(if $(MINIATURE),--miniature) $(if $(OUT),--out $(OUT))
+gpu: ## advance the papers' networks on a GPU for BUDGET=9 minutes, SIDE=6 at a time, without Hydra, Jug or a network; DEVICE=cpu: miniature; CHECKS=0: chains alone
+	$(or $(wildcard $(PYTHON)),$(PYTHON3),python3) scripts/gpu.py run --budget $(BUDGET) --device $(DEVICE) $(if $(SIDE),--side $(SIDE)) $(if $(MINIATURE),--miniature) $(if $(filter 0,$(CHECKS)),--unchecked) $(if $(OUT),--out $(OUT))
 
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .

@@ -39,6 +39,7 @@ from sgmcmc.captured import why_not_captured
 from sgmcmc.checks import check_tensor
 from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
+from sgmcmc.environment import needs_memory
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
@@ -108,12 +109,6 @@ def build(config: dict) -> Pieces:
     random = Random(config["seed"], device)
     initial = starts(config, potential, kernel, random, device, dtype)
     return Pieces(potential, kernel, plan, random, config["chains"], initial, _predictions(config, data, potential))
-
-
-def needs_memory(error: Exception) -> bool:
-    """Whether it is a lack of memory, as Python or torch tells it."""
-    said = "allocate memory" in str(error) or "integer multiplication overflow" in str(error)
-    return said or isinstance(error, MemoryError | torch.OutOfMemoryError)
 
 
 def reopened(folder: str | Path, device: str | torch.device = "cpu", root: str | None = None) -> tuple[Potential, Data]:

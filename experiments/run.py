@@ -15,7 +15,7 @@ from safetensors.torch import save
 
 import sgmcmc
 from experiments import picture
-from experiments.build import build, edits, needs_memory
+from experiments.build import build, edits
 from experiments.resolved import (
     DIVERGED,
     DONE,
@@ -31,7 +31,7 @@ from experiments.resolved import (
 from experiments.voice import Voice, counted, say
 from sgmcmc import chain as engine
 from sgmcmc import kept
-from sgmcmc.environment import one_thread
+from sgmcmc.environment import needs_memory, one_thread
 from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.inductor import CannotCompile
@@ -41,13 +41,13 @@ from sgmcmc.store import damage
 STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
 
 
-def run(config: dict, until: float = math.inf, no_slower: bool = False) -> int:
+def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: bool = False) -> int:
     """Run ``config`` to its end, from its last block where there is one; returns the exit status.
 
     0 done (or done before), 3 diverged, 75 interrupted after a checkpoint: by a signal, or because another cycle would
-    end after ``until``, by ``time.monotonic()``. Raises SettingError, DataError and StoreError, which the command line
-    prints as one sentence; and, if it is to be ``no_slower`` than planned, CannotCompile where steps that were to be
-    compiled or captured cannot be, which else go on without.
+    end after ``until()``, by ``time.monotonic()``, asked when all is built. Raises SettingError, DataError and
+    StoreError, which the command line prints as one sentence; and, if it is to be ``no_slower`` than planned,
+    CannotCompile where steps that were to be compiled or captured cannot be, which else go on without.
     """
     path, start = folder(config), _start(config)
     if start and _status(config, path).get("start", start) != start:
@@ -116,7 +116,7 @@ def run(config: dict, until: float = math.inf, no_slower: bool = False) -> int:
                 store,
                 report,
                 slower,
-                until,
+                until(),
             )
         except (SettingError, DataError, StoreError):
             raise

@@ -20,6 +20,8 @@ others to results/state/tables/. With DEVICE=cpu the same is done in miniature, 
 results/runs/smoke/; with MINIATURE=1 on a GPU, too, which tells within a minute, and of most chains without data of its
 own, whether they run there at all.
 
+CHECKS=0 leaves the tests and benchmarks out, where a call is for chains alone.
+
 What is to be kept is in results/state/ and, with OUT=folder, there in at most 8 files of at most 16 MiB. Nothing is
 downloaded: chains of a data set that is not there are left out, and where none is there that is said before the rest.
 """
@@ -64,7 +66,8 @@ WANTED = [
     ("finding_corrected", (), None),
 ]
 PACKING = 20.0  # seconds kept for writing tables and packing
-LEAST = 5.0  # a chain is not begun or continued with less time left
+LEAST = 5.0  # a chain is not begun or continued with less time left;
+COMPILING, DESCENDING = 60.0, 60.0  # of a ResNet that is begun, and of its SGD: of these nothing would be kept
 STATE_LIMIT, FILE_LIMIT = 15 << 20, 16 << 20
 NOT_PACKED = (".lock", "picture.png", "moments.safetensors")  # the checkpoint has the moments
 CHECKED_MINUTES = 5  # that the tests and benchmarks of a kind of GPU may take, and
@@ -81,6 +84,7 @@ def main() -> int:
     parser.add_argument("--miniature", action="store_true", help="the smoke configurations on cuda, too: a first look")
     parser.add_argument("--side", type=int, default=1, help="chains at a time, each in a process of its own (1)")
     parser.add_argument("--chain", type=int, help=argparse.SUPPRESS)  # of the plan: what such a process runs
+    parser.add_argument("--unchecked", action="store_true", help="no tests and benchmarks of a new kind of GPU")
     parser.add_argument("--out", type=Path, help="a folder for copies of what must be kept")
     planned = sorted(experiment for experiment, *_ in WANTED)
     parser.add_argument("--first", choices=planned, help="of the plan: what is to come before all others")
@@ -143,6 +147,21 @@ def data_of(job: dict) -> set[str]:
     return {name for name in (data["name"], data.get("ood")) if name not in (None, "none")}
 
 
+def least(job: dict, miniature: bool) -> float:
+    """Seconds with less of which the chain is not worth going on with, or beginning."""
+    config = job["config"]
+    if miniature or config["model"]["name"] != "resnet20" or checkpoints_of(job):
+        return LEAST
+    return LEAST + COMPILING + DESCENDING * (config["init"] == "sgd")
+
+
+def net_of(job: dict) -> tuple:
+    """What of a chain decides whether its steps can be compiled and captured."""
+    config = job["config"]
+    tuned = config["tune"]["target"] is not None
+    return json.dumps(config["model"]), config["batch_size"], config["augmentation"], config["sampler"]["name"], tuned
+
+
 def checkpoints_of(job: dict) -> list[Path]:
     """What is there to go on from, the newest last."""
     from experiments.resolved import folder
@@ -171,17 +190,36 @@ def finished(command: list[str], seconds: float) -> tuple[int | None, str]:
         return code, output.read()
 
 
+def follow(parent: int) -> None:
+    """End this process, which checkpoints first, when the one that began it is gone: the next call needs its chain."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def spent(job: dict) -> float:
+    """Seconds that the chain has run, 0 where nothing tells."""
+    from experiments.resolved import folder
+    from sgmcmc.formats import read_status
+
+    try:
+        return read_status(folder(job["config"])).get("seconds") or 0.0
+    except StoreError:
+        return 0.0
+
+
 class Session:
     """One call of `make gpu`: what is done already, what time is left."""
 
     def __init__(self, options):
         self.ended = time.monotonic() + 60 * options.budget
         self.device, self.out = options.device, options.out and options.out.expanduser()
-        self.side = options.side
+        self.side, self.checks = options.side, not options.unchecked
         self.miniature = options.miniature or self.device == "cpu"
         self.scale = "smoke" if self.miniature else "paper"
         self.home = home(self.scale)
         self.failed = False
+        self.broken: list[dict] = []  # what failed here, and may fail again
 
     def left(self) -> float:
         """Seconds until packing must begin."""
@@ -196,7 +234,7 @@ class Session:
         self.jobs = self.read_plan()
         self.absent = self.find_data()
         self.unpack()
-        if not self.miniature:
+        if self.checks and not self.miniature:
             self.measure_once()
         done = sum(self.is_done(job) for job in self.jobs)
         print(f"{done} of {len(self.jobs)} chains are done; {self.left() / 60:.1f} minutes to go on with", flush=True)
@@ -227,6 +265,7 @@ class Session:
 
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, self.stop)
+        threading.Thread(target=follow, args=(os.getppid(),), daemon=True).start()
         sys.stdout.reconfigure(line_buffering=True)  # whole lines among those of the others
         self.check()
         self.jobs, self.absent = [self.read_plan()[number]], set()
@@ -280,18 +319,27 @@ class Session:
     def unpack(self) -> None:
         """Put the chains in progress back, those that this machine does not have, or has from longer ago."""
         packed = self.home / "chain.tar"
-        if packed.exists():
+        if not packed.exists():
+            return
+        try:
             with tarfile.open(packed) as archive:
-                wanted = set()
-                for member in archive:
-                    run = Path(member.name).parent
-                    if Path(member.name).match("checkpoint-*.pt"):
-                        here = [file.stat().st_mtime for file in (ROOT / run).glob("checkpoint-*.pt")]
-                        older = bool(here) and max(here) < int(member.mtime)
-                        if older or not (ROOT / run / "metrics.csv").exists():
-                            wanted.add(run)
-                members = [member for member in archive if wanted & {*Path(member.name).parents}]
-                archive.extractall(ROOT, members, filter="data")
+                self.unpack_wanted(archive)
+        except tarfile.TarError as error:
+            damaged = packed.replace(packed.with_suffix(".damaged"))
+            told = f"{packed.relative_to(ROOT)} is damaged ({error}), and is {damaged.name} now: its chains begin again"
+            print(told, file=sys.stderr, flush=True)
+
+    @staticmethod
+    def unpack_wanted(archive: tarfile.TarFile) -> None:
+        members, wanted = archive.getmembers(), set()
+        for member in members:
+            run = Path(member.name).parent
+            if Path(member.name).match("checkpoint-*.pt"):
+                here = [file.stat().st_mtime for file in (ROOT / run).glob("checkpoint-*.pt")]
+                older = bool(here) and max(here) < int(member.mtime)
+                if older or not (ROOT / run / "metrics.csv").exists():
+                    wanted.add(run)
+        archive.extractall(ROOT, [one for one in members if wanted & {*Path(one.name).parents}], filter="data")
 
     def measure_once(self) -> None:
         """The tests marked gpu, how right and how fast the GPU is, what of it this kind of GPU has not been asked, or
@@ -340,20 +388,29 @@ class Session:
         time is over, else the first that was begun and failed."""
         import torch
 
-        unfinished = None
+        from sgmcmc.inductor import CannotCompile
+
+        unfinished, uncompiled = None, set()
         for job in self.jobs:
-            if self.is_done(job) or data_of(job) & self.absent:
+            if self.is_done(job) or data_of(job) & self.absent or net_of(job) in uncompiled:
                 continue
             if self.left() < LEAST:
                 return unfinished or job  # a call before may have begun it
+            if self.left() < least(job, self.miniature):
+                continue
             try:
                 if not self.advance(job):
                     return job
                 continue
             except (DataError, StoreError) as error:
                 print(f"left out: {error}", file=sys.stderr)
+            except CannotCompile as error:  # nor can others like it, which would take a minute each to say so
+                self.failed = True
+                uncompiled.add(net_of(job))
+                print(f"left out, all chains of this network and sampler: {error}", file=sys.stderr, flush=True)
             except Exception as error:  # the others may do
                 self.failed = True
+                self.broken.append(job)
                 traceback.print_exc()
                 if isinstance(error, torch.AcceleratorError):  # nothing works on the device any more in this process
                     return unfinished or job
@@ -362,8 +419,7 @@ class Session:
         return unfinished
 
     def advance_side_by_side(self) -> list[dict]:
-        """So many chains at a time, the next begun where one ends. The states that travel, most wanted first: those of
-        the chains that go on, in the plan's order, then those of the failed, which may fail again."""
+        """So many chains at a time, the next begun where one ends; returned are those that are not done."""
         from experiments.resolved import DONE, INTERRUPTED
 
         waiting = [n for n, job in enumerate(self.jobs) if not (self.is_done(job) or data_of(job) & self.absent)]
@@ -371,6 +427,7 @@ class Session:
         before = signal.signal(signal.SIGINT, self.stop)  # Ctrl-C, which the processes get, too
         try:
             while running or waiting and self.left() >= LEAST:
+                waiting = [number for number in waiting if self.left() >= least(self.jobs[number], self.miniature)]
                 while waiting and len(running) < self.side and self.left() >= LEAST:
                     number = waiting.pop(0)
                     running[number] = self.begin(number)
@@ -391,8 +448,8 @@ class Session:
             for process in running.values():
                 process.kill()
         self.failed |= bool(failed)
-        left = [number for number, job in enumerate(self.jobs) if not self.is_done(job)]
-        return [self.jobs[number] for number in sorted(left, key=failed.__contains__)]
+        self.broken = [self.jobs[number] for number in sorted(failed)]
+        return [job for job in self.jobs if not self.is_done(job)]
 
     def begin(self, number: int) -> subprocess.Popen:
         """A process that runs one chain of the plan in the time that is left."""
@@ -416,7 +473,7 @@ class Session:
         config = {**job["config"], "device": self.device, "progress": False}
         end = {"folder": str(folder(config))}
         try:
-            code = run(config, until=self.ended - PACKING, no_slower=self.device == "cuda")
+            code = run(config, until=lambda: self.ended - PACKING, no_slower=self.device == "cuda")
         except SettingError as error:
             if isinstance(error.__cause__, MemoryError | torch.OutOfMemoryError):  # another call may have room
                 raise
@@ -528,12 +585,12 @@ class Session:
 
     def pack_chains(self, jobs: list[dict], packed: Path) -> None:
         """The run folders in progress, each with the newest checkpoint alone and without what is written anew at each
-        end of a run: those that fit, the first before others."""
+        end of a run: those that fit, what took longest before others, and last what failed."""
         from experiments.resolved import folder
         from sgmcmc.store import BEFORE
 
         kept, room = [], STATE_LIMIT
-        for job in jobs:
+        for job in sorted(jobs, key=lambda job: (job in self.broken, -spent(job))):
             path, checkpoints = folder(job["config"]), checkpoints_of(job)
             files = [file for file in path.rglob("*") if file.is_file() and file.name not in NOT_PACKED]
             files = [file for file in files if file not in checkpoints[:-1] and not file.name.endswith(BEFORE)]

@@ -27,6 +27,19 @@ def one_thread() -> None:
         torch.set_num_threads(1)
 
 
+def needs_memory(error: Exception) -> bool:
+    """Whether it is a lack of memory, as Python or torch tells it."""
+    said = "allocate memory" in str(error) or "integer multiplication overflow" in str(error)
+    return said or isinstance(error, MemoryError | torch.OutOfMemoryError)
+
+
+def of_the_machine(error: Exception) -> bool:
+    """Whether it is a lack of memory, or a GPU's own error, which tell nothing of the work that was asked for."""
+    marks = ("CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS", "illegal memory access", "out of memory")
+    told = isinstance(error, torch.AcceleratorError) or any(mark in str(error) for mark in marks)
+    return told or needs_memory(error)
+
+
 def environment(device: torch.device | str = "cpu") -> dict:
     """What a chain's last bits may depend on: machine, device, number of threads, versions, commit."""
     device = torch.device(device)

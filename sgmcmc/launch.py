@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sgmcmc.environment import of_the_machine
 from sgmcmc.inductor import CannotCompile
 
 try:
@@ -18,9 +19,11 @@ OPTIONS = {"enable_fp_fusion": True}  # as Triton's default was up to 3.9: anoth
 
 
 def launch(kernel, grid: tuple[int, ...], x: Tensor, *arguments, **constants) -> None:
-    """Start a kernel of x and other arguments on x's device. Raises CannotCompile."""
+    """Start a kernel of x and other arguments on x's device. Raises CannotCompile, and the device's own errors."""
     try:
         with torch.cuda.device_of(x):
             kernel[grid](x, *arguments, **constants, **OPTIONS)
     except Exception as error:  # of Triton, or of the compiler that it looks for
+        if of_the_machine(error):
+            raise
         raise CannotCompile((str(error).strip() or type(error).__name__).split("\n")[0]) from error

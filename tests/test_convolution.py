@@ -8,6 +8,8 @@ from torch import Tensor
 from sgmcmc import convolution
 from sgmcmc.convolution import Convolution
 from sgmcmc.data import Dataset
+from sgmcmc.inductor import CannotCompile
+from sgmcmc.launch import launch
 from sgmcmc.models import ResNet
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random, at_once_, injections, rounds_
@@ -177,3 +179,24 @@ class TestOnAGPU:
         assert torch.equal(slope, target.potential_and_gradient(theta)[1])
         value, by = exact.potential_and_gradient(theta.double())
         assert abs(float(first - value)) < 1e-3 and relative(slope, by) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (RuntimeError("Triton Error [CUDA]: device kernel image is invalid"), CannotCompile),
+        (RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"), RuntimeError),
+        (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
+        (torch.AcceleratorError("CUDA error"), torch.AcceleratorError),
+    ],
+)
+def test_what_the_device_lacks_is_no_failure_to_compile(error, seen):
+    """Else a run would go on eagerly, or be left for another machine, on a device on which nothing works any more."""
+
+    class Kernel:
+        def __getitem__(self, grid):
+            raise error
+
+    with pytest.raises(seen) as raised:
+        launch(Kernel(), (1,), torch.zeros(1))
+    assert type(raised.value) is seen

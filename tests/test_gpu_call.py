@@ -74,9 +74,20 @@ def calls(folder, monkeypatch):
     return run
 
 
+def chain_of(data="none", **settings):
+    """Of a job's configuration what a call looks at."""
+    config = {
+        "model": {"name": "resnet20"},
+        "data": {"name": data},
+        "sampler": {"name": "ggmc"},
+        "tune": {"target": None},
+    }
+    return {"config": config | {"batch_size": 125, "augmentation": "none", "init": "he", **settings}}
+
+
 def session_of(gpu, **given):
     """A call's session, of so many minutes, as the words of the command line make it."""
-    words = {"budget": 60, "device": "cpu", "out": None, "miniature": False, "side": 1}
+    words = {"budget": 60, "device": "cpu", "out": None, "miniature": False, "side": 1, "unchecked": False}
     return gpu.Session(SimpleNamespace(**words | given))
 
 
@@ -229,25 +240,31 @@ time.sleep(60)
     began = {path.name: path.stat().st_mtime for path in root.glob("*-*")}
     assert began["began-3-3"] < began["ended-2"] and began["began-5-3"] < began["ended-2"] < began["began-6-3"]
     assert [process.returncode for process in processes.values()] == [0, 1, -signal.SIGTERM, -signal.SIGKILL]
-    # A chain that was not begun may have been by a call before; those that failed come last.
-    assert [job["number"] for job in current] == [1, 2, 5, 7, 3, 6] and session.failed
+    # A chain that was not begun may have been by a call before.
+    assert [job["number"] for job in current] == [1, 2, 3, 5, 6, 7] and session.failed
+    assert [job["number"] for job in session.broken] == [3, 6]
     assert "chain 3 ended with status 1" in capfd.readouterr().err
 
 
 def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, capsys):
-    """In the order in which they are wanted; unpacked are those that the machine does not have."""
+    """What took longest first, and last what failed; unpacked are those that the machine does not have."""
     root, _ = call("many", 0.001)
     gpu = sys.modules["gpu"]
     monkeypatch.setattr(gpu, "STATE_LIMIT", 3000)
     session = session_of(gpu)
     jobs = [{"config": {"output": None, "name": "many", "seed": seed, "data": {}}} for seed in range(5)]
     runs = [folder(job["config"]) for job in jobs]
+    seconds = dict(zip(runs, (9.0, 20.0, 99.0, 9.0, 50.0), strict=True))
+    monkeypatch.setattr(gpu, "spent", lambda job: seconds[folder(job["config"])])
+    session.broken = [jobs[1]]  # which would not leave the others room
     for run, size in zip(runs, (1000, 2500, 0, 1200, 700), strict=True):
         (run / "samples").mkdir(parents=True)
         for name in ["metrics.csv", "samples/one", *["checkpoint-7.pt"] * (size > 0)]:
             (run / name).write_text("x" * size if name.startswith("checkpoint") else f"{size}")
     session.pack_chains(jobs, session.home / "chain.tar")
     said = capsys.readouterr().out
+    places = [said.index(str(runs[number])) for number in (4, 0, 3, 1)]
+    assert places == sorted(places)
     assert said.count("goes on from") == 3 and f"{runs[1]}, 0.0 MB: too large for a call's state" in said
     assert str(runs[2]) not in said  # nothing to go on from
     for run in runs[1:]:
@@ -262,6 +279,93 @@ def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, caps
     assert (runs[0] / "checkpoint-7.pt").read_text() == 1000 * "x"
     session.pack_chains([jobs[2]], session.home / "chain.tar")
     assert not (session.home / "chain.tar").exists()
+
+
+def test_an_archive_that_is_damaged_ends_no_call(call, capsys):
+    """A copy that was cut off: it is told and put aside, and nothing of it lies where its chains would."""
+    root, _ = call("damaged", 0.001)
+    gpu = sys.modules["gpu"]
+    session, packed = session_of(gpu), gpu.home("smoke") / "chain.tar"
+    session.home.mkdir(parents=True, exist_ok=True)
+    run = folder(call.jobs[0]["config"])
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(parents=True)
+    for name in ("metrics.csv", "checkpoint-7.pt"):
+        (run / name).write_text(9000 * "x")
+    session.pack_chains(call.jobs, packed)
+    shutil.rmtree(run)
+    packed.write_bytes(packed.read_bytes()[:12000])
+    session.unpack()
+    assert "chain.tar is damaged" in capsys.readouterr().err
+    assert not run.exists() and not packed.exists() and packed.with_suffix(".damaged").exists()
+    session.unpack()  # nothing is there
+
+
+def test_seconds_spent_are_those_that_the_run_says(whole, call, monkeypatch):
+    root, *_ = whole
+    call("spent", 0.001)
+    gpu = sys.modules["gpu"]
+    assert gpu.spent(chain_of(output="nowhere", name="x", seed=0)) == 0.0
+    monkeypatch.chdir(root)
+    assert (
+        gpu.spent(call.jobs[0])
+        == json.loads((folder(call.jobs[0]["config"]) / "status.json").read_text())["seconds"]
+        > 0
+    )
+
+
+def test_what_could_not_be_kept_is_not_begun(call, monkeypatch):
+    """A ResNet compiles for a minute, and descends for another, before there is a checkpoint; a shorter chain is begun
+    in what is left, and one that has a checkpoint goes on."""
+    call("short", 0.001)
+    gpu = sys.modules["gpu"]
+    session = session_of(gpu, device="cuda", budget=(gpu.PACKING + 90) / 60)
+    kinds = ({"init": "sgd"}, {"init": "he"}, {"init": "sgd", "begun": 1}, {"init": "sgd", "model": {"name": "mlp"}})
+    session.jobs, session.absent, begun = [chain_of(**kind) for kind in kinds], set(), []
+    monkeypatch.setattr(gpu, "checkpoints_of", lambda job: [Path("checkpoint-0.pt")] * ("begun" in job["config"]))
+    monkeypatch.setattr(session, "is_done", lambda job: False)
+    monkeypatch.setattr(session, "advance", lambda job: begun.append(job) or True)
+    assert session.advance_all() is None and begun == session.jobs[1:]
+    monkeypatch.setattr(
+        session, "begin", lambda number: begun.append(session.jobs[number]) or subprocess.Popen(["true"])
+    )
+    begun.clear()
+    session.side = 4
+    session.advance_side_by_side()
+    assert begun == session.jobs[1:]
+
+
+def test_what_cannot_be_compiled_is_tried_once_a_network_and_sampler(call, monkeypatch, capsys):
+    """Each try takes a minute; others are not kept from trying, and another call tries again."""
+    call("uncompiled", 0.001)
+    gpu = sys.modules["gpu"]
+    kinds = ({}, {"lr": 1}, {"sampler": {"name": "hmc"}}, {"tune": {"target": 0.5}}, {"model": {"name": "mlp"}})
+    session = session_of(gpu)
+    session.jobs, session.absent, tried = [chain_of(**kind) for kind in kinds], set(), []
+    monkeypatch.setattr(gpu, "checkpoints_of", lambda job: [])
+    monkeypatch.setattr(session, "is_done", lambda job: False)
+
+    def advance(job):
+        tried.append(job)
+        if job["config"]["model"]["name"] == "resnet20":
+            raise CannotCompile("no compiler")
+        return True
+
+    monkeypatch.setattr(session, "advance", advance)
+    assert session.advance_all() is None and session.failed
+    assert tried == [session.jobs[0], *session.jobs[2:]]
+    assert capsys.readouterr().err.count("no compiler") == 3
+
+
+def test_a_process_whose_parent_is_gone_ends(call, monkeypatch):
+    """A call that is killed leaves no chains that hold their folders and the device."""
+    call("alone", 0.001)
+    gpu, ended, parents = sys.modules["gpu"], [], [7, 7, 1]
+    monkeypatch.setattr(gpu.os, "getppid", lambda: parents.pop(0))
+    monkeypatch.setattr(gpu.time, "sleep", lambda _: None)
+    monkeypatch.setattr(gpu.os, "kill", lambda *told: ended.append(told))
+    gpu.follow(7)
+    assert ended == [(os.getpid(), signal.SIGTERM)] and parents == []
 
 
 @pytest.mark.slow
@@ -400,7 +504,7 @@ def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, mon
     session = session_of(gpu, budget=(gpu.PACKING + 2) / 60)
     monkeypatch.setattr(gpu, "LEAST", 0.1)
     names = ("mnist", "cifar10", "none", "none", "none")
-    jobs, packed = [{"config": {"data": {"name": name}, "seed": seed}} for seed, name in enumerate(names)], []
+    jobs, packed = [chain_of(name, seed=seed) for seed, name in enumerate(names)], []
     seen = []
 
     def advance(job):
@@ -436,7 +540,7 @@ def test_an_error_keeps_the_state_of_the_chain_that_was_begun(call, monkeypatch)
     call("broken", 0.001)
     gpu = sys.modules["gpu"]
     session = session_of(gpu)
-    session.jobs = [{"config": {"data": {"name": "none"}}, "number": number} for number in range(4)]
+    session.jobs = [chain_of() | {"number": number} for number in range(4)]
     session.absent, begun, seen = set(), [1, 2], []
     monkeypatch.setattr(gpu, "checkpoints_of", lambda job: [Path("checkpoint-0.pt")] * (job["number"] in begun))
     monkeypatch.setattr(session, "is_done", lambda job: False)
@@ -480,6 +584,24 @@ def test_what_is_packed_is_unpacked_where_the_next_call_looks_for_it(call, tmp_p
     assert [path.name for path in kept.iterdir()] == ["kept.tar.gz"]
 
 
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("no"), RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling …")]
+)
+def test_an_error_of_the_device_in_the_first_pass_is_not_the_end_of_a_chain(error, call, monkeypatch):
+    """Of such a network nothing is told: neither rows that say it failed, nor a table of them."""
+    from sgmcmc.models import ResNet
+
+    def forward(*_):
+        raise error
+
+    call("first", 0.001)
+    monkeypatch.setattr(ResNet, "forward", forward)
+    session = session_of(sys.modules["gpu"])
+    session.jobs, session.absent, session.commit = call.jobs, set(), ""
+    assert session.advance_all() is None and session.failed and session.broken == call.jobs
+    assert not any(map(session.is_done, session.jobs))
+
+
 def test_a_full_memory_is_not_the_end_of_a_chain(call, monkeypatch):
     """It is taken up by the next call; settings that cannot work are rows that say so."""
     import experiments.run
@@ -491,7 +613,9 @@ def test_a_full_memory_is_not_the_end_of_a_chain(call, monkeypatch):
     cause = [torch.OutOfMemoryError("no")]
 
     def run(config, until, no_slower):
-        assert no_slower == (session.device == "cuda")  # else the minutes go to eager steps
+        assert until() == session.ended and no_slower == (
+            session.device == "cuda"
+        )  # else the minutes go to eager steps
         raise SettingError("chains", 1, "needs more memory") from cause[0]
 
     monkeypatch.setattr(experiments.run, "run", run)

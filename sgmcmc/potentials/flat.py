@@ -13,6 +13,7 @@ from torch.func import vmap
 from torch.nn.parameter import is_lazy
 
 from sgmcmc import convolution
+from sgmcmc.environment import of_the_machine
 from sgmcmc.errors import SettingError
 from sgmcmc.models.normalisation import FilterResponseNorm
 from sgmcmc.potentials import module_checks
@@ -103,10 +104,12 @@ class FlatModule:
 
     @torch.no_grad()
     def _try(self, inputs: Tensor):
-        """What the module makes of the inputs, or SettingError."""
+        """What the module makes of the inputs, or SettingError; an error of the machine's is raised as it is."""
         try:
             return self.model(inputs)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            if of_the_machine(error):
+                raise
             why = f"does not take inputs of shape {list(inputs.shape)}: {error}"
             if "indices" in str(error):  # an embedding's
                 why += "; inputs go in as floats, of which x.long() makes indices"

@@ -201,13 +201,20 @@ def test_a_first_cycle_from_sgd_stands_beside_the_authors_own():
         {"sampler": sampler, "lr": rate, "step": step, "exact_point": int(step in (0, 4000)), **common}
         | {"log_accept": -error * step / 4000, "kinetic_temperature": kinetic}
         for sampler in ("ggmc", "hmc")
-        for rate in (1e-4, 1e-3, 1e-2)
+        for rate in (1e-6, 1e-4, 1e-3, 1e-2)
         for step in (0, 1000, 2000, 3000, 4000)
     ]
+    for row in rows:
+        if row["lr"] == 1e-6:
+            row["log_accept"] *= 1e-6 if row["sampler"] == "ggmc" else -1e-4  # −.6, and +60
     found = list(figure.compare(pd.DataFrame(rows)))
     assert [row[2] for row in found[:2]] == ["6e+05", "1.060"]
     assert {row[3] for row in found[:2]} == {"not comparable: their mass, norm and images are others"}
     assert found[2][2].startswith(f"{-error / 2:.3g}, while U/N is 0.00")
+    assert [row[2] for row in found[3:5]] == ["0.549, log MH -0.6", "1, log MH +60"]
+    assert {row[3] for row in found[3:5]} == {figure.ggmc_fig1.START}
+    few = list(figure.compare(pd.DataFrame(rows).assign(data=2500)))
+    assert {row[3] for row in [*few[:2], *few[3:5]]} == {"not comparable: fewer images, and steps"}
 
 
 @pytest.mark.parametrize(("noise", "verdict"), [(2e3, "not resolved"), (20.0, "differs")])

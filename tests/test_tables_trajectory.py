@@ -241,6 +241,7 @@ def test_ess_is_of_gradients_and_u_of_the_chains_that_are_left(monkeypatch):
         assert tau > 1.3 * jackknifed_time(draws[:, chains], together=True)[0]
         expected = {"steps": 4, "step_size": size, "auto": 0, "chains": len(chains), "frozen": 6 - len(chains)}
         expected |= {
+            "draws_a_chain": 60,
             "accepted": moved / 59,
             "tau": tau,
             "ess": 1000 / (tau * 8.5),

@@ -185,6 +185,26 @@ def test_the_mean_of_mh_and_the_noise_of_minibatches_are_judged(where, values, v
     assert judged(row for row in found if "E MH" in row[0] or "tr Σ" in row[0]) == verdicts
 
 
+@pytest.mark.parametrize(
+    "where, tau, verdict",
+    [
+        ("steps == 0", 0.0, "agrees"),
+        ("auto == 1 and target == 'gaussian'", 51.0, "not comparable: too few draws"),
+        ("auto == 0 and target == 'gaussian'", 51.0, "not comparable: too few draws"),
+        ("auto == 0 and target == 'gaussian' and steps < 16", 51.0, "not decided: of the grid's lengths τ is known"),
+    ],
+)
+def test_of_chains_shorter_than_twenty_tau_nothing_is_said(where, tau, verdict):
+    rows = [
+        (target, steps, auto) for target in finding_trajectory.TARGETS for steps, auto in ((4, 0), (16, 0), (16, 1))
+    ]
+    lengths = pd.DataFrame(rows, columns=["target", "steps", "auto"])
+    lengths = lengths.assign(step_size=0.1, tau=50.0, draws_a_chain=1000, ess=10.0, ess_error=0.1)
+    none = pd.DataFrame(columns=["status", "sd", "target", "predicted", "trace", "trace_error", "mh_error", "batch"])
+    *_, gaussian, logistic = finding_trajectory.compare(none, changed(lengths, where, tau=tau))
+    assert gaussian[3].startswith(verdict) and logistic[3] == "agrees"
+
+
 def networks() -> pd.DataFrame:
     """Every method at T = 1; NLL .2 of the exact ones and .1 of SGD, and of HMC at T = .1 at both priors."""
     keys = [(*key, 1.0, 0.0 if key[0] == "sgd" else 1.0) for *key, _, _ in finding_bnn.METHODS[:-1]]

@@ -25,7 +25,7 @@ QUOTED = {  # Table 2: test error in per cent and its standard error, by (sample
     ("amagold", 5e-6, 0.0005): (3.65, 0.10),
     ("amagold", 5e-6, 0.001): (3.63, 0.10),
 }
-ENTROPIES = 116  # points of the entropies' distribution function, from 0 to ln 10 in steps of .02
+ENTROPIES = 116  # steps of .02 from 0 to above ln 10, between the points of the entropies' distribution function
 CLAIMED = {
     "amagold": "exact, stochastic",
     "l2mc": "exact, full",

@@ -27,7 +27,8 @@ def _rejection(run: Run) -> Iterator[dict]:
     rate is another. A chain's draws are repeated by rejection, so a rejection is a draw equal to the one before.
     """
     draws, config = run.draws, run.config
-    rejected = 1 - moved(draws)[len(draws) // 10 :].double().mean(0)
+    last = draws[max(len(draws) // 10 - 1, 0) :]  # and the draw before them
+    rejected = 1 - moved(last).double().mean(0)
     yield {
         "pairs": config["model"]["pairs"],
         "transitions": config["cycles"],

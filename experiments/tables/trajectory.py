@@ -161,7 +161,8 @@ def _efficiency(run: Run) -> Iterator[dict]:
         tau, error = jackknifed_time(part, together=run.config["model"]["name"] == "gaussian")
         ess = 1000 / (tau * (steps + end))
         accepted = float(moved(part).double().mean())
-        yield {**row, **numbers, "accepted": accepted, "tau": tau, "ess": ess, "ess_error": ess * error / tau}
+        row |= {**numbers, "draws_a_chain": len(part), "accepted": accepted}
+        yield {**row, "tau": tau, "ess": ess, "ess_error": ess * error / tau}
 
 
 TABLES = {

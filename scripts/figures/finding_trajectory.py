@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, handle, note, ticks
-from verdicts import GROUPS, limit
+from verdicts import GROUPS, limit, long_enough
 
 SOURCE = "How long may a trajectory be?"
 TABLES = ("finding_trajectory", "finding_trajectory_auto")
@@ -25,9 +25,9 @@ chains leave, which are not draws of its target, so that E MH and with it the me
 a thousand gradients, of the Gaussian by the mean of its coordinates' τ, of the logistic regression of the slowest
 coordinate, U at the end counted as a full gradient (20 minibatches of the logistic regression), of AMAGOLD over the
 length: the best of five step sizes at L = 1, 4 and 16, and what tune.trajectory=auto, which may choose up to 16, chose
-in its burn-in (stars). There is no point where chains are too short to know τ: of the logistic regression it is known
-at L = 16 alone, so that the choice was put to the test on one target, the Gaussian. At paper scale 100 chains of 2,000
-draws (20 a step size), quick 50 of 800. Errors are over chains, and the jackknife's over groups of them.
+in its burn-in (stars). There is no point where chains are shorter than 20 τ. At paper scale 100 chains (20 a step size)
+of 2,000 draws of the Gaussian, and of 50,000, 20,000 and 10,000 of the logistic regression at L = 1, 4 and 16; quick 50
+of 800, too few for the latter. Errors are over chains, and the jackknife's over groups of them.
 """
 LOOK = {
     ("gaussian", 1): (SKY, "Gaussian, d = 1"),
@@ -56,6 +56,7 @@ def look(row) -> tuple[str, str]:
 
 def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
     """Standard deviation and mean of log MH over their predictions; ESS over the length."""
+    lengths = long_enough(lengths)
     figure, (deviation, mean, worth) = pyplot.subplots(1, 3, figsize=(12, 4), layout="constrained")
     table, named = table[(table.status == "done") & table.sd.notna()], set()
     for row in table.itertuples():
@@ -135,7 +136,7 @@ def chosen(lengths: pd.DataFrame, target: str) -> pd.DataFrame:
 
 def compare(table: pd.DataFrame, lengths: pd.DataFrame):
     """Theory over what was measured; E MH; the noise over the batch; the choice against the grid."""
-    table = table[(table.status == "done") & table.sd.notna()]
+    table, lengths = table[(table.status == "done") & table.sd.notna()], long_enough(lengths)
     network = table.target == "resnet20"
     for part, of in ((table[~network], ""), (table[network], ", ResNet-20")):
         for column, what, theory, least in QUANTITIES:

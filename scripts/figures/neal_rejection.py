@@ -8,10 +8,11 @@ from verdicts import limit
 
 SOURCE = "Neal, rejection rates of the ten pictures"
 CAPTION = """
-Rejection over the last 90 % of each chain. The talk quotes single chains of the lengths given there; here 2,000 chains
-of the same length (quick 200) give the rate with its error, and the bars say how far single chains stray (2 sd). Chains
-start at exact draws (the talk tells of one start, at low probability, for its first picture): far off the ridge, where
-a dispersed start would lie, the rate is another.
+Rejection over the last 90 % of each chain, as the talk says of its own, but for the non-reversible method's two. The
+talk quotes single chains of the lengths given there; here 2,000 chains of the same length (quick 200) give the rate
+with its error, and the bars say how far single chains stray (2 sd). Chains start at exact draws (the talk tells of one
+start, at low probability, for its first picture): far off the ridge, where a dispersed start would lie, the rate is
+another.
 """
 
 

@@ -11,7 +11,7 @@ from experiments.resolved import PRACTICAL, identity
 from experiments.schema import options
 from experiments.signals import signals_first
 from experiments.tasks import ANNOUNCED, SCALES
-from sgmcmc.errors import nearest
+from sgmcmc.errors import SettingError, nearest
 
 
 def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
@@ -45,13 +45,23 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
             own = [word for word in sorted(more) if word.partition("=")[0] not in PRACTICAL]
             # Hydra takes half a minute for all of them: where somebody looks on, a bar that is gone at the end.
             bar = tqdm(names, "the experiments' configurations", leave=False, disable=None, delay=1)
-            return [(name, scale, configurations(name, (f"scale={scale}", *more)), own) for name in bar]
+            plans = [(name, scale, configurations(name, (f"scale={scale}", *more)), own) for name in bar]
+            _refuse_one_folder([config for _, _, configs, _ in plans for config in configs])
+            return plans
     except Exception as error:
         from experiments.command_line import MISTAKES, sentence
 
         if not isinstance(error, MISTAKES):
             raise
         _refuse(sentence(error))
+
+
+def _refuse_one_folder(configs: list[dict]) -> None:
+    """Refuse an ``output`` that is that of several chains: the second would be told that it is the first one's."""
+    said = [config["output"] for config in configs if config["output"]]
+    if len({*said}) < len(said):
+        mend = f"is one folder, and the grid has {len(configs)} chains: leave it out"
+        raise SettingError("output", said[0], mend)
 
 
 def announce(experiment: str, scale: str, configs: list[dict], words: list[str]) -> None:

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from experiments import tables
-from experiments.resolved import INTERRUPTED, MISTAKE, NETWORKS, folder, identity, planned_cycles
+from experiments.resolved import INTERRUPTED, MISTAKE, NETWORKS, folder, identity, is_own, planned_cycles
 from experiments.signals import signals_first
 from sgmcmc import disk
 from sgmcmc.errors import DataError, DiskFull, FolderBusy, SettingError, StoreError
@@ -41,8 +41,9 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
 
     A chain that diverged or failed is a result: the rest of the grid goes on. A signal ends the worker after a
     checkpoint, and the task can be taken up by another; so do a full disk, and a run folder that another process is
-    writing. Data that are not found here are a mistake that ends it, too, or under ``--keep-going`` an error like any
-    other, which leaves the other chains to be done: they may be found elsewhere, or later.
+    writing. Data that are not found here, and a class of one's own that cannot be used, are a mistake that ends it,
+    too, or under ``--keep-going`` an error like any other, which leaves the other chains to be done: they may be found
+    elsewhere, or later.
     """
     from experiments.run import run, status_of
     from experiments.voice import say
@@ -62,6 +63,9 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     except DataError as error:
         return _stop(error)
     except (SettingError, StoreError) as error:
+        if is_own(config):  # of code, which can be mended without another setting
+            return _stop(error)
+        print(error, file=sys.stderr)
         return {"status": "failed", "why": str(error), "hash": identity(config), "folder": str(folder(config))}
     if code == INTERRUPTED:
         raise SystemExit(INTERRUPTED)
@@ -72,8 +76,9 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
     """A summary table's rows, and where and how long its chains were computed; with the ``words`` that make them others
     than the experiment's own.
 
-    A chain that is not there, is damaged, or was made longer than it is asked to be, is a mistake that ends the worker
-    (or an error, as in ``segment``); the table that may be there stays.
+    A chain that is not there, is damaged, was made longer than it is asked to be, or is of a class of one's own that
+    was edited since, is a mistake that ends the worker (or an error, as in ``segment``); the table that may be there
+    stays.
     """
     from sgmcmc.environment import one_thread
 
@@ -83,6 +88,8 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
         if not (Path(end["folder"]) / "metrics.csv").exists() and end["status"] != "failed":
             where = f"{end['folder']} is not below {Path.cwd()}: start jug in the folder where its chain was run"
             return _stop(StoreError(f"{where}; if it was deleted, {again}"))
+    if edited := _edited(configs, ends):
+        return _stop(SettingError(edited.setting, edited.value, f"{edited.mend}; {again}"))
     try:
         rows, made = tables.make(name, configs, ends)
     except StoreError as error:
@@ -93,6 +100,19 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
         made["words"] = " ".join(words)
     write_table(table_path(name, scale, *words), rows, made)
     return {"rows": rows, "made": made}
+
+
+def _edited(configs: list[dict], ends: list[dict]) -> SettingError | None:
+    """What is wrong with the first finished chain of a class of one's own that is another target by now."""
+    from experiments.build import reopened
+
+    for config, end in zip(configs, ends, strict=True):
+        if is_own(config) and end["status"] != "failed":
+            try:
+                reopened(end["folder"])
+            except SettingError as error:
+                return error
+    return None
 
 
 def _stop(error: Exception):

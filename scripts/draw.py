@@ -18,8 +18,8 @@ A small one, which ``style`` (scripts/style.py) gives the colours and names of s
 
     def draw(table):
         figure, panel = pyplot.subplots(layout="constrained")
-        for name, part in table.groupby("sampler"):
-            look = {"color": COLOURS.get(name), "label": NAMES.get(name, name)}
+        for (name, word), part in table.groupby(["sampler", "word"]):
+            look = {"color": COLOURS.get(name), "label": NAMES.get(name, word)}
             panel.errorbar(part.step_size, part.accepted, part.accepted_error, **look)
         panel.set(xlabel="step size h", ylabel="acceptance")
         panel.legend(frameon=False)
@@ -29,7 +29,8 @@ A small one, which ``style`` (scripts/style.py) gives the colours and names of s
 Tables are read from results/<scale>/tables/, figures are written to results/<scale>/figures/ as PNG and PDF, and
 results/README.md shows each at the largest scale that is there. What is missing is listed with the command that makes
 it. Of tables of a part of the runs a figure shows what is there, says under "verdict" what is not, and is titled by its
-source, without a claim.
+source, without a claim. What the page says of it in short is its title: that over all panels, or of the only one that
+has one.
 
     python scripts/draw.py [FIGURE ...]     # such as ggmc_fig1: those alone, and the page is left as it was
     python scripts/draw.py --of FOLDER      # of the tables in FOLDER/tables, in FOLDER/figures, without the page
@@ -42,6 +43,7 @@ import importlib.util
 import json
 import os
 import sys
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -56,6 +58,7 @@ from matplotlib.figure import Figure
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from experiments.tables import TABLES  # noqa: E402
+from experiments.wanted import WANTED  # noqa: E402
 from sgmcmc.errors import nearest  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
 
@@ -118,6 +121,7 @@ What each figure shows, in short, is said of the tables that it is drawn from.
 
 SMALL = """At quick scale alone, because their chains of up to 3,000 epochs of a ResNet-20 take a GPU (a CPU core takes
 half an hour for one of the 300 cycles of 10 epochs; `make gpu` runs them)"""
+OTHERS = "At quick scale alone, not run at paper scale yet"
 
 
 def load(script: Path):
@@ -231,11 +235,12 @@ def main(words: list[str] | None = None) -> int:
 
 def short_of(notes: list[tuple]) -> list[str]:
     """The part of the page that says what was not run in full, and each row that differs."""
-    small = [link for link, scale, *_ in notes if scale != "paper"]
     lines = ["## What differs, and what is not at the papers' scale\n"] if notes else []
-    if small:
-        lines.append(f"{SMALL}: {'; '.join(small)}.\n")
-    for link, scale, finding, rows in notes:
+    for why, awaited in ((SMALL, True), (OTHERS, False)):
+        small = [link for link, scale, *_, gpu in notes if scale != "paper" and gpu == awaited]
+        if small:
+            lines.append(f"{why}: {'; '.join(small)}.\n")
+    for link, scale, finding, rows, _ in notes:
         where, source = "" if scale == "paper" else f", {scale} scale", "expected" if finding else "in the paper"
         lines += [
             f"- {link}{where}: {what}; {source}: {said}; here: {verdict}"
@@ -243,6 +248,13 @@ def short_of(notes: list[tuple]) -> list[str]:
             if verdict.startswith("differs")
         ]
     return [*lines, ""] if lines else []
+
+
+def told(error: Exception, script: Path) -> str:
+    """An error and, where it is one of the figure's script, the last line of that which led to it."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == script]
+    where = f" (line {lines[-1]})" if lines else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
@@ -253,7 +265,7 @@ def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
     try:
         module = load(script)
     except Exception as error:
-        broken.append(f"could not draw {script.stem}: {type(error).__name__}: {error}")
+        broken.append(f"could not draw {script.stem}: {told(error, script)}")
         return {"said": said, "missing": missing, "broken": broken, "section": "", "summary": "", "notes": []}
     for scale in scales:
         where = f" at {scale} scale" if scale else ""
@@ -275,7 +287,7 @@ def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
             found = section(script.stem, module, (scale, rows), results, gaps=gaps), heading, rows
         except Exception as error:
             names = " and ".join(module.TABLES)
-            broken.append(f"could not draw {script.stem} of {names}{where}: {type(error).__name__}: {error}")
+            broken.append(f"could not draw {script.stem} of {names}{where}: {told(error, script)}")
             continue
         said.append(f"drew {os.path.relpath(out, ROOT)}.png and .pdf")
         shown = shown or (scale, found)
@@ -289,7 +301,9 @@ def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
     link = f"[{module.SOURCE}](#{anchor})"
     line = f"| {link} | {cell(heading)} | {scale} | {verdicts} |"
-    notes = [(link, scale, part(script) == "finding", rows)]
+    experiments = {TABLES[name][0] for name in module.TABLES if name in TABLES}
+    on_gpu = any(experiment in experiments for experiment, *_ in WANTED)
+    notes = [(link, scale, part(script) == "finding", rows, on_gpu)]
     return {"said": said, "missing": missing, "broken": broken, "section": text, "summary": line, "notes": notes}
 
 

@@ -46,25 +46,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from experiments.wanted import WANTED  # noqa: E402
 from sgmcmc import disk  # noqa: E402
 from sgmcmc.errors import DataError, SettingError, StoreError  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
 
-RATES = ("1e-4", "1e-3", "1e-6", "1e-2")
-UNCOMPILED = "compile=false"  # graphs replay the steps of so small a net as fast without it
-FIGURE = [[f"sampler={sampler}", f"lr={rate}"] for sampler in ("ggmc", "hmc") for rate in RATES]
-# Each setting once before any is repeated.
-SEEDS = [[f"point={point}", f"seed={seed}"] for seed in range(5) for point in range(8)]
-# The order of wanting: (experiment, words, the runs of its grid or others that are wanted of it).
-WANTED = [
-    ("ggmc_fig1", (), FIGURE),
-    ("finding_cycles", (), None),
-    ("amagold_table2", (UNCOMPILED,), SEEDS),
-    ("ggmc_fig1_as_run", (), FIGURE),
-    ("ggmc_fig1_averaged", (), FIGURE),
-    ("ggmc_discarded", (), None),
-    ("finding_corrected", (), None),
-]
 PACKING = 20.0  # seconds kept for writing tables and packing
 LEAST = 5.0  # a chain is not begun or continued with less time left;
 COMPILING, DESCENDING = 60.0, 60.0  # of a ResNet that is begun, and of its SGD: of these nothing would be kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import torch
@@ -22,10 +23,10 @@ STEPS = 11  # of differences, each a third of the one before, from .1 to 1.7e-6:
 def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: int) -> None:
     """Raise SettingError where a target would be sampled wrongly without a word.
 
-    That is where what it gives has other shapes than it must have, which would broadcast, or U is not float64; where it
-    changes θ in place; where U is no fixed function of each chain's θ, but is another one when it is asked again or
-    without the other chains; and where U or its gradient is not finite at the start, which a chain that decides could
-    never leave. A network has looked at its module itself.
+    That is where what it gives has other shapes than it must have, which would broadcast, or U is not float64; where
+    its constants do not go with θ's dtype; where it changes θ in place; where U is no fixed function of each chain's θ,
+    but is another one when it is asked again or without the other chains; and where U or its gradient is not finite at
+    the start, which a chain that decides could never leave. A network has looked at its module itself.
     """
     dim, name = potential.dim, type(potential).__name__
     check_tensor("initial", theta)
@@ -37,7 +38,15 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     if not together(potential):
         chains, theta = 1, theta[:1]
     before = theta.clone()
-    value, slope = potential.potential(theta), potential.gradient(theta)
+    try:
+        value, slope = potential.potential(theta), potential.gradient(theta)
+    except RuntimeError as error:
+        if theta.dtype != torch.float32 or not {"float", "double"} <= {*re.findall("[a-z]+", str(error).lower())}:
+            raise
+        mend = (
+            f"computes with float64 where theta is float32 ({error}): constants are matrix.to(theta), or dtype=float64"
+        )
+        raise SettingError("target", name, mend) from error
     check_tensor("U", value)
     check_tensor("gradient", slope)
     if tuple(value.shape) != (chains,):
@@ -134,11 +143,12 @@ def _rounded_potential(potential: Potential, theta: Tensor) -> str | None:
     if theta.dtype != torch.float32 or isinstance(potential, NetworkPotential | FunctionPotential):
         return None
     try:
-        here, exact = (potential.potential(one).clone() for one in (theta[:1].clone(), theta[:1].double()))
+        asked = theta[:1].clone(), theta[:1].double(), theta[:1].clone()
+        here, exact, again = (potential.potential(one).detach().clone() for one in asked)
     except Exception:
         return None  # a target that takes no float64
     off = float((here - exact).abs().max())
-    if here.shape != exact.shape or not off > 1e-12 * float(exact.abs().max()):
+    if here.shape != exact.shape or not off > 1e-12 * float(exact.abs().max()) or not torch.equal(here, again):
         return None
     mend = "compute it of theta.double(), not in float32 to cast what comes out"
     return f"U of {type(potential).__name__} is rounded to float32 on its way (here by {off:.1g}): {mend}"

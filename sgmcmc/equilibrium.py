@@ -10,25 +10,32 @@ from sgmcmc.kernel import Kernel
 TOLD = 0.2  # of T: how far a temperature is from it that is told
 
 
-def out_of_equilibrium(metrics: dict, temperature: float) -> list[tuple[str, float]]:
+def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> list[tuple[str, float]]:
     """Which of the two temperatures, and their means over the second half of the cycles, are far from T: by more than a
-    fifth, and six standard errors of ``LEAST`` rows or more, taken as independent. They are those where a row ends."""
+    fifth, and six standard errors of ``LEAST`` rows or more, taken as independent. They are those where a row ends.
+
+    Of fewer rows, of as many cycles, the kinetic one is told by the error T √(2/momenta) that a single row has in
+    equilibrium, where it is the mean over so many ``momenta``, of all chains and coordinates.
+    """
     found, cycles = [], metrics["cycle"]
     for kind in ("kinetic", "configurational"):
         values = metrics.get(f"{kind}_temperature", cycles * math.nan)
         values = values[(abs(values) < math.inf) & (cycles > cycles[-1:] / 2)]
-        if len(values) < LEAST:
+        few = len(values) < LEAST
+        if few and (kind != "kinetic" or not len(values) or cycles[-1] < 2 * LEAST):
             continue
-        mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
+        mean, error = float(values.mean()), temperature * math.sqrt(2 / momenta)
+        if not few:
+            error = float(values.std(ddof=1)) / math.sqrt(len(values))
         if abs(mean - temperature) > max(TOLD * temperature, 6 * error):
             found.append((kind, mean))
     return found
 
 
-def disequilibrium(metrics: dict, kernel: Kernel) -> str | None:
+def disequilibrium(metrics: dict, kernel: Kernel, momenta: int) -> str | None:
     """The sentence that tells of temperatures that are ``out_of_equilibrium``; None where none is."""
     temperature = kernel.temperature
-    if not temperature or not (off := out_of_equilibrium(metrics, temperature)):
+    if not temperature or not (off := out_of_equilibrium(metrics, temperature, momenta)):
         return None
     means = " and ".join(f"{kind} temperature {mean:.3g}" for kind, mean in off)
     why = "too few cycles" + ", or too large steps" * (kernel.acceptance == "monitor")

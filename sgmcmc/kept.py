@@ -84,11 +84,11 @@ def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: tor
         return [] if kernel.inexact else _of_network(potential, dtype, device)
     theta = Random(0, device).normal("diagnostic", 0, 1, 1, potential.dim, dtype)[0]
     try:
-        told = [float(potential.potential(theta)[0])]
+        told = [float(potential.potential(theta)[0].detach())]
         if kernel.gradient != "none":
             size = getattr(kernel.batches, "batch_size", None)
             batch = size and torch.arange(size, device=device)[None]
-            slope = (potential.gradient(theta) if batch is None else potential.gradient(theta, batch)).double()
+            slope = (potential.gradient(theta) if batch is None else potential.gradient(theta, batch)).detach().double()
             told += [float((slope * theta).sum()), float(slope.norm())]
     except Exception:
         return []

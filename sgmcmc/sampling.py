@@ -203,7 +203,7 @@ def sample(
         store = RunFolder(folder, kept.identity(settings), json.dumps(settings, indent=2) + "\n", device=device)
     with _own_names(), _alone(potential), store or nullcontext(), _bar(progress, cycles) as bar:
         result = _run(kernel, potential, plan, random, chains, begin, dtype, store, bar)
-    _warn_after(result, plan, doubts, chains, folder)
+    _warn_after(result, plan, doubts, chains, potential.dim, folder)
     return result
 
 
@@ -340,9 +340,9 @@ def _warn_before(kernel: Kernel, given: dict, noise) -> None:
         warnings.warn(f"the chain is not corrected; {mend}", stacklevel=OF_CALLER)
 
 
-def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, folder) -> None:
-    """Warn of what the result alone does not show: how the run ended, chains that diverged or do not move, and
-    temperatures that are far from T."""
+def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, dim: int, folder) -> None:
+    """Warn of what the result alone does not show: how the run ended, chains that diverged or do not move, ends that
+    are not finite, and temperatures that are far from T."""
     cycles = plan.cycles
     for why in doubts:
         warnings.warn(why, stacklevel=OF_CALLER)
@@ -362,8 +362,12 @@ def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, fold
         warnings.warn(f"{still}: {mend}", stacklevel=OF_CALLER)
     if result.rows and not (result.status == DIVERGED or result.stuck or result.unmoved):
         rows = load_metrics(folder) if folder else {name: _column(result.rows, name) for name in result.rows[0]}
-        if why := disequilibrium(rows, result.kernel):
+        if why := disequilibrium(rows, result.kernel, chains * dim):
             warnings.warn(why, stacklevel=OF_CALLER)
+        lost = int(numpy.nansum(rows["not_finite"]))
+        if lost and result.kernel.acceptance != "monitor":
+            ended = "trajectory ended" if lost == 1 else "trajectories ended"
+            warnings.warn(f"{lost:,} {ended} where U or theta is not finite: rejected", stacklevel=OF_CALLER)
     if result.stuck:
         some = f"{result.accepted} of {result.proposed} trajectories are accepted"
         warnings.warn(f"the chain is stuck: {some}; take a smaller step_size", stacklevel=OF_CALLER)

@@ -34,6 +34,22 @@ def test_temperatures_far_from_t_are_told(temperature, mean, spread, rows, told)
     assert out_of_equilibrium({"cycle": metrics["cycle"]}, temperature) == []
 
 
+@pytest.mark.parametrize(
+    ("mean", "momenta", "told"),
+    [(1.5, 400, True), (1.5, 200, False), (1.19, 10**6, False), (0.75, 10**6, True), (9.0, 100, True)],
+)
+def test_of_few_rows_the_kinetic_temperature_is_told_by_its_own_error(mean, momenta, told):
+    """Six times T √(2/momenta), 0.42 T of 400 momenta, that of a row alone; the other temperature's is not known."""
+    metrics = {"cycle": np.array([500.0, 1000.0, 1500.0, 2000.0])}
+    metrics |= {
+        f"{kind}_temperature": np.array([9.0, 9.0, 2 * mean, 2 * mean]) for kind in ("kinetic", "configurational")
+    }
+    found = out_of_equilibrium(metrics, 2.0, momenta)
+    assert found == ([("kinetic", pytest.approx(2 * mean))] if told else [])
+    metrics["cycle"] = np.array([1, 2, 10, 15])
+    assert out_of_equilibrium(metrics, 2.0, momenta) == []  # so short a run says nothing
+
+
 def test_temperatures_far_from_t_are_told_of_a_run_in_python_too(tmp_path):
     """A step of leapfrog from fresh momentum is θ ← (1 − h²/2) θ + h m: of a unit normal, uncorrected, the variance is
     1/(1 − h²/4), 10 where h² is 3.6. Corrected it is 1, and nothing is told."""

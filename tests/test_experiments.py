@@ -147,9 +147,10 @@ def test_a_run_that_failed_is_told_beneath_the_figure_which_then_claims_nothing(
 
 def test_the_page_gathers_what_differs_and_what_was_run_small():
     rows = [("this", "5", "6", "agrees"), ("that", "5", "7", "differs by 2")]
-    notes = [("[One](#one)", "quick", False, rows), ("[Two](#two)", "quick", True, rows[:1])]
-    text = "\n".join(draw.short_of([*notes, ("[Three](#three)", "paper", False, rows[1:])]))
-    assert f"{draw.SMALL}: [One](#one); [Two](#two).\n" in text
+    notes = [("[One](#one)", "quick", False, rows, True), ("[Two](#two)", "quick", True, rows[:1], True)]
+    notes += [("[Mine](#mine)", "quick", True, [], False), ("[Three](#three)", "paper", False, rows[1:], False)]
+    text = "\n".join(draw.short_of(notes))
+    assert f"{draw.SMALL}: [One](#one); [Two](#two).\n" in text and f"{draw.OTHERS}: [Mine](#mine).\n" in text
     assert [line for line in text.splitlines() if line.startswith("- ")] == [
         "- [One](#one), quick scale: that; in the paper: 5; here: differs by 2",
         "- [Three](#three): that; in the paper: 5; here: differs by 2",
@@ -220,6 +221,7 @@ def test_a_table_that_cannot_be_drawn_does_not_stop_the_others(tmp_path, monkeyp
     drawn = draw.figure(script)
     (told,) = drawn["broken"]
     assert told.startswith("could not draw neal_some of neal_some at quick scale: AttributeError")
+    assert told.endswith(" (line 3)")
     assert "Not run yet" in drawn["section"] and not drawn["said"]
 
 

@@ -323,6 +323,17 @@ def test_tables_that_are_kept_are_of_their_experiments_as_they_are(key, monkeypa
     assert telling()[key] in chains
 
 
+def test_one_folder_for_all_chains_of_a_grid_is_refused(capsys):
+    """The second would be told that it is the first one's; one chain may have one, and each its own."""
+    words = ["jugfile.py", "experiment=neal_rejection", "scale=smoke"]
+    with pytest.raises(SystemExit) as left:
+        plan([*words, "output=here"])
+    assert left.value.code == 2 and capsys.readouterr().err.startswith(
+        "output=here: is one folder, and the grid has 10"
+    )
+    assert len(plan([*words, "output=here", "point=1"])[0][2]) == 1
+
+
 PINNED_GRIDS = {  # of experiments none of whose tables tells: the first digits of a hash of all their settings
     "ggmc_fig1": "3ce173c2",
     "ggmc_fig1_cycle": "315dc0a4",

@@ -1,5 +1,6 @@
 """``sgmcmc.sample``: what a call in a notebook may get wrong is refused in a sentence, or is understood."""
 
+import contextlib
 import importlib.metadata
 import json
 import math
@@ -725,6 +726,59 @@ class Rounded(Gaussian):
 
     def potential(self, theta):
         return (theta.square().sum(-1) / 2).double()
+
+
+class Precise(Gaussian):
+    """A Gaussian whose precision matrix is float64 whatever θ is."""
+
+    def gradient(self, theta, batch=None):
+        return theta @ torch.eye(self.dim, dtype=torch.float64)
+
+
+class Broken(Precise):
+    def gradient(self, theta, batch=None):
+        raise RuntimeError("a double fault")
+
+
+def test_constants_that_do_not_go_with_theta_are_told():
+    """One sentence says what to do; an error of another kind is the target's own."""
+    options = {"step_size": 0.1, "cycles": 20, "chains": 5}
+    with pytest.raises(
+        SettingError, match=r"^target=Precise: computes with float64 .* constants are matrix\.to\(theta\)"
+    ):
+        sgmcmc.sample(Precise(3), "hmc", **options)
+    assert sgmcmc.sample(Precise(3), "hmc", dtype="float64", **options).status == "done"
+    with pytest.raises(RuntimeError, match="^a double fault$"):
+        sgmcmc.sample(Broken(3), "hmc", **options)
+
+
+class Walled(Gaussian):
+    """A Gaussian, of which U is not a number from 1.5 on."""
+
+    def potential(self, theta):
+        return super().potential(theta) + torch.where(theta[:, 0] > 1.5, math.nan, 0.0)
+
+
+def test_ends_that_are_not_finite_are_told(tmp_path):
+    """They are rejected, and the chain is another target's."""
+    options = {"step_size": 0.3, "cycles": 300, "chains": 20, "initial": torch.zeros(20, 1)}
+    for folder in (None, tmp_path / "run"):
+        with pytest.warns(UserWarning, match=r"^\d+ trajectories ended where U or theta is not finite: rejected$"):
+            sgmcmc.sample(Walled(1), "hmc", folder=folder, **options)
+
+
+class Noisy(Rounded):
+    """Another U at each question."""
+
+    def potential(self, theta):
+        return super().potential(theta) + torch.rand(len(theta), dtype=torch.float64)
+
+
+def test_a_random_u_is_not_told_to_be_rounded():
+    with warnings.catch_warnings(record=True) as told, contextlib.suppress(sgmcmc.SettingError):
+        warnings.simplefilter("always")
+        sgmcmc.sample(Noisy(3), "hmc", step_size=0.1, cycles=20, chains=5)
+    assert not [one for one in told if "rounded" in str(one.message)]
 
 
 def test_a_u_that_is_cast_at_its_end_is_told(capsys, tmp_path):

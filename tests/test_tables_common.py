@@ -11,10 +11,11 @@ import torch
 from made import MadeRun
 
 from experiments import tables, tasks
+from experiments.config import compose
 from experiments.tables import common
 from experiments.tables.common import Joined, data_size, gradients_of, moved, of_each, passes, standard_error
 from sgmcmc import formats
-from sgmcmc.errors import StoreError
+from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.kernel import make_kernel
 from sgmcmc.potentials.analytic import Gaussian
 from sgmcmc.potentials.regression import GeneratedLogistic
@@ -201,11 +202,11 @@ def test_no_table_is_made_of_a_run_that_is_longer_than_it_asks_for(monkeypatch, 
     monkeypatch.setitem(tables.CODE, "mine", "0")
     (tmp_path / "metrics.csv").touch()
     ends = [{"status": "done", "folder": str(tmp_path), "hash": "0"}]
-    made = tasks.table("mine", "mine", "quick", [{"cycles": 300}], ends)
+    made = tasks.table("mine", "mine", "quick", [{"cycles": 300, "model": {}}], ends)
     path = Path("results/quick/tables/mine.csv")
     assert made["rows"] == [{"status": "done"}] and path.read_text() == "status\ndone\n"
     with pytest.raises(SystemExit) as left:
-        tasks.table("mine", "mine", "quick", [{"cycles": 200}], ends)
+        tasks.table("mine", "mine", "quick", [{"cycles": 200, "model": {}}], ends)
     (told,) = capsys.readouterr().err.splitlines()[-1:]
     assert left.value.code == 2 and told == (
         f"{path} is not made: {tmp_path} has 300 cycles, more than the 200 of this table: move it away, and run again "
@@ -213,11 +214,63 @@ def test_no_table_is_made_of_a_run_that_is_longer_than_it_asks_for(monkeypatch, 
     )
     monkeypatch.setattr(sys, "argv", ["jug", "execute", "--keep-going"])
     with pytest.raises(StoreError, match="is not made"):
-        tasks.table("mine", "mine", "quick", [{"cycles": 200}], ends)
+        tasks.table("mine", "mine", "quick", [{"cycles": 200, "model": {}}], ends)
     assert path.read_text() == "status\ndone\n"
     (tmp_path / "metrics.csv").unlink()
     with pytest.raises(StoreError, match=r"is not below .*; if it was deleted, `jug invalidate .* makes it run again"):
-        tasks.table("mine", "mine", "quick", [{"cycles": 300}], ends)
+        tasks.table("mine", "mine", "quick", [{"cycles": 300, "model": {}}], ends)
+
+
+class Scaled(Gaussian):
+    """A class of one's own, which is edited."""
+
+    scale = 1.0
+
+    def potential(self, theta):
+        return self.scale * super().potential(theta)
+
+    def gradient(self, theta, batch=None):
+        return self.scale * super().gradient(theta)
+
+
+def of_ones_own(name: str, *words: str) -> dict:
+    target = f"model._target_={__name__}.{name}"
+    return compose([target, "sampler=hmc", "step_size=0.1", "cycles=20", "progress=false", f"output={name}", *words])
+
+
+def test_chains_of_a_class_that_was_edited_are_in_no_table(monkeypatch, tmp_path, capsys):
+    """Else a table would have rows of two targets, if it was edited while the grid was run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(tables.TABLES, "mine", ("mine", lambda runs: [{"status": run.status} for run in runs]))
+    monkeypatch.setitem(tables.CODE, "mine", "0")
+    config = of_ones_own("Scaled", "model.dim=2")
+    end = tasks.segment(config, 20, None)
+    lost = {"status": "failed", "why": "it was", "folder": "gone", "hash": "0"}
+    made = tasks.table("mine", "mine", "quick", [config, config], [end, lost])
+    assert end["status"] == "done" and [row["status"] for row in made["rows"]] == ["done", "failed"]
+    monkeypatch.setattr(Scaled, "scale", 4.0)
+    with pytest.raises(SystemExit) as left:
+        tasks.table("mine", "mine", "quick", [config], [end])
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert left.value.code == 2 and "gives another U or gradient than when the run was begun" in told
+    assert told.endswith(
+        "`jug invalidate jugfile.py experiment=mine scale=quick --name experiments.tasks.segment` makes it run again"
+    )
+
+
+def test_a_class_that_cannot_be_used_is_no_result(monkeypatch, tmp_path, capsys):
+    """It is mended where it is, not by another setting, and then the same command runs it; a setting that cannot work
+    is a result, and is told."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as left:
+        tasks.segment(of_ones_own("Missing"), 20, None)
+    assert left.value.code == 2 and "Missing cannot be used" in capsys.readouterr().err
+    with monkeypatch.context() as patch, pytest.raises(SettingError, match="Missing cannot be used"):
+        patch.setattr(sys, "argv", ["jug", "execute", "--keep-going"])
+        tasks.segment(of_ones_own("Missing"), 20, None)
+    words = "model=mlp data=digits sampler=ggmc lr=1e-4 batch_size=1500 epochs=7 steps_per_cycle=2"
+    end = tasks.segment(compose(words.split()), None, None)
+    assert end["status"] == "failed" and end["why"] in capsys.readouterr().err
 
 
 def test_a_table_of_other_chains_is_told_where_both_say_which(monkeypatch, tmp_path, capsys):

@@ -9,7 +9,8 @@ Figures read the tables alone. A small module of one's own, to be named in ``SOU
         moves = moved(run.draws).double().mean(0)
         for size, chains in run.groups():
             each = moves[chains.start : chains.stop]
-            yield {"step_size": size, "accepted": float(each.mean()), "accepted_error": standard_error(each)}
+            row = {"word": run.config["sampler"]["word"], "step_size": size}
+            yield row | {"accepted": float(each.mean()), "accepted_error": standard_error(each)}
 
     TABLES = {"my_words": ("my_words", of_each(_acceptance))}  # table: (experiment, maker)
 """

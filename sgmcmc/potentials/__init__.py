@@ -28,7 +28,8 @@ What U is a sum of, and how it is estimated:
 
 Where chains start and how they move:
 
-- ``exact(chains, random, temperature)``: independent draws of exp(−U/T), ``[chains, dim]`` float64, for init=exact.
+- ``exact(chains, random, temperature)``: independent draws of exp(−U/T), ``[chains, dim]`` float64, for init=exact,
+  with numbers of ``random.normal("start", 0, 1, chains, dim, torch.float64)[0]``.
 - ``moves`` [all]: bool ``[dim]``, False for coordinates without momentum, which only ``gibbs`` changes.
 - ``gibbs(theta, temperature, random, trajectory, chains)``: θ after another Markov update, made after each trajectory,
   with numbers of ``random.uniform("gibbs", trajectory, chains, size)`` ``[chains, size]``, or of

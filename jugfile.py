@@ -36,6 +36,8 @@ for experiment, scale, configs, words in plan(sys.argv):
             end = segment(config, cycles, end)
         ends.append(end)
         chains.append((experiment, scale, config, end))
+    finished = [(config, end.result) for config, end in zip(configs, ends, strict=True) if end.can_load()]
+    tasks.tell_edited(experiment, scale, finished, *words)
     for name in tables_of(experiment):
         made = table(name, experiment, scale, configs, ends, *words)
         tables.append((experiment, scale, tasks.table_path(name, scale, *words), made))

@@ -15,7 +15,9 @@ import json
 import math
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NoReturn
 
 from experiments import tables
 from experiments.resolved import INTERRUPTED, MISTAKE, NETWORKS, folder, identity, is_own, planned_cycles
@@ -42,8 +44,7 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     A chain that diverged or failed is a result: the rest of the grid goes on. A signal ends the worker after a
     checkpoint, and the task can be taken up by another; so do a full disk, and a run folder that another process is
     writing. Data that are not found here, and a class of one's own that cannot be used, are a mistake that ends it,
-    too, or under ``--keep-going`` an error like any other, which leaves the other chains to be done: they may be found
-    elsewhere, or later.
+    too: elsewhere, or later, the task may be done.
     """
     from experiments.run import run, status_of
     from experiments.voice import say
@@ -61,10 +62,10 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
         print(error, file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     except DataError as error:
-        return _stop(error)
+        _stop(error)
     except (SettingError, StoreError) as error:
         if is_own(config):  # of code, which can be mended without another setting
-            return _stop(error)
+            _stop(error)
         print(error, file=sys.stderr)
         return {"status": "failed", "why": str(error), "hash": identity(config), "folder": str(folder(config))}
     if code == INTERRUPTED:
@@ -77,8 +78,7 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
     than the experiment's own.
 
     A chain that is not there, is damaged, was made longer than it is asked to be, or is of a class of one's own that
-    was edited since, is a mistake that ends the worker (or an error, as in ``segment``); the table that may be there
-    stays.
+    was edited since, is a mistake that ends the worker; the table that may be there stays.
     """
     from sgmcmc.environment import one_thread
 
@@ -87,13 +87,13 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
     for end in ends:
         if not (Path(end["folder"]) / "metrics.csv").exists() and end["status"] != "failed":
             where = f"{end['folder']} is not below {Path.cwd()}: start jug in the folder where its chain was run"
-            return _stop(StoreError(f"{where}; if it was deleted, {again}"))
-    if edited := _edited(configs, ends):
-        return _stop(SettingError(edited.setting, edited.value, f"{edited.mend}; {again}"))
+            _stop(StoreError(f"{where}; if it was deleted, {again}"))
+    if told := edited(zip(configs, ends, strict=True)):
+        _stop(SettingError(told.setting, told.value, f"{told.mend} ({again})"))
     try:
         rows, made = tables.make(name, configs, ends)
     except StoreError as error:
-        return _stop(StoreError(f"{table_path(name, scale, *words)} is not made: {error} ({again})"))
+        _stop(StoreError(f"{table_path(name, scale, *words)} is not made: {error} ({again})"))
     chains = hashlib.sha256(" ".join(end["hash"] for end in ends).encode()).hexdigest()[:12]
     made = {"experiment": experiment, "scale": scale, **made, "chains": chains, "code": tables.CODE[name]}
     if words:
@@ -102,23 +102,32 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
     return {"rows": rows, "made": made}
 
 
-def _edited(configs: list[dict], ends: list[dict]) -> SettingError | None:
-    """What is wrong with the first finished chain of a class of one's own that is another target by now."""
-    from experiments.build import reopened
+def edited(chains: Iterable[tuple[dict, dict]]) -> SettingError | None:
+    """What is wrong with the first of the chains, each its configuration and its end, whose target, of a class of one's
+    own, is another one by now. Of what is not here nothing is told."""
+    for config, end in chains:
+        if is_own(config) and end["status"] != "failed" and Path(end["folder"], "config.yaml").exists():
+            from experiments.build import reopened
 
-    for config, end in zip(configs, ends, strict=True):
-        if is_own(config) and end["status"] != "failed":
             try:
                 reopened(end["folder"])
             except SettingError as error:
-                return error
+                return SettingError(error.setting, error.value, f"{error.mend}; move {end['folder']} away")
+            except (DataError, StoreError):
+                continue
     return None
 
 
-def _stop(error: Exception):
-    """End the worker with the sentence of a mistake; under ``--keep-going`` an error, which leaves the other tasks."""
-    if "--keep-going" in sys.argv:
-        raise error
+def tell_edited(experiment: str, scale: str, chains: list[tuple[dict, dict]], *words: str) -> None:
+    """Say where the first finished chain, which no worker runs again, is of a class that was edited since."""
+    if told := edited(chains[:1]):
+        print(
+            f"{told} ({_invalidate('segment', experiment, scale, words)} makes its chains run again)", file=sys.stderr
+        )
+
+
+def _stop(error: Exception) -> NoReturn:
+    """End the worker with the sentence of a mistake."""
     print(error, file=sys.stderr)
     raise SystemExit(MISTAKE)
 

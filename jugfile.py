@@ -20,6 +20,7 @@ from jug.task import Task  # noqa: E402
 
 from experiments import locks, tasks  # noqa: E402
 from experiments.graph import announce, plan  # noqa: E402
+from experiments.resolved import is_own  # noqa: E402
 from experiments.tables import tables_of  # noqa: E402
 
 segment = TaskGenerator(tasks.segment)
@@ -36,8 +37,8 @@ for experiment, scale, configs, words in plan(sys.argv):
             end = segment(config, cycles, end)
         ends.append(end)
         chains.append((experiment, scale, config, end))
-    finished = [(config, end.result) for config, end in zip(configs, ends, strict=True) if end.can_load()]
-    tasks.tell_edited(experiment, scale, finished, *words)
+    own = [(config, end) for config, end in zip(configs, ends, strict=True) if is_own(config)]
+    tasks.tell_edited(experiment, scale, ((config, end.result) for config, end in own if end.can_load()), *words)
     for name in tables_of(experiment):
         made = table(name, experiment, scale, configs, ends, *words)
         tables.append((experiment, scale, tasks.table_path(name, scale, *words), made))

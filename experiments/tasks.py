@@ -16,6 +16,7 @@ import math
 import shlex
 import sys
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -118,9 +119,10 @@ def edited(chains: Iterable[tuple[dict, dict]]) -> SettingError | None:
     return None
 
 
-def tell_edited(experiment: str, scale: str, chains: list[tuple[dict, dict]], *words: str) -> None:
-    """Say where the first finished chain, which no worker runs again, is of a class that was edited since."""
-    if told := edited(chains[:1]):
+def tell_edited(experiment: str, scale: str, chains: Iterable[tuple[dict, dict]], *words: str) -> None:
+    """Say where the first of the finished chains, which no worker runs again, is of a class that was edited since; the
+    others are not asked for."""
+    if told := edited(islice(chains, 1)):
         print(
             f"{told} ({_invalidate('segment', experiment, scale, words)} makes its chains run again)", file=sys.stderr
         )

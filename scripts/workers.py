@@ -44,9 +44,9 @@ def main(argv: list[str] | None = None) -> int:
     jug = [sys.executable, "-c", "from jug.jug import main; main()"]
     common = ["jugfile.py", *words, "--jugdir", options.jugdir]
     command = [*jug, "execute", *common, "--will-cite"]
-    command += ["--keep-going"]  # an error in one chain leaves the others,
-    # and what needs it is waited for two minutes, not twelve, in vain: who ends another chain goes on with it.
-    command += ["--wait-cycle-time", "5", "--nr-wait-cycles", "24"]
+    # An error in one chain leaves the others. What needs a chain is waited for two minutes, not twelve, which after an
+    # error is in vain: otherwise the worker that ends the chain goes on with it.
+    command += ["--keep-going", "--wait-cycle-time", "5", "--nr-wait-cycles", "24"]
     arrived: list[int] = []
     for number in (*ending(), signal.SIGINT):
         signal.signal(number, lambda number, _: arrived.append(number))

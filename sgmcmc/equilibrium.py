@@ -24,9 +24,8 @@ def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> l
         few = len(values) < LEAST
         if few and (kind != "kinetic" or not len(values) or cycles[-1] < 2 * LEAST):
             continue
-        mean, error = float(values.mean()), temperature * math.sqrt(2 / momenta)
-        if not few:
-            error = float(values.std(ddof=1)) / math.sqrt(len(values))
+        mean = float(values.mean())
+        error = temperature * math.sqrt(2 / momenta) if few else float(values.std(ddof=1)) / math.sqrt(len(values))
         if abs(mean - temperature) > max(TOLD * temperature, 6 * error):
             found.append((kind, mean))
     return found

@@ -364,10 +364,8 @@ def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, dim:
         rows = load_metrics(folder) if folder else {name: _column(result.rows, name) for name in result.rows[0]}
         if why := disequilibrium(rows, result.kernel, chains * dim):
             warnings.warn(why, stacklevel=OF_CALLER)
-        lost = int(numpy.nansum(rows["not_finite"]))
-        if lost and result.kernel.acceptance != "monitor":
-            ended = "trajectory ended" if lost == 1 else "trajectories ended"
-            warnings.warn(f"{lost:,} {ended} where U or theta is not finite: rejected", stacklevel=OF_CALLER)
+        if why := not_finite(int(numpy.nansum(rows["not_finite"])), result.kernel):
+            warnings.warn(why, stacklevel=OF_CALLER)
     if result.stuck:
         some = f"{result.accepted} of {result.proposed} trajectories are accepted"
         warnings.warn(f"the chain is stuck: {some}; take a smaller step_size", stacklevel=OF_CALLER)
@@ -380,6 +378,13 @@ def _column(rows: list[dict], name: str) -> numpy.ndarray:
 
 
 UNMOVED = "a smaller step size or another start would do, a mean over chains is biased by them"
+
+
+def not_finite(ends: int, kernel: Kernel) -> str | None:
+    """The sentence that tells of so many proposals, rejected because they are not finite; None where none is."""
+    if not ends or kernel.acceptance == "monitor":
+        return None
+    return f"{ends:,} {'trajectory' if ends == 1 else 'trajectories'} ended where U or theta is not finite: rejected"
 
 
 def of_chains(some: list[int], chains: int) -> str:

@@ -41,6 +41,7 @@ from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.environment import needs_memory
 from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.evaluate import asked
 from sgmcmc.formats import read_status
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import MLP
@@ -179,10 +180,14 @@ def predictable(data: Data, potential: Potential) -> Data:
     """The data that the settings name; where they name none, those that a target of one's own has brought."""
     if data.train is not None:
         return data
-    brought = (getattr(potential, name, None) for name in ("train", "test"))  # of a module methods
-    return Data(
-        *(replace(one, name=one.name or "its own data") if isinstance(one, Dataset) else None for one in brought)
-    )
+    found = []
+    for brought in (getattr(potential, name, None) for name in ("train", "test")):  # of a module methods
+        if isinstance(brought, Dataset):
+            brought = replace(brought, name=brought.name or "its own data")
+            if brought.inputs.ndim == 2 and not isinstance(potential, NetworkPotential):
+                brought = replace(brought, mean=None, std=None)  # it is asked of columns as they are
+        found.append(brought if isinstance(brought, Dataset) else None)
+    return Data(*found)
 
 
 def foreign(setting: str, name: str, data: Dataset, train: Dataset) -> Dataset:
@@ -190,9 +195,7 @@ def foreign(setting: str, name: str, data: Dataset, train: Dataset) -> Dataset:
     try:
         return data.like(train)
     except SettingError as error:
-        shape = error.setting == "data.ood"  # else it is of the inputs' kind
-        mend = error.mend if shape else f"its inputs are {error.value}, and {error.mend}"
-        raise SettingError(setting, name, mend) from None
+        raise SettingError(setting, name, f"its inputs are {error.value}, and {error.mend}") from None
 
 
 def load_data(config: dict) -> Data:
@@ -200,7 +203,10 @@ def load_data(config: dict) -> Data:
     settings = config["data"]
     if settings["name"] == "none" or config["model"].get("name") in OWN_DATA:
         return Data(None, None)
-    return load(settings["name"], settings["root"], settings["train_size"])
+    data = load(settings["name"], settings["root"], settings["train_size"])
+    if data.train is None:
+        raise SettingError("data", settings["name"], "has no training data: it is for data.ood")
+    return data
 
 
 def build_potential(config: dict, data: Data, device: torch.device, dtype: torch.dtype) -> Potential:
@@ -615,14 +621,11 @@ def _predictions(config: dict, data: Data, potential: Potential) -> dict:
         if other is not None:
             raise SettingError("data.ood", other, "the target has no data that it predicts: leave it out")
         return {}
-    features = data.train.inputs.ndim == 2
     sets = {}
     if data.test is not None:
         test = data.test.to(find_device(config["device"]))
-        # A network's are normalised as it predicts them; other targets take columns as they are.
-        raw = features and (test.mean is None or not isinstance(potential, NetworkPotential))
-        sets["test"] = (test.inputs if raw else test, test.targets)
+        sets["test"] = (asked(potential, test), test.targets)
     if other is not None:
         inputs = foreign("data.ood", other, load(other, config["data"]["root"]).test, data.train)
-        sets["ood"] = (inputs.to(find_device(config["device"])), None)
+        sets["ood"] = (asked(potential, inputs.to(find_device(config["device"]))), None)
     return sets

@@ -4,12 +4,13 @@
         [device=cpu] [output=FILE.csv]
 
 Several run folders of one configuration (its seeds) are joined as chains; if their lengths differ, each gives as many
-of its first draws as the shortest has. ``data`` is the run's test set by default, or any data set of the same shape. No
-labels of another set are compared: ``data=notmnist`` is out of distribution for a network of MNIST. For a network of
-digits, images of 28 x 28 are made 8 x 8 as the digits were. ``noise`` and ``translate`` shift the data: the first adds
-normal noise of that standard deviation to the normalised inputs (to columns as the regression standardises them), the
-second moves images that many pixels down and to the right. At most ``draws`` of each chain are used, evenly spaced.
-Predictions are computed on ``device`` (``auto``, ``cpu``, ``cuda`` or ``cuda:1``).
+of its first draws as the shortest has. ``data`` is the run's test set by default (its training set where it has no
+other), or any data set of the same shape. No labels of another set are compared: ``data=notmnist`` is out of
+distribution for a network of MNIST. For a network of digits, images of 28 x 28 are made 8 x 8 as the digits were.
+``noise`` and ``translate`` shift the data: the first adds normal noise of that standard deviation to the normalised
+inputs (to columns as the regression standardises them), the second moves images that many pixels down and to the right.
+At most ``draws`` of each chain are used, evenly spaced. Predictions are computed on ``device`` (``auto``, ``cpu``,
+``cuda`` or ``cuda:1``).
 
 It prints the quality of single samples, of each chain's ensemble and of the joint one (accuracy, NLL, Brier score,
 expected calibration error, mean predictive entropy). It also prints R-hat and effective sample size in function space,
@@ -71,8 +72,11 @@ def _main(words: list[str]) -> int:
         raise SettingError("RUN", folders[0], "its target has no data that it predicts")
     name = known["data"] or given["name"]
     elsewhere = name != given["name"]
+    try:
+        data = load(name, given["root"]) if elsewhere else own
+    except SettingError as error:
+        raise SettingError("data", name, error.mend) from None
     name = "its own" if name == "none" else name
-    data = load(name, given["root"]) if elsewhere else own
     which = "test" if data.test else "training"
     data = data.test or data.train
     if elsewhere:

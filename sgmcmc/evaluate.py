@@ -14,6 +14,7 @@ from sgmcmc import diagnostics
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials import Potential, together
+from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 
 FUNCTIONS = 200  # data whose predictions are followed through the chains
@@ -23,7 +24,8 @@ def shifted(data: Dataset, noise: float = 0.0, translate: int = 0, scale: Tensor
     """``data`` with images moved down and right (zeros come in), and normal noise on the normalised inputs.
 
     ``scale`` is what a target divides the columns by that it standardises itself: the noise is of that size in them.
-    Noisy inputs are float32 and normalised already. Raises SettingError for a translation of what is no image.
+    Noisy inputs are float32 and normalised already. Raises SettingError for a translation of what is no image, and for
+    noise beyond float32's numbers.
     """
     inputs = data.inputs
     if translate:
@@ -35,8 +37,20 @@ def shifted(data: Dataset, noise: float = 0.0, translate: int = 0, scale: Tensor
         clean = data.normalise(inputs)
         drawn = Random(0).normal("diagnostic", 0, 1, len(data), clean[0].numel())[0].view(clean.shape)
         drawn = drawn.to(clean) * (scale.to(clean) if isinstance(scale, Tensor) else scale)
-        data = replace(data, inputs=clean + noise * drawn, mean=None, std=None)
+        noisy = clean + noise * drawn
+        if not bool(noisy.isfinite().all()):
+            raise SettingError("noise", noise, "makes inputs infinite: give less")
+        data = replace(data, inputs=noisy, mean=None, std=None)
     return data
+
+
+def asked(potential: Potential, data: Dataset) -> Dataset | Tensor:
+    """What ``potential.predict`` is asked of: images as a data set, columns as a tensor, as they are. A network
+    normalises either as its training data; floats without a mean, as ``shifted`` gives them, it takes as they are."""
+    images = data.inputs.ndim > 2
+    if isinstance(potential, NetworkPotential):
+        return data if data.mean is not None or (images and not data.inputs.is_floating_point()) else data.inputs
+    return data if images else data.inputs
 
 
 def evaluate(
@@ -56,10 +70,7 @@ def evaluate(
     data or, without labels, their predictive entropies (``ess_…`` is NaN of chains that hardly ever move). ``tell`` is
     called after each draw of a chain.
     """
-    # Raw images are normalised by the target; those that are normalised already, as ``shifted`` gives them, are floats.
-    raw = data.mean is not None or (data.inputs.ndim == 4 and not data.inputs.is_floating_point())
-    inputs = data if raw else data.inputs
-    chains = draws.shape[1]
+    inputs, chains = asked(potential, data), draws.shape[1]
     ensembles: list[diagnostics.Ensemble] = []
     single: dict[str, list[float]] = {}
     functions = np.empty((len(draws), chains, min(FUNCTIONS, len(data))))

@@ -181,7 +181,27 @@ def test_like_takes_the_training_sets_constants_and_refuses_another_shape():
     colour = Dataset(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.zeros(2).long(), 10, name="colour")
     with pytest.raises(SettingError) as error:
         colour.like(digits.train)
-    one_sentence(error, "data.ood=colour", "3x8x8", "1x8x8", "digits")
+    one_sentence(error, "inputs=3x8x8", "1x8x8", "(digits)")
+    flat = Dataset(torch.rand(2, 1, 8, 8), torch.zeros(2).long(), 10)
+    with pytest.raises(SettingError, match="inputs=uint8: must be float32, as those that the model was trained on"):
+        whole.like(flat)  # 0 … 255 for 0 … 1
+
+
+def test_only_raw_images_become_digits_and_only_for_a_model_of_scikit_learns():
+    zeros = torch.zeros(2, dtype=torch.int64)
+    pixels = Dataset(torch.randint(0, 256, (2, 1, 28, 28), dtype=torch.uint8), zeros, 10, [0.5], [0.5], name="digits")
+    assert pixels.like(pixels).inputs is pixels.inputs  # another set of this name
+    with pytest.raises(SettingError, match="inputs=float32: must be uint8"):
+        Dataset(torch.rand(2, 1, 28, 28), zeros, 10, [0.5], [0.5], scale=1.0).like(load("digits").train)
+
+
+def test_one_constant_for_all_columns_and_one_of_each_go_together():
+    inputs, zeros = torch.tensor([[1.0, 2, 3], [4, 5, 6]], dtype=torch.float64), torch.zeros(2, dtype=torch.int64)
+    mean, std = torch.tensor([1.0]), torch.tensor([1.0, 2, 4])
+    wanted = (inputs - 1) / torch.tensor([1.0, 2, 4])
+    for given in (inputs, inputs.float()):
+        assert torch.equal(Dataset(given, zeros, 2, mean, std).take(torch.arange(2)), wanted.float())
+        assert torch.equal(Dataset(given, zeros, 2, std, mean).take(torch.arange(2)), (inputs - std).float())
 
 
 def test_letters_are_made_as_the_digits_were_pixels_that_are_on_in_blocks():

@@ -575,11 +575,17 @@ def test_a_target_s_own_data_are_predicted(tmp_path, monkeypatch, capsys):
     assert main([str(tmp_path / "run")]) == 0
     assert "9 draws of 1 chain on the 20 training data of its own\n" in capsys.readouterr().out
     assert main([str(tmp_path / "run"), "data=digits"]) == 2
-    assert capsys.readouterr().err == "data=digits: its inputs are 1x8x8, the model's (its own data) 2\n"
+    assert capsys.readouterr().err == (
+        "data=digits: its inputs are 1x8x8, and must be 2, as those that the model was trained on (its own data)\n"
+    )
+    assert main([str(tmp_path / "run"), "data=elsewhere"]) == 2
+    assert capsys.readouterr().err.startswith("data=elsewhere: known are cifar10, mnist")
     target = build(compose(words)).potential
     other = Dataset(torch.zeros(3, 2, dtype=torch.uint8), torch.zeros(3, dtype=torch.int64), 2, name="other")
     monkeypatch.setattr("experiments.build.load", lambda *_: Data(None, other))
     assert "ood" in build(compose([*words, "data.ood=notmnist"])).predictions
+    with pytest.raises(SettingError, match="data=notmnist: has no training data: it is for data.ood"):
+        build(compose(["model=mlp", "data.name=notmnist", "lr=1"]))
     one = torch.ones(1, dtype=torch.float64)
     target.train = replace(target.train, inputs=torch.zeros(20, 2), mean=one, std=one, scale=1.0)
     with pytest.raises(SettingError, match="data=other: its inputs are uint8, and must be float32, as those that"):
@@ -591,6 +597,52 @@ def test_a_target_s_own_data_are_predicted(tmp_path, monkeypatch, capsys):
         build(compose([*words, "data.ood=notmnist"]))
     assert main([str(tmp_path / "bare")]) == 2
     assert "its target has no data that it predicts" in capsys.readouterr().err
+
+
+class Raw:
+    """A target whose ``predict`` keeps what it is asked of; its data have a mean, which is a network's to use."""
+
+    dim, data_size, together = 1, 6, True
+
+    def __init__(self, shape):
+        inputs, labels = torch.arange(6.0)[:, None].expand(6, math.prod(shape)).reshape(6, *shape), torch.arange(6) % 2
+        self.train = Dataset(inputs, labels, 2, [5.0], [2.0], scale=1.0)
+        self.test, self.asked = self.train, []
+
+    def potential(self, theta):
+        return theta.double().square().sum(1) / 2
+
+    def gradient(self, theta, batch=None):
+        return theta
+
+    def initial(self, chains, random):
+        return torch.zeros(chains, 1)
+
+    def predict(self, theta, inputs):
+        self.asked.append(inputs)
+        return torch.full((len(theta), 6, 2), 0.5, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 2, 2)])
+def test_a_run_and_a_later_look_ask_a_target_of_one_s_own_the_same(shape, tmp_path, monkeypatch):
+    """Of columns as they are, noise as well, in a tensor; of images in a data set."""
+    target = Raw(shape)
+    monkeypatch.setattr("experiments.build._own", lambda *_: target)
+    words = f"model=custom model._target_={__name__}.Raw sampler=hmc sampler.gradient=full step_size=1 cycles=4".split()
+    assert run([*words, f"output={tmp_path / 'run'}", "progress=false"]) == 0
+    in_run = target.asked[:]
+    target.asked.clear()
+    assert main([str(tmp_path / "run")]) == 0
+    for one in [*in_run, *target.asked]:
+        assert isinstance(one, Dataset if len(shape) > 1 else torch.Tensor)
+        assert torch.equal(one.inputs if len(shape) > 1 else one, target.train.inputs)
+    target.asked.clear()
+    assert main([str(tmp_path / "run"), "noise=1e-9"]) == 0
+    clean = target.train.inputs if len(shape) == 1 else (target.train.inputs - 5) / 2
+    for one in target.asked:
+        torch.testing.assert_close(one.inputs if len(shape) > 1 else one, clean)
+    with pytest.raises(SettingError, match="noise=1e\\+39: makes inputs infinite: give less"):
+        shifted(target.train, 1e39)
 
 
 def test_help_is_given_wherever_it_is_asked_for(capsys):

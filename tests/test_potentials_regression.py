@@ -5,13 +5,13 @@ Statistical tests have many independent chains; their false-alarm rates are belo
 
 import math
 import os
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
+from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials.location import LocationMixture
 from sgmcmc.potentials.regression import (
@@ -23,20 +23,11 @@ from sgmcmc.potentials.regression import (
 from sgmcmc.random import Random
 
 
-@dataclass
-class Table:
-    """As much of a Dataset as a regression looks at."""
-
-    inputs: torch.Tensor
-    targets: torch.Tensor
-    name: str = ""
-
-
 def table(size=40, features=3, seed=1, labels=(0, 1)):
     random = Random(seed)
     inputs = 3 + 2 * random.normal("split", 0, 1, size, features, torch.float64)[0]
     ones = (random.uniform("split", 1, size)[:, 0] < 0.4).long()
-    return Table(inputs, torch.tensor(labels)[ones])
+    return Dataset(inputs, torch.tensor(labels)[ones], 2)
 
 
 def linear(size=40, dim=3):
@@ -138,7 +129,7 @@ def test_logistic_potential_is_smooth_and_finite_far_out():
     target = LogisticRegression(table())
     far = torch.tensor([[5000.0, -3000.0, 0.0, 0.0]])
     assert torch.isfinite(target.potential(far)).all() and torch.isfinite(target.gradient(far)).all()
-    one = LogisticRegression(Table(torch.zeros(1, 1), torch.zeros(1, dtype=torch.int64)))
+    one = LogisticRegression(Dataset(torch.zeros(1, 1), torch.zeros(1, dtype=torch.int64), 2))
     logits = torch.tensor([19.9, 20.1, 39.9, 40.1], dtype=torch.float64)
     energy = one.potential(torch.stack((logits, 0 * logits), 1)) - logits**2 / 200 - math.log(2 * math.pi * 100)
     np.testing.assert_allclose(energy, np.logaddexp(0, logits.numpy()), rtol=0, atol=1e-13)
@@ -174,12 +165,12 @@ def test_labels_are_two_of_any_kind():
         assert torch.equal(target.targets, expected.targets) and target.targets.dtype == torch.int64
     data = table()
     for only in (0, 1):
-        target = LogisticRegression(Table(data.inputs, torch.full((40,), only)))
+        target = LogisticRegression(Dataset(data.inputs, torch.full((40,), only), 2))
         assert (target.targets == only).all() and torch.isfinite(target.gradient(draw(target))).all()
     only_test = LogisticRegression(table(labels=(2, 2)), test=table(labels=(1, 2)))
     assert (only_test.targets == 1).all()
     with pytest.raises(SettingError, match="^data=the training set: has 3 classes; logistic regression needs"):
-        LogisticRegression(Table(data.inputs, torch.arange(40) % 3))
+        LogisticRegression(Dataset(data.inputs, torch.arange(40) % 3, 2))
 
 
 def test_constant_columns_do_no_harm():
@@ -350,6 +341,10 @@ def test_moves_and_the_illustration():
     assert torch.equal(targets, HierarchicalRegression()._targets.value)
 
 
+ZEROS = torch.zeros(2, dtype=torch.int64)
+TWO = Dataset(torch.tensor([[0.0, 1, 0], [1, 1, 3]], dtype=torch.float64), ZEROS, 2)
+
+
 @pytest.mark.parametrize(
     "make, setting",
     [
@@ -362,6 +357,22 @@ def test_moves_and_the_illustration():
         (lambda: HierarchicalRegression(features=0), "features="),
         (lambda: LocationMixture(0), "size="),
         (lambda: linear().exact(2, Random(0), 0.0), "temperature"),
+        (lambda: LogisticRegression(Dataset(torch.zeros(2, 1, 4, 4), ZEROS, 2)), r"inputs=\[2, 1, 4, 4\]"),
+        (lambda: LogisticRegression(Dataset(torch.zeros(2), ZEROS, 2)), r"inputs=\[2\]"),
+        (lambda: LogisticRegression(Dataset(torch.zeros(0, 3), ZEROS[:0], 2)), r"inputs=\[0, 3\]: are no data"),
+        (lambda: LogisticRegression(TWO, test=Dataset(torch.zeros(2, 4), ZEROS, 2)), r"inputs of test=\[2, 4\]"),
+        (lambda: LogisticRegression(TWO, test=Dataset(torch.zeros(0, 3), ZEROS[:0], 2)), r"inputs of test=\[0, 3\]"),
+        (lambda: LogisticRegression(Dataset(TWO.inputs, ZEROS, 2, [1.0], [2.0])), r"mean=\[1.0\]: is not used"),
+        (lambda: LogisticRegression(Dataset(1e200 * TWO.inputs, ZEROS, 2)), "inputs=columns 0, 2: are too large"),
+        (lambda: LogisticRegression(Dataset(1e-200 * TWO.inputs, ZEROS, 2)), "inputs=columns 0, 2: are too large"),
+        (lambda: LinearRegression([[1.0]], [1.0]), "inputs=list: must be a torch.Tensor"),
+        (lambda: LinearRegression(torch.zeros(2), torch.zeros(2)), r"inputs=\[2\]: must have 2 dimensions"),
+        (lambda: LinearRegression(torch.zeros(0, 3), torch.zeros(0)), r"inputs=\[0, 3\]: are no data"),
+        (lambda: LinearRegression(torch.zeros(2, 1), torch.zeros(2, 1)), r"targets=\[2, 1\]: must have 1 dimension:"),
+        (lambda: LinearRegression(torch.zeros(2, 1), torch.zeros(3)), r"targets=\[3\]: must be \[2\]"),
+        (lambda: LinearRegression(torch.zeros(2, 1), torch.zeros(2) / 0), "targets=NaN or infinite"),
+        (lambda: HierarchicalRegression(targets=torch.zeros(2)), "inputs=NoneType"),
+        (lambda: HierarchicalRegression(torch.zeros(2, 1)), "targets=NoneType"),
     ],
 )
 def test_bad_settings_are_named(make, setting):

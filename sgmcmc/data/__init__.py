@@ -139,7 +139,8 @@ class Dataset:
         float32 arithmetic, but for raw float64, whose numbers may be more than float32 tells apart."""
         if inputs.dtype == torch.float64:
             if self.mean is not None:
-                inputs = (inputs / self.scale - self.mean.view_as(self._gain)) / self.std.view_as(self._gain)
+                mean, std = (one.view(-1, *[1] * (self.inputs.ndim - 2)) for one in (self.mean, self.std))
+                inputs = (inputs / self.scale - mean) / std
             return inputs.to(dtype)
         inputs = inputs.to(torch.float32)
         return (inputs if self.mean is None else inputs * self._gain + self._shift).to(dtype)
@@ -151,17 +152,21 @@ class Dataset:
     def like(self, train: Dataset) -> Dataset:
         """These data normalised as ``train``'s are: what a model trained there must be shown.
 
-        For a model of digits 28 x 28 images become 8 x 8 ones in the way of those: see ``counted``.
-        Raises SettingError where the shapes differ.
+        For a model of scikit-learn's digits 28 x 28 images become 8 x 8 ones in the way of those: see ``counted``.
+        Raises SettingError where shapes differ, or raw pixels are given for what was scaled, or the other way round.
         """
-        if train.name == "digits" and self.inputs.shape[1:] == (1, 28, 28):
-            return counted(self).like(train)
-        if self.inputs.shape[1:] != train.inputs.shape[1:]:
-            shape, wanted = ("x".join(map(str, data.inputs.shape[1:])) for data in (self, train))
-            raise SettingError("data.ood", self.name, f"its inputs are {shape}, the model's ({train.name}) {wanted}")
-        if train.mean is not None and self.inputs.is_floating_point() != train.inputs.is_floating_point():
+        sizes = tuple(tuple(data.inputs.shape[1:]) for data in (self, train))
+        larger = train.name == "digits" and sizes == ((1, 28, 28), (1, 8, 8))
+        if sizes[0] != sizes[1] and not larger:
+            shape, wanted = ("x".join(map(str, size)) for size in sizes)
+            mend = f"must be {wanted}, as those that the model was trained on" + f" ({train.name})" * bool(train.name)
+            raise SettingError("inputs", shape, mend)
+        pixels = train.mean is not None or self.inputs.ndim > 2
+        if pixels and self.inputs.is_floating_point() != train.inputs.is_floating_point():
             kinds = [str(data.inputs.dtype).removeprefix("torch.") for data in (self, train)]
             raise SettingError("inputs", kinds[0], f"must be {kinds[1]}, as those that the model was trained on, raw")
+        if larger:
+            return counted(self).like(train)
         return replace(self, mean=train.mean, std=train.std, scale=train.scale)
 
 

@@ -30,6 +30,13 @@ class _Regression:
     """The sums over data that the regressions share; ``design`` is ``[N, p]``, ``targets`` ``[N]``."""
 
     def __init__(self, design: Tensor, targets: Tensor):
+        """Raises SettingError where the two are not that, or hold what is no number."""
+        _check("inputs", design, 2, "a column a feature")
+        _check("targets", targets, 1, "a number an input")
+        if not len(design):
+            raise SettingError("inputs", list(design.shape), "are no data")
+        if len(design) != len(targets):
+            raise SettingError("targets", list(targets.shape), f"must be [{len(design)}], a number an input")
         self._design, self._targets = Constant(design), Constant(targets)
         self.data_size = len(targets)
 
@@ -67,7 +74,8 @@ class LogisticRegression(_Regression):
     The first coordinate of theta is the intercept, so dim = features + 1 (Australian: 15, Heart: 14).
     ``standardise`` centres and scales the features by the training set's means and standard deviations
     (a constant column becomes 0). The two classes may have any labels, of which the larger becomes 1;
-    labels that are 0 and 1 stay, and one of the two may be missing. SettingError for three or more.
+    labels that are 0 and 1 stay, and one of the two may be missing. SettingError for three or more, and for data with a
+    ``mean``: columns are standardised here, or go in as they are.
 
     ``inputs`` and ``targets`` are the data as given, features not yet standardised (float64 ``[n, features]``), targets
     as 0 and 1 (int64 ``[n]``). ``test`` is in no U; one of the two labels may be in it alone.
@@ -80,6 +88,9 @@ class LogisticRegression(_Regression):
         self, train: Dataset, prior_variance: float = 100.0, standardise: bool = True, test: Dataset | None = None
     ):
         self.prior_variance = _positive("prior_variance", prior_variance)
+        for name, part in (("inputs", train), ("inputs of test", test)):
+            if part is not None:
+                self._check_columns(name, part, train)
         self.inputs = train.inputs.to(torch.float64)
         labels = torch.unique(torch.cat([part.targets.cpu() for part in (train, test) if part is not None])).tolist()
         if not set(labels) <= {0, 1} and len(labels) != 2:
@@ -98,9 +109,24 @@ class LogisticRegression(_Regression):
             varies = self.inputs.amax(0) > self.inputs.amin(0)
             scale = torch.where(varies, self.inputs.std(0, correction=0), scale)
             centre = torch.where(varies, centre, self.inputs[0])  # the mean of equal numbers may round
+            if odd := (~(scale.isfinite() & (1 / scale).isfinite())).nonzero().flatten().tolist():
+                few = ", ".join(map(str, odd[:5])) + ", …" * (len(odd) > 5)
+                raise SettingError("inputs", f"columns {few}", "are too large or too small to be standardised")
         self._centre, self._scale = Constant(centre), Constant(scale)
         super().__init__(self._columns(self.inputs), self.targets)
         self.dim = self.inputs.shape[1] + 1
+
+    @staticmethod
+    def _check_columns(name: str, data: Dataset, train: Dataset) -> None:
+        """Refuse what has not the columns of the training data, no data, and a normalisation that is not used."""
+        shape = list(data.inputs.shape)
+        if data.inputs.ndim != 2 or shape[1:] != list(train.inputs.shape[1:]):
+            raise SettingError(name, shape, "must be [N, features], of train and test the same features")
+        if not len(data):
+            raise SettingError(name, shape, "are no data")
+        if data.mean is not None:
+            mend = "is not used: leave mean and std out, columns are standardised here (standardise=True)"
+            raise SettingError("mean", data.mean.tolist(), mend)
 
     @property
     def column_scale(self) -> Tensor:
@@ -162,6 +188,14 @@ def _excess(logit: Tensor, y: Tensor) -> Tensor:
     return torch.sigmoid(logit) - y
 
 
+def _square(mean: Tensor, y: Tensor) -> Tensor:
+    return (mean - y) ** 2
+
+
+def _residual(mean: Tensor, y: Tensor) -> Tensor:
+    return mean - y
+
+
 class GeneratedLogistic(LogisticRegression):
     """Logistic regression on ``size`` data of its own, where a set of any size is wanted.
 
@@ -196,8 +230,8 @@ class LinearRegression(_Regression):
     def __init__(self, inputs: Tensor, targets: Tensor, noise_variance: float = 1.0, prior_variance: float = 1.0):
         self.noise_variance = _positive("noise_variance", noise_variance)
         self.prior_variance = _positive("prior_variance", prior_variance)
+        super().__init__(inputs, targets)
         design, targets = inputs.to(torch.float64), targets.to(torch.float64)
-        super().__init__(design, targets)
         self.dim = design.shape[1]
         precision = design.T @ design / self.noise_variance
         precision.diagonal().add_(1 / self.prior_variance)
@@ -208,7 +242,7 @@ class LinearRegression(_Regression):
 
     def potential(self, theta: Tensor) -> Tensor:
         """U = |y − X theta|²/(2 σ²) + |theta|²/(2 v) + (N/2) log(2πσ²) + (dim/2) log(2πv), ``[chains]`` float64."""
-        squares = self._sum_losses(theta, lambda mean, y: (mean - y) ** 2)
+        squares = self._sum_losses(theta, _square)
         constant = self.data_size / 2 * math.log(2 * math.pi * self.noise_variance)
         return squares / (2 * self.noise_variance) + constant + self.prior(theta)
 
@@ -218,12 +252,12 @@ class LinearRegression(_Regression):
 
     def losses(self, theta: Tensor, batch: Tensor) -> Tensor:
         """(y_i − x_i · theta)²/(2 σ²) + ½ log(2πσ²) of the data ``batch`` ``[chains, B]``, ``[chains, B]`` float64."""
-        squares = self._losses(theta, batch, lambda mean, y: (mean - y) ** 2)
+        squares = self._losses(theta, batch, _square)
         return squares / (2 * self.noise_variance) + math.log(2 * math.pi * self.noise_variance) / 2
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
         """Xᵀ(X theta − y)/σ² + theta/v, or its minibatch estimate."""
-        slopes = self._sum_slopes(theta, batch, lambda mean, y: mean - y)
+        slopes = self._sum_slopes(theta, batch, _residual)
         return slopes / self.noise_variance + theta / self.prior_variance
 
     def exact(self, chains: int | range, random: Random, temperature: float = 1.0) -> Tensor:
@@ -279,7 +313,7 @@ class HierarchicalRegression(_Regression):
     ):
         self.tau_prior = _shape_and_scale("tau_prior", tau_prior)
         self.sigma_prior = _shape_and_scale("sigma_prior", sigma_prior)
-        if inputs is None:
+        if inputs is None and targets is None:
             inputs, targets = _illustration(size, features)
         super().__init__(inputs, targets)
         self.features = inputs.shape[1]
@@ -298,14 +332,14 @@ class HierarchicalRegression(_Regression):
     def _terms(self, theta: Tensor):
         """Of tau2 and of sigma2: its logarithm, prior, how many normals have it as variance, their sum of squares."""
         beta = theta[:, :-2]
-        residuals = self._sum_losses(beta, lambda mean, y: (mean - y) ** 2)
+        residuals = self._sum_losses(beta, _square)
         yield theta[:, -2], self.tau_prior, self.features, beta.to(torch.float64).square().sum(-1)
         yield theta[:, -1], self.sigma_prior, self.data_size, residuals
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
         """Xᵀ(X beta − y)/sigma2 + beta/tau2, or its minibatch estimate, and 0 for both log variances."""
         beta, log_tau2, log_sigma2 = theta[:, :-2], theta[:, -2:-1], theta[:, -1:]
-        slopes = self._sum_slopes(beta, batch, lambda mean, y: mean - y)
+        slopes = self._sum_slopes(beta, batch, _residual)
         moving = slopes * torch.exp(-log_sigma2) + beta * torch.exp(-log_tau2)
         return torch.cat((moving, torch.zeros_like(theta[:, -2:])), 1)
 
@@ -361,6 +395,16 @@ def _illustration(size: int, features: int) -> tuple[Tensor, Tensor]:
     inputs = random.normal("split", 0, 1, size, features, torch.float64)[0]
     beta = random.normal("split", 1, 1, 1, features, torch.float64)[0, 0]
     return inputs, inputs @ beta + 0.5 * random.normal("split", 2, 1, size, 1, torch.float64)[0, :, 0]
+
+
+def _check(name: str, given, rank: int, what: str) -> None:
+    """Refuse what is no tensor of this rank, and NaN and infinities in it."""
+    if not isinstance(given, Tensor):
+        raise SettingError(name, type(given).__name__, "must be a torch.Tensor (torch.as_tensor makes one)")
+    if given.ndim != rank:
+        raise SettingError(name, list(given.shape), f"must have {rank} dimension{'s'[: rank - 1]}: {what}")
+    if not bool(given.isfinite().all()):
+        raise SettingError(name, "NaN or infinite", "leave these data out")
 
 
 def _normal_energy(theta: Tensor, variance: float) -> Tensor:

@@ -300,7 +300,7 @@ class Voice:
             last = metrics["cycle"][-1] if len(metrics["cycle"]) else 0
             lines.append(f"diverged: no chain is finite after step {int(last) * kernel.steps}; {SMALLER}")
             return lines, facts | {"groups": outcome.of_groups(self.config, self.pieces, self.path, result, None)}
-        if why := disequilibrium(metrics, kernel, self.pieces.chains * self.pieces.potential.dim):
+        if why := disequilibrium(metrics, kernel, self.pieces.potential, self.pieces.chains - len(result.frozen)):
             lines.append(why)
         if result.frozen:
             lines.append(

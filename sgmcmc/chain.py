@@ -39,6 +39,9 @@ from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, st
 RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
 
 
+ENOUGH = 20  # trajectories of which hardly one is accepted by no chance
+
+
 @dataclass
 class Result:
     """What ``run`` returns: status; rows of metrics and draws ``[draws, chains, dim]``, where no store kept them.
@@ -68,15 +71,22 @@ class Result:
 
     @property
     def stuck(self) -> bool:
-        """Whether less than one trajectory in a hundred of a corrected chain was accepted, after the burn-in."""
+        """Whether less than one trajectory in a hundred of a corrected chain was accepted after the burn-in, of so many
+        that it is no chance."""
         corrected = self.kernel.acceptance != "monitor" and not self.kernel.impossible
-        return corrected and self.proposed > 0 and self.rate < 0.01
+        return corrected and self.decided[1] >= ENOUGH and self.rate < 0.01
 
     @property
     def rate(self) -> float:
-        """The share of trajectories that were accepted, of those after the burn-in; of all before that is over."""
+        """The share of trajectories that were accepted, of those that are ``decided``."""
+        accepted, proposed = self.decided
+        return accepted / max(proposed, 1)
+
+    @property
+    def decided(self) -> tuple[int, int]:
+        """How many trajectories after the burn-in were accepted, and of how many; of all before that is over."""
         accepted, proposed = self.burnt if self.proposed > self.burnt[1] else (0, 0)
-        return (self.accepted - accepted) / max(self.proposed - proposed, 1)
+        return self.accepted - accepted, self.proposed - proposed
 
     @property
     def unmoved(self) -> list[int]:
@@ -214,8 +224,8 @@ class Chain:
         if not self.compiled:
             return
         try:
-            if self.in_one_graph and self.plan.trajectory:
-                raise CannotCompile(why_eager(self.kernel, self.potential, tuned=True))
+            if reason := why_eager(self.kernel, self.potential, self.plan.trajectory, self.chains):
+                raise CannotCompile(reason)
             if self.in_one_graph:
                 self._compile_cycle()
             else:
@@ -594,7 +604,7 @@ def run(
             unwritten.write(chain.checkpoint)
     result.status, result.signal = status, signals.arrived if signals.answered else None
     result.rows = unwritten.rows  # a store's are written, as are its draws
-    result.draws = torch.stack(unwritten.draws) if unwritten.draws else None
+    result.draws = torch.cat(unwritten.draws) if unwritten.draws else None
     _fill(result, chain)
     return result
 

@@ -26,7 +26,7 @@ from sgmcmc.data.minibatches import Blocks, Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile, compiling, graph_of
 from sgmcmc.kernel import Kernel
-from sgmcmc.potentials import is_network, together
+from sgmcmc.potentials import groups, is_network, together
 from sgmcmc.random import Random, box_muller, injections, rounds_
 from sgmcmc.trajectory import Ops, cast, segment, segments
 
@@ -44,13 +44,15 @@ INLINED_ROUNDS = {"realize_opcount_threshold": 8}
 INLINED_SEGMENT = {"realize_opcount_threshold": 100, "realize_reads_threshold": 100}
 
 
-def why_eager(kernel: Kernel, potential, tuned: bool = False) -> str | None:
-    """Why trajectories of this kernel and target, whose length may be ``tuned``, are not compiled; None where they can
-    be."""
+def why_eager(kernel: Kernel, potential, tuned: bool = False, chains: int = 1) -> str | None:
+    """Why trajectories of this kernel, whose length may be ``tuned``, of so many chains of this target are not
+    compiled; None where they can be."""
     if not together(potential):
         return None  # by segments, which know nothing of batches or directions
     if is_network(potential):
         return "the cycles of networks whose chains go together are not compiled"
+    if len(groups(potential, chains)) > 1:
+        return f"chains that go at most {potential.chains_at_once} in a tensor (chains_at_once) are not compiled"
     if tuned:
         return "trajectories whose length is tuned are not compiled"
     if getattr(potential, "gibbs", None):
@@ -103,7 +105,7 @@ def compiles(asked: bool | str, kernel: Kernel, potential, chains: int, cycles: 
 
     Raises SettingError where it cannot be; ``tuned`` as in ``why_eager``.
     """
-    reason = why_eager(kernel, potential, tuned)
+    reason = why_eager(kernel, potential, tuned, chains)
     if asked is True and reason:
         raise SettingError("compile", "true", f"{reason}; leave compile out")
     return asked if isinstance(asked, bool) else reason is None and pays(kernel, potential, chains, cycles)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from sgmcmc.diagnostics import LEAST
 from sgmcmc.kernel import Kernel
+from sgmcmc.potentials import Potential
 
 TOLD = 0.2  # of T: how far a temperature is from it that is told
 
@@ -31,11 +34,16 @@ def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> l
     return found
 
 
-def disequilibrium(metrics: dict, kernel: Kernel, momenta: int) -> str | None:
-    """The sentence that tells of temperatures that are ``out_of_equilibrium``; None where none is."""
-    temperature = kernel.temperature
+def disequilibrium(metrics: dict, kernel: Kernel, potential: Potential, alive: int) -> str | None:
+    """The sentence that tells of temperatures of so many chains, ``alive``, that are ``out_of_equilibrium``; None where
+    none is."""
+    temperature, moves = kernel.temperature, getattr(potential, "moves", None)
+    momenta = alive * (potential.dim if moves is None else int(moves.sum()))
     if not temperature or not (off := out_of_equilibrium(metrics, temperature, momenta)):
         return None
     means = " and ".join(f"{kind} temperature {mean:.3g}" for kind, mean in off)
     why = "too few cycles" + ", or too large steps" * (kernel.acceptance == "monitor")
-    return f"mean {means} in the second half, and T is {temperature:g}: not in equilibrium ({why})"
+    # ⟨θ, ∇U⟩/d has a term of the boundary there.
+    walled = [kind for kind, _ in off] == ["configurational"] and float(np.nansum(metrics["not_finite"])) > 0
+    wall = ", unless U has a wall, where this temperature is another" * walled
+    return f"mean {means} in the second half, and T is {temperature:g}: not in equilibrium ({why}){wall}"

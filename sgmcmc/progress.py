@@ -13,6 +13,7 @@ from sgmcmc.plan import Plan
 from sgmcmc.trajectory import Place, Record, State, UnderWay
 
 WAITING = 1 << 25  # bytes of draws that may wait in memory for a block to be written
+AT_ONCE = 1024  # draws that are put into one tensor: one of its own takes 600 bytes beside its numbers
 
 # What a row of metrics sums up over its cycles and the chains that are alive; the first three where they are finite.
 SUMS = ("delta_potential", "delta_kinetic", "log_accept", "potential", "accept_prob", "accepted")
@@ -158,7 +159,7 @@ class Tally:
 
 
 class Unwritten:
-    """Rows, draws ``[chains, dim]`` each and the trace of a run since its last block, and when the next block is due.
+    """Rows, draws ``[n, chains, dim]`` and the trace of a run since its last block, and when the next block is due.
 
     Without a ``store`` nothing is ever written: they stay here, of draws only as many as ``plan.keep`` says.
     """
@@ -169,13 +170,19 @@ class Unwritten:
         self.draws: list[Tensor] = []
         self.trace: list[dict] = []
         self._written, self._cost, self._bytes = time.perf_counter(), 0.0, 0  # when, seconds it took, of the draws
+        self._single = 0  # draws at the list's end that are tensors of their own
 
     def add_draw(self, theta: Tensor) -> None:
         """Keep a draw."""
-        self.draws.append(theta)
+        self.draws.append(theta[None])
         self._bytes += theta.nbytes
         if not self.store and self.plan.keep != "all":
             del self.draws[: -self.plan.keep]
+            return
+        self._single += 1
+        if self._single == AT_ONCE:
+            self.draws[-AT_ONCE:] = [torch.cat(self.draws[-AT_ONCE:])]
+            self._single = 0
 
     def due(self, cycle: int) -> bool:
         """Whether a block is to be written after this cycle (see ``Plan``)."""
@@ -196,12 +203,12 @@ class Unwritten:
         if not self.store:
             return
         clock = time.perf_counter()
-        draws = torch.stack(self.draws) if self.draws else None
+        draws = torch.cat(self.draws) if self.draws else None
         self.store.commit(self.rows, draws, checkpoint(), self.trace, self.plan.keep)
         for part in (self.rows, self.draws, self.trace):
             part.clear()
         self._written = time.perf_counter()
-        self._cost, self._bytes = self._written - clock, 0
+        self._cost, self._bytes, self._single = self._written - clock, 0, 0
 
 
 def traced(rows: list[dict]) -> list[dict]:

@@ -168,10 +168,15 @@ def sample(
             dtype=dtype,
             **policies,
         )
-    _warn_before(kernel, {**ways, **policies}, getattr(potential, "noise", 0.0))
+    stairs = {f"schedule.{name}": getattr(kernel.schedule, name) for name in STAIRS}
+    said = {name: value for name, value in stairs.items() if value != getattr(Schedule(), name.partition(".")[2])}
+    _warn_before(kernel, {**ways, **policies, **said}, getattr(potential, "noise", 0.0))
     random = Random(seed, device)
     if compile != "auto" and not isinstance(compile, bool):
         raise SettingError("compile", compile, "must be True, False or 'auto'")
+    if trajectory not in (True, False):
+        mend = "must be True or False (whether length and step size are tuned); steps is a trajectory's length"
+        raise SettingError("trajectory", trajectory, mend)
     with _own_names():
         compiled = compiles(compile, kernel, potential, chains, cycles, trajectory)
     plan = Plan(
@@ -179,7 +184,7 @@ def sample(
         burn_in=burn_in,
         thin=thin,
         tune=tune,
-        trajectory=trajectory,
+        trajectory=bool(trajectory),
         log_every=max(1, cycles // 100),
         compile=compiled,
         epochs_per_cycle=kernel.epochs(potential.data_size),
@@ -203,7 +208,7 @@ def sample(
         store = RunFolder(folder, kept.identity(settings), json.dumps(settings, indent=2) + "\n", device=device)
     with _own_names(), _alone(potential), store or nullcontext(), _bar(progress, cycles) as bar:
         result = _run(kernel, potential, plan, random, chains, begin, dtype, store, bar)
-    _warn_after(result, plan, doubts, chains, potential.dim, folder)
+    _warn_after(result, plan, doubts, chains, potential, folder)
     return result
 
 
@@ -340,7 +345,7 @@ def _warn_before(kernel: Kernel, given: dict, noise) -> None:
         warnings.warn(f"the chain is not corrected; {mend}", stacklevel=OF_CALLER)
 
 
-def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, dim: int, folder) -> None:
+def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, potential, folder) -> None:
     """Warn of what the result alone does not show: how the run ended, chains that diverged or do not move, ends that
     are not finite, and temperatures that are far from T."""
     cycles = plan.cycles
@@ -362,12 +367,12 @@ def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, dim:
         warnings.warn(f"{still}: {mend}", stacklevel=OF_CALLER)
     if result.rows and not (result.status == DIVERGED or result.stuck or result.unmoved):
         rows = load_metrics(folder) if folder else {name: _column(result.rows, name) for name in result.rows[0]}
-        if why := disequilibrium(rows, result.kernel, chains * dim):
+        if why := disequilibrium(rows, result.kernel, potential, chains - len(result.frozen)):
             warnings.warn(why, stacklevel=OF_CALLER)
         if why := not_finite(int(numpy.nansum(rows["not_finite"])), result.kernel):
             warnings.warn(why, stacklevel=OF_CALLER)
     if result.stuck:
-        some = f"{result.accepted} of {result.proposed} trajectories are accepted"
+        some = "{} of {} trajectories are accepted".format(*result.decided)
         warnings.warn(f"the chain is stuck: {some}; take a smaller step_size", stacklevel=OF_CALLER)
     if result.unmoved:
         warnings.warn(f"{of_chains(result.unmoved, chains)} never moved: {UNMOVED}", stacklevel=OF_CALLER)
@@ -377,6 +382,7 @@ def _column(rows: list[dict], name: str) -> numpy.ndarray:
     return numpy.array([row.get(name, math.nan) for row in rows])
 
 
+STAIRS = ("every", "factor")  # what of a ``Schedule`` is of stairs alone
 UNMOVED = "a smaller step size or another start would do, a mean over chains is biased by them"
 
 
@@ -459,6 +465,7 @@ def _without_effect(kernel: Kernel, given: dict) -> list[str]:
         "batch_size": isinstance(kernel.batches, Minibatches) or kernel.exact_ends > 0,
         "minibatches": isinstance(kernel.batches, Minibatches),
         "ends": kernel.gradient == "minibatch",
+        **dict.fromkeys((f"schedule.{name}" for name in STAIRS), kernel.schedule.varies_between()),
     }
     return [name for name, value in given.items() if value is not None and not used.get(name, True)]
 

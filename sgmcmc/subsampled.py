@@ -91,13 +91,13 @@ def decide(kernel, potential, theta: Tensor, end: Tensor, kinetic: Tensor, rando
     uniform = random.uniform("decision", index, chains)[:, 0]
     threshold = -_correction_draw(uniform, sigma) if barker else uniform.log()
     normal = torch.special.ndtri(random.uniform("decision", index, chains, step=2)[:, 0])
-    prior = potential.prior(end) - potential.prior(theta)
+    prior = potential.prior(end).clone() - potential.prior(theta)  # a target may have buffers for them
     total, squares, data = torch.zeros_like(kinetic), torch.zeros_like(kinetic), torch.zeros_like(kinetic)
     accepted, delta = torch.zeros_like(kinetic, dtype=torch.bool), torch.zeros_like(kinetic)
     rows = torch.arange(len(theta), device=theta.device)
     for first in range(0, size, kernel.decision_batch):
         batch = order[rows, first : first + kernel.decision_batch]
-        change = potential.losses(end[rows], batch) - potential.losses(theta[rows], batch)
+        change = potential.losses(end[rows], batch).clone() - potential.losses(theta[rows], batch)
         total[rows] += change.sum(-1)
         squares[rows] += change.square().sum(-1)
         number = min(first + kernel.decision_batch, size)

@@ -39,7 +39,8 @@ class Op:
 
 @dataclass(frozen=True)
 class Word:
-    """The letters of one step. Raises SettingError for an empty word, an unknown letter, or a word without A."""
+    """The letters of one step. Raises SettingError for an empty word, an unknown letter, a word without A, or one with
+    both B and E, each of which takes the force of a whole step: it would sample exp(−2U/T)."""
 
     letters: str
 
@@ -53,6 +54,8 @@ class Word:
             )
         if "A" not in self.letters:
             raise SettingError("sampler.word", self.letters, "never moves: it needs the letter A (drift)")
+        if {"B", "E"} <= set(self.letters):
+            raise SettingError("sampler.word", self.letters, "takes the force twice, in B and in E: leave one out")
 
     @property
     def is_palindrome(self) -> bool:

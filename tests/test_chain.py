@@ -25,7 +25,7 @@ from sgmcmc.potentials.location import LocationMixture
 from sgmcmc.potentials.mixed import MixedBinary
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import GeneratedLogistic, HierarchicalRegression, LinearRegression
-from sgmcmc.progress import SUMS
+from sgmcmc.progress import AT_ONCE, SUMS, Unwritten
 from sgmcmc.random import Random
 from sgmcmc.samplers import custom
 from sgmcmc.sampling import sample
@@ -1945,3 +1945,16 @@ def test_a_ladder_s_steps_and_gradients_are_those_of_each_cycle_s_own_length():
             assert chain.row()["epoch"] == sum(lengths_run) / 2
     assert {*lengths_run} == {4, 2, 1}
     assert chain.tally.steps == chain.tally.gradients == chain.evaluated[0] == sum(lengths_run)
+
+
+@pytest.mark.parametrize("keep", ["all", 3])
+def test_draws_that_wait_are_few_tensors_in_their_order(keep):
+    """A tensor of its own takes hundreds of bytes; only the last draws stay where only they are kept."""
+    plan, number = Plan(cycles=3 * AT_ONCE, keep=keep), 2 * AT_ONCE + 5
+    unwritten = Unwritten(plan, None)
+    for draw in range(number):
+        unwritten.add_draw(torch.full((2, 1), float(draw)))
+    assert len(unwritten.draws) == (2 + 5 if keep == "all" else keep)
+    first = 0 if keep == "all" else number - keep
+    wanted = torch.arange(float(first), number)[:, None, None].expand(-1, 2, 1)
+    assert torch.equal(torch.cat(unwritten.draws), wanted)

@@ -25,8 +25,8 @@ from experiments.run import run as execute
 from sgmcmc import certificate_statistics as statistics
 from sgmcmc import certify
 from sgmcmc.certificate_rows import Seed
-from sgmcmc.chain import DONE, INTERRUPTED, run
-from sgmcmc.compiled import Compiled, Normals, Segments, Words, pays, why_eager
+from sgmcmc.chain import DONE, INTERRUPTED, Chain, run
+from sgmcmc.compiled import Compiled, Normals, Segments, Words, compiles, pays, why_eager
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.formats import read_status
@@ -345,6 +345,21 @@ def test_reasons_to_run_eagerly():
     random = make_kernel("hmc", alone, 0.1, schedule=Schedule("cosine", "random"), gradient="full")
     assert why_eager(random, alone) is None
     assert why_eager(make_kernel("hmc", LinearRegression(inputs, inputs[:, 0]), 0.1), Quartic(2)) is None
+
+
+def test_chains_that_go_in_several_tensors_are_not_compiled():
+    class Few(Quartic):
+        chains_at_once = 2
+
+    target, kernel = Few(2), make_kernel("hmc", Few(2), 0.1, steps=3)
+    assert compiles(True, kernel, target, 2, 10) and not compiles("auto", kernel, target, 3, 10**6)
+    with pytest.raises(SettingError, match="compile=true: chains that go at most 2 in a tensor .chains_at_once. are"):
+        compiles(True, kernel, target, 5, 10)
+    chain, told = Chain(kernel, target, Plan(cycles=4, compile=True), Random(1), 5, lambda: torch.zeros(5, 2)), []
+    chain.begin()
+    chain.compile(told.append)
+    chain.advance()
+    assert not chain.compiled and len(told) == 1 and "chains_at_once" in told[0] and len(chain.states) == 3
 
 
 def test_long_runs_of_short_trajectories_are_worth_compiling():

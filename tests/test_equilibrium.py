@@ -5,10 +5,13 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 import sgmcmc
-from sgmcmc.equilibrium import out_of_equilibrium
+from sgmcmc.equilibrium import disequilibrium, out_of_equilibrium
+from sgmcmc.kernel import make_kernel
 from sgmcmc.potentials.analytic import Gaussian
+from sgmcmc.potentials.mixed import MixedBinary
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,30 @@ def test_of_few_rows_the_kinetic_temperature_is_told_by_its_own_error(mean, mome
     assert found == ([("kinetic", pytest.approx(2 * mean))] if told else [])
     metrics["cycle"] = np.array([1, 2, 10, 15])
     assert out_of_equilibrium(metrics, 2.0, momenta) == []  # so short a run says nothing
+
+
+def test_a_wall_may_be_the_configurational_temperature_s_reason():
+    """Of a uniform density on a box ⟨θ, ∇U⟩ is 0, and T is not."""
+
+    def box(theta):
+        return torch.where((theta > 0) & (theta < 1), 0.0 * theta, torch.inf).sum()
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        sgmcmc.sample(box, "random_walk", dim=1, step_size=0.5, cycles=400, initial=torch.full((20, 1), 0.5))
+    wall = [str(one.message) for one in told if "equilibrium" in str(one.message)]
+    assert len(wall) == 1 and wall[0].endswith(
+        "(too few cycles), unless U has a wall, where this temperature is another"
+    )
+
+
+def test_only_momenta_that_there_are_tell_of_a_short_run():
+    """Two of 22 coordinates move: of 10 chains 20 momenta, whose mean is 2.5 T in one row of a million or so."""
+    target, kernel = MixedBinary(), make_kernel("hmc", MixedBinary(), 0.1)
+    assert (target.dim, int(target.moves.sum())) == (22, 2)
+    metrics = {"cycle": np.array([10, 20]), "kinetic_temperature": np.array([1.0, 2.5]), "not_finite": np.zeros(2)}
+    assert disequilibrium(metrics, kernel, target, 10) is None
+    assert "mean kinetic temperature 2.5" in disequilibrium(metrics, kernel, target, 1000)
 
 
 def test_temperatures_far_from_t_are_told_of_a_run_in_python_too(tmp_path):

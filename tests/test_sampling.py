@@ -286,6 +286,9 @@ def test_groups_of_chains_take_the_step_sizes_of_a_list_and_compiled_cycles_are_
     torch.testing.assert_close(compiled.draws, groups.draws, rtol=1e-4, atol=1e-4)
     with pytest.raises(SettingError, match="^compile=yes: must be True, False or 'auto'"):
         short(compile="yes")
+    for given in (5, "false", None):
+        with pytest.raises(SettingError, match=f"^trajectory={given}: must be True or False .*; steps is a trajectory"):
+            short(burn_in=10, trajectory=given)
     with pytest.raises(SettingError, match="^compile=True: trajectories whose length is tuned are not compiled"):
         short(burn_in=10, trajectory=True, compile=True)
 
@@ -631,6 +634,18 @@ def test_a_chain_that_is_stuck_after_its_burn_in_is_told():
     assert result.burnt[1] == 400 and result.rate == (result.accepted - result.burnt[0]) / 400
 
 
+def test_of_a_few_trajectories_no_chain_is_called_stuck_and_those_of_the_burn_in_do_not_count():
+    kernel = sgmcmc.make_kernel("hmc", Gaussian(1), 0.1)
+    stuck = [
+        sgmcmc.Result("x", accepted=157, proposed=200 + more, burnt=(157, 200), kernel=kernel).stuck
+        for more in (1, 19, 20)
+    ]
+    assert stuck == [False, False, True]
+    wild = {"burn_in": 50, "cycles": 80, "schedule": sgmcmc.Schedule("stairs", every=50, factor=1e12)}
+    with pytest.warns(UserWarning, match="^the chain is stuck: 0 of 30 trajectories are accepted"):
+        sgmcmc.sample(Gaussian(2), "hmc", step_size=0.1, **wild)
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
@@ -641,6 +656,8 @@ def test_a_chain_that_is_stuck_after_its_burn_in_is_told():
         ({"minibatches": "shuffled"}, "minibatches"),
         ({"gradient": "full", "ends": "exact"}, "ends"),
         ({"epsilon": 0.1, "sigma": None}, "epsilon"),
+        ({"schedule": sgmcmc.Schedule("palindromic_cosine", every=3)}, "schedule.every"),
+        ({"schedule": sgmcmc.Schedule(factor=0.5)}, "schedule.factor"),
     ],
 )
 def test_what_has_no_effect_is_told(settings, told):

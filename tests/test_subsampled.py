@@ -218,6 +218,33 @@ def test_losses_and_prior_are_the_potential(target):
     assert torch.allclose(target.gradient(theta, everything), slope, rtol=1e-10, atol=1e-10)
 
 
+class Buffered(LinearRegression):
+    """Puts what it returns into the same memory each time."""
+
+    potential = LinearRegression.potential
+
+    def _held(self, name, value):
+        held = vars(self).setdefault(name + str(list(value.shape)), torch.empty_like(value))
+        return held.copy_(value)
+
+    def losses(self, theta, batch):
+        return self._held("losses", super().losses(theta, batch))
+
+    def prior(self, theta):
+        return self._held("prior", super().prior(theta))
+
+
+@pytest.mark.parametrize("acceptance", SUBSAMPLED)
+def test_a_target_may_put_losses_and_prior_into_the_same_memory_each_time(acceptance):
+    rng = np.random.default_rng(1)
+    data = torch.from_numpy(rng.normal(size=(30, 1))), torch.from_numpy(rng.normal(0.5, 1, size=30))
+    plain, held = LinearRegression(*data, 3.0, 2.0), Buffered(*data, 3.0, 2.0)
+    one, other = (decided(target, acceptance=acceptance, decision_batch=10, chains=50) for target in (plain, held))
+    for mine, theirs in zip(one, other, strict=True):
+        assert torch.equal(mine, theirs)
+    assert 0 < int(one[0].sum()) < 50
+
+
 def test_a_chain_tells_how_many_data_it_decided_on_and_goes_on_bit_for_bit():
     target, random = GeneratedLogistic(200, 2), Random(5)
     kernel = make_kernel("amagold", target, 0.01, steps=3, batch_size=20, acceptance="barker_minibatch",

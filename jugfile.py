@@ -28,13 +28,16 @@ table = TaskGenerator(tasks.table)
 
 # What scripts/status.py looks at: (experiment, scale, configuration, last segment), (experiment, scale, file, table).
 chains, tables = [], []
+locks.check_folder(__file__, getattr(Task.store, "jugdir", "redis://"))
 for experiment, scale, configs, words in plan(sys.argv):
     ends = []
     announce(experiment, scale, configs, words)
+    tasks.tell_longer(experiment, configs)
     for config in configs:
         end = None
         for cycles in tasks.lengths(config):
             end = segment(config, cycles, end)
+            end.hash()  # now, for a task's is that of all before it, and Python's stack is not so deep
         ends.append(end)
         chains.append((experiment, scale, config, end))
     own = [(config, end) for config, end in zip(configs, ends, strict=True) if is_own(config)]

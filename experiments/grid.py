@@ -12,6 +12,7 @@ from functools import cache
 from itertools import product
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from omegaconf import OmegaConf, open_dict
 
 from experiments.config import composed, point_settings, resolve, words_for
@@ -33,9 +34,16 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
         if OmegaConf.is_list(values):  # to Hydra one value, which is a list
             mend = f"is one value of experiment={experiment}; a run of each is {key}: {','.join(map(str, values))}"
             raise SettingError(f"hydra.sweeper.params.{key}", values, mend)
-        override = OverridesParser.create().parse_override(f"{key}={values}")
+        try:
+            override = OverridesParser.create().parse_override(f"{key}={values}")
+        except HydraException:
+            mend = f"of experiment={experiment} is no list of values, such as {key}: 0,1"
+            raise SettingError(f"hydra.sweeper.params.{key}", values, mend) from None
         swept = override.is_sweep_override()
         each = list(override.sweep_string_iterator() if swept else [override.get_value_element_as_str()])
+        if twice := [value for value in dict.fromkeys(each) if each.count(value) > 1]:
+            mend = f"of experiment={experiment} says {twice[0]} twice: its tables would count it as often"
+            raise SettingError(f"hydra.sweeper.params.{key}", values, mend)
         if key == "point" and len(set(each)) < points:
             mend = f"leaves out points of experiment={experiment}, which has {points}: range(0,{points})"
             raise SettingError("hydra.sweeper.params.point", values, mend)
@@ -113,7 +121,12 @@ def _params(experiment: str, words: tuple[str, ...]) -> tuple[dict[str, str], in
     scales = [f"scale={name}" for name in options("scale")]
     scale = next((word for word in words if word in scales), "scale=paper")
     composition, params = _composition((f"experiment={experiment}", scale))
-    return params, len(composition["points"] or [])
+    points = composition["points"] or []
+    for number, point in enumerate(points):
+        if (first := points.index(point)) < number:
+            mend = f"of experiment={experiment} is point {first} again: its tables would count it twice"
+            raise SettingError("point", number, mend)
+    return params, len(points)
 
 
 def _composed(words: tuple[str, ...]) -> dict:

@@ -6,9 +6,11 @@ import fcntl
 import os
 import re
 import socket
+import sys
 import time
 from pathlib import Path
 
+from experiments.resolved import MISTAKE
 from sgmcmc import disk
 
 STORE = "jugfile.jugdata"
@@ -52,6 +54,15 @@ def free(store: str) -> int:
         for lock in locks:
             lock.unlink(missing_ok=True)
     return len(locks)
+
+
+def check_folder(jugfile: str, store: str) -> None:
+    """End with a sentence where Jug's store lies beside the jugfile and results would lie elsewhere, in the current
+    folder: workers of several folders would share the tasks and not the chains."""
+    home = os.path.dirname(os.path.abspath(jugfile))
+    if "://" not in store and os.path.dirname(os.path.abspath(store)) == home and not os.path.samefile(home, os.curdir):
+        print(f"{home} is the jugfile's folder, and results lie in the current one: start jug there", file=sys.stderr)
+        raise SystemExit(MISTAKE)
 
 
 def told(store: str) -> str | None:

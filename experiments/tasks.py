@@ -24,10 +24,12 @@ from experiments import tables
 from experiments.resolved import INTERRUPTED, MISTAKE, NETWORKS, folder, identity, is_own, planned_cycles
 from experiments.signals import signals_first
 from sgmcmc import disk
-from sgmcmc.errors import DataError, DiskFull, FolderBusy, SettingError, StoreError
+from sgmcmc.errors import DataError, DiskError, DiskFull, FolderBusy, SettingError, StoreError
+from sgmcmc.formats import read_status
 
 SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each
 SCALES = ("paper", "quick", "smoke")
+MEND = "the results' folder has to be there, and yours to write"
 ANNOUNCED: dict[str, str] = {}  # what is said before a segment of the chain with this identity
 
 
@@ -44,8 +46,8 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
 
     A chain that diverged or failed is a result: the rest of the grid goes on. A signal ends the worker after a
     checkpoint, and the task can be taken up by another; so do a full disk, and a run folder that another process is
-    writing. Data that are not found here, and a class of one's own that cannot be used, are a mistake that ends it,
-    too: elsewhere, or later, the task may be done.
+    writing. Data, or a folder, that cannot be had here, and a class of one's own that cannot be used, are a mistake
+    that ends it, too: elsewhere, or later, the task may be done.
     """
     from experiments.run import run, status_of
     from experiments.voice import say
@@ -62,7 +64,7 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     except (FolderBusy, DiskFull) as error:
         print(error, file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
-    except DataError as error:
+    except (DataError, DiskError) as error:
         _stop(error)
     except (SettingError, StoreError) as error:
         if is_own(config):  # of code, which can be mended without another setting
@@ -99,7 +101,15 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
     made = {"experiment": experiment, "scale": scale, **made, "chains": chains, "code": tables.CODE[name]}
     if words:
         made["words"] = " ".join(words)
-    write_table(table_path(name, scale, *words), rows, made)
+    path = table_path(name, scale, *words)
+    try:
+        with disk.told(path, MEND):
+            write_table(path, rows, made)
+    except DiskFull as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
+    except DiskError as error:
+        _stop(error)
     return {"rows": rows, "made": made}
 
 
@@ -128,6 +138,19 @@ def tell_edited(experiment: str, scale: str, chains: Iterable[tuple[dict, dict]]
         )
 
 
+def tell_longer(experiment: str, configs: list[dict]) -> None:
+    """Say, before any chain is run, which have more cycles than they are asked for: their tables will be refused."""
+    longer = []
+    for config in configs:
+        asked, place = planned_cycles(config), folder(config)
+        with contextlib.suppress(OSError, StoreError, KeyError):
+            if asked is not None and read_status(place)["cycles"] > asked:
+                longer.append(f"{place} has {read_status(place)['cycles']:,}, not {asked:,}")
+    if longer:
+        which = f"of experiment={experiment}'s {len(configs)} chains {len(longer)} have more cycles than it asks for"
+        print(f"{which} ({longer[0]}): its tables are not made; name=other makes chains of their own", file=sys.stderr)
+
+
 def _stop(error: Exception) -> NoReturn:
     """End the worker with the sentence of a mistake."""
     print(error, file=sys.stderr)
@@ -135,9 +158,17 @@ def _stop(error: Exception) -> NoReturn:
 
 
 def bring_back(name: str, scale: str, table: dict, *words: str) -> None:
-    """Write a table that is in Jug's store where it is not there any more, and say where other code would make it."""
+    """Write a table that is in Jug's store where it is not there any more, and say where another one is there, or other
+    code would make it."""
     path, made = table_path(name, scale, *words), table["made"]
-    write_table(path, table["rows"], made)
+    try:
+        with disk.told(path, MEND):
+            if not path.exists():
+                write_table(path, table["rows"], made)
+            elif path.read_text() != _text(table["rows"]):
+                print(f"{path} is not the table of jug's store, which is written where none is", file=sys.stderr)
+    except DiskError as error:
+        print(error, file=sys.stderr)
     if made.get("code", tables.CODE[name]) != tables.CODE[name]:
         anew = f"{_invalidate('table', made['experiment'], scale, words)} lets it be made anew"
         print(f"{path} was made by other code than experiments/tables has now; {anew}", file=sys.stderr)
@@ -174,17 +205,22 @@ def write_table(path: Path, rows: list[dict], made: dict) -> None:
         if all(known) and len({*known}) > 1:
             why = f"experiment={made['experiment']} was edited since, or sgmcmc.LAW raised"
             print(f"{path} was of other chains: {why}", file=sys.stderr)
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
-    for file, content in ((path, text.getvalue()), (path.with_suffix(".json"), json.dumps(made, indent=1) + "\n")):
+    for file, content in ((path, _text(rows)), (path.with_suffix(".json"), json.dumps(made, indent=1) + "\n")):
         if file.exists() and file.read_text() == content:
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         disk.write(file, content.encode())
         print(f"wrote {file}", file=sys.stderr)
+
+
+def _text(rows: list[dict]) -> str:
+    """Rows as CSV."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    return text.getvalue()
 
 
 def _cell(value):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from pathlib import Path
@@ -137,4 +138,5 @@ def summary(experiment: str, scale: str, part: list[dict], missing: dict[tuple, 
 
 if __name__ == "__main__":
     settle()
+    os.chdir(ROOT)  # where its results and jug's store lie
     sys.exit(main())

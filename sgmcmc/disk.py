@@ -9,12 +9,13 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sgmcmc.errors import DiskFull, StoreError
+from sgmcmc.errors import DiskError, DiskFull
 
 
 @contextmanager
-def told(path: Path):
-    """Turn the system's errors into one sentence."""
+def told(path: Path, mend: str | None = None):
+    """Turn the system's errors into one sentence, a DiskError; ``mend`` says what to do where that is not to give a run
+    another output."""
     try:
         yield
     except OSError as error:
@@ -26,12 +27,12 @@ def told(path: Path):
             text = f"{reason}: what was written before is intact; make room and start again"
             raise DiskFull(f"{where}: {text}") from error
         if error.errno == errno.EROFS:
-            text = "the disk is read-only: give this run another output"
+            text = f"the disk is read-only: {mend or 'give this run another output'}"
         elif error.errno in (errno.EACCES, errno.EPERM):
-            text = "no permission to read or write here: give this run another output"
+            text = f"no permission to read or write here: {mend or 'give this run another output'}"
         else:
-            text = f"{error.strerror or error}: is this run's output what you meant?"
-        raise StoreError(f"{where}: {text}") from error
+            text = f"{error.strerror or error}: " + (mend or "is this run's output what you meant?")
+        raise DiskError(f"{where}: {text}") from error
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -44,7 +44,12 @@ class StoreError(RuntimeError):
     """A run folder that cannot be used (another configuration, damaged, full or read-only disk)."""
 
 
-class DiskFull(StoreError):
+class DiskError(StoreError):
+    """What the system says of a disk or a folder: that it is not there, read-only, or another user's; of this machine,
+    or of today, and not of the run."""
+
+
+class DiskFull(DiskError):
     """No room for what a run writes; what was written before is intact, and it goes on when there is room."""
 
 

@@ -16,7 +16,7 @@ import pytest
 from conftest import Fork, forked
 
 import sgmcmc
-from experiments import grid, picture, signals, tables, tasks
+from experiments import grid, locks, picture, signals, tables, tasks
 from experiments.config import _compose_point, compose
 from experiments.dotted import flatten
 from experiments.graph import plan
@@ -251,6 +251,62 @@ def test_a_table_made_by_other_code_is_told(tmp_path, monkeypatch, capsys):
     tasks.bring_back("neal_rejection", "smoke", table)
     told = capsys.readouterr().err
     assert f"{path} was made by other code than experiments/tables has now; `jug invalidate jugfile.py" in told
+
+
+def test_a_look_does_not_replace_a_table_that_is_there(tmp_path, monkeypatch, capsys):
+    """A newer one may have come from elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    made = {"experiment": "neal_rejection", "scale": "smoke", "code": tables.CODE["neal_rejection"]}
+    table, path = {"rows": [{"rejected": 0.5}], "made": made}, tasks.table_path("neal_rejection", "smoke")
+    for _ in range(2):
+        tasks.bring_back("neal_rejection", "smoke", table)
+        assert "is not the table of jug's store" not in capsys.readouterr().err
+    path.write_text("rejected\n0.25\n")
+    tasks.bring_back("neal_rejection", "smoke", table)
+    assert f"{path} is not the table of jug's store, which is written where none is" in capsys.readouterr().err
+    assert path.read_text() == "rejected\n0.25\n"
+
+
+def test_a_store_beside_the_jugfile_is_for_workers_of_its_folder(tmp_path, monkeypatch, capsys):
+    home, other = tmp_path / "home", tmp_path / "other"
+    home.mkdir()
+    other.mkdir()
+    monkeypatch.chdir(other)
+    for jugfile, store in (("../home/jugfile.py", "store"), ("../home/jugfile.py", "redis://host:1")):
+        locks.check_folder(jugfile, store)
+    with pytest.raises(SystemExit) as left:
+        locks.check_folder("../home/jugfile.py", "../home/jugfile.jugdata")
+    assert left.value.code == 2 and f"{home} is the jugfile's folder" in capsys.readouterr().err
+    monkeypatch.chdir(home)
+    locks.check_folder("jugfile.py", "jugfile.jugdata")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("seed: 0,1,1,2", "hydra.sweeper.params.seed=0,1,1,2: of experiment=mine says 1 twice: its tables would"),
+        ("seed: 0,,1", "hydra.sweeper.params.seed=0,,1: of experiment=mine is no list of values, such as seed: 0,1"),
+        ("point: range(0,3)", "point=2: of experiment=mine is point 0 again: its tables would count it twice"),
+    ],
+)
+def test_a_grid_that_says_a_run_twice_or_no_run_is_refused(text, said, monkeypatch):
+    points = [{"seed": 1}, {"seed": 2}, {"seed": 1}] if "point" in text else []
+    key, _, values = text.partition(": ")
+    monkeypatch.setattr("experiments.grid._composition", lambda words: ({"points": points}, {key: values}))
+    with pytest.raises(SettingError) as error:
+        sweep("mine")
+    assert str(error.value).startswith(said)
+
+
+@pytest.mark.slow
+def test_a_chain_of_very_many_segments_has_a_task_graph(tmp_path, monkeypatch):
+    """Each is an argument of the next: hashed at the end alone, so many would be deeper than Python's stack."""
+    for name in ("conf", "experiments", "sgmcmc", "jugfile.py"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    words = ["jugfile.py", "experiment=finding_corrected", "scale=smoke"]
+    words += ["seed=0", "sampler.acceptance=monitor", "epochs=60000"]
+    ended = forked(jug.jug.main, "jug", "status", *words, folder=tmp_path)
+    assert " 2000 " in ended.stdout and "Error" not in ended.stdout + ended.stderr
 
 
 def test_a_table_of_other_chains_is_another_file(tmp_path, monkeypatch, capsys):

@@ -1,7 +1,9 @@
 """What every maker of a table knows of a run: its chains, how it ended, what its trajectories cost."""
 
+import errno
 import json
 import math
+import os
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from made import MadeRun
 
 from experiments import tables, tasks
 from experiments.config import compose
+from experiments.resolved import folder
+from experiments.run import run
 from experiments.tables import common
 from experiments.tables.common import Joined, data_size, gradients_of, moved, of_each, passes, standard_error
 from sgmcmc import formats
@@ -211,11 +215,71 @@ def test_no_table_is_made_of_a_run_that_is_longer_than_it_asks_for(monkeypatch, 
         "(`jug invalidate jugfile.py experiment=mine scale=quick --name experiments.tasks.segment` makes it run again)"
     )
     assert path.read_text() == "status\ndone\n"
+    with pytest.raises(SystemExit):  # another folder's worker had the rest of it
+        tasks.table("mine", "mine", "quick", [{"cycles": 400, "model": {}}], ends)
+    told = capsys.readouterr().err
+    assert f"{path} is not made: {tmp_path} has 300 cycles, fewer than the 400 of this table (`jug invalidate" in told
     (tmp_path / "metrics.csv").unlink()
     with pytest.raises(SystemExit):
         tasks.table("mine", "mine", "quick", [{"cycles": 300, "model": {}}], ends)
     told = capsys.readouterr().err
     assert "is not below" in told and told.endswith(" makes it run again\n") and "; if it was deleted, `jug" in told
+
+
+def test_chains_that_are_longer_than_a_table_asks_are_told_before_any_is_run(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    configs = [compose(f"model=gaussian sampler=hmc step_size=.1 cycles=4 seed={seed}".split()) for seed in range(3)]
+    for config, cycles in zip(configs, (4, 5), strict=False):
+        assert run({**config, "cycles": cycles}) == 0
+    capsys.readouterr()
+    tasks.tell_longer("mine", configs[:1] + configs[2:])
+    assert capsys.readouterr().err == ""
+    tasks.tell_longer("mine", configs)
+    assert capsys.readouterr().err == (
+        f"of experiment=mine's 3 chains 1 have more cycles than it asks for ({folder(configs[1])} has 5, not 4): "
+        "its tables are not made; name=other makes chains of their own\n"
+    )
+
+
+def test_a_folder_that_cannot_be_had_is_no_result(monkeypatch, tmp_path, capsys):
+    """It is of this machine, or of today: were it a failed chain, the grid would never run it again."""
+    monkeypatch.chdir(tmp_path)
+    config = compose("model=gaussian sampler=hmc step_size=.1 cycles=4".split())
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "runs").symlink_to("/scratch/that/is/not/mounted")
+    with pytest.raises(SystemExit) as left:
+        tasks.segment(config, 4, None)
+    assert left.value.code == 2 and "is this run's output what you meant?" in capsys.readouterr().err
+    (tmp_path / "results" / "runs").unlink()
+    assert tasks.segment(config, 4, None)["status"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [
+        (errno.ENOSPC, 75, "no space is left on the disk: what was written before is intact"),
+        (errno.EROFS, 2, "the disk is read-only: the results' folder has to be there, and yours to write"),
+        (errno.ENOENT, 2, "No such file or directory: the results' folder has to be there"),
+    ],
+)
+def test_a_table_that_cannot_be_written_ends_its_worker_with_a_sentence(
+    number, status, said, monkeypatch, tmp_path, capsys
+):
+    def failing(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sgmcmc.disk.write", failing)
+    monkeypatch.setitem(tables.TABLES, "mine", ("mine", lambda runs: [{"a": 1}]))
+    monkeypatch.setitem(tables.CODE, "mine", "0")
+    with pytest.raises(SystemExit) as left:
+        tasks.table("mine", "mine", "quick", [], [])
+    assert left.value.code == status
+    (told,) = capsys.readouterr().err.splitlines()
+    assert said in told
+    tasks.bring_back("mine", "quick", {"rows": [{"a": 1}], "made": {"experiment": "mine"}})  # a look is no work
+    (told,) = capsys.readouterr().err.splitlines()
+    assert said in told
 
 
 class Scaled(Gaussian):

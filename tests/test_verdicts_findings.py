@@ -109,7 +109,7 @@ def cycles() -> pd.DataFrame:
     names = ["minibatches", "steps", "lr"]
     both = [pd.DataFrame(rows, columns=names).assign(sampler=sampler) for sampler in ("ggmc", "hmc")]
     common = {"status": "done", "data": 50_000, "accept_prob": 0.5, "configurational_temperature": 1.0, "epochs": 3.0}
-    return pd.concat(both, ignore_index=True).assign(**common, time=1.0)
+    return pd.concat(both, ignore_index=True).assign(**common, accept_prob_error=0.002, time=1.0)
 
 
 HMC_LONGEST = "sampler == 'hmc' and minibatches == 'shuffled' and steps == 45"
@@ -120,6 +120,7 @@ HMC_LONGEST = "sampler == 'hmc' and minibatches == 'shuffled' and steps == 45"
     [
         ("index == 3", {"accept_prob": 0.34}, "daaaaard-"),  # ℓ of a half is not between 1e-6 and 1e-4
         ("index == 3", {"accept_prob": 0.66}, "daaaaard-"),
+        ("index == 3", {"accept_prob": 0.66, "accept_prob_error": 0.05}, "raaaaard-"),  # a few cycles more
         ("index == 3", {"configurational_temperature": 0.79}, "adaaaard-"),
         ("index == 2", {"lr": 0.011}, "aadarard-"),  # longer, and no smaller; nor is shuffled twice that then
         ("index == 7", {"lr": 0.011}, "aaadarrd-"),

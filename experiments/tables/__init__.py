@@ -66,7 +66,7 @@ CODE = {table: _code(source) for source in SOURCES for table in source.TABLES}
 def make(table: str, configs: list[dict], ends: list[dict]) -> tuple[list[dict], dict]:
     """The table's rows, and what they were made on: seconds of computing, machines, versions.
 
-    StoreError where a run was made longer before than its configuration asks for: it would look better than the others.
+    StoreError where a run is longer than its configuration asks for, and would look better than the others, or shorter.
     """
     return _made(TABLES[table][1], configs, ends)
 
@@ -95,9 +95,9 @@ def _made(maker: Maker, configs: list[dict], ends: list[dict]) -> tuple[list[dic
 
 def _check_length(run: Run) -> None:
     asked = planned_cycles(run.config) if run.status == "done" else None
-    if asked is not None and run.facts["cycles"] > asked:
-        had = f"{run.path} has {run.facts['cycles']:,} cycles, more than the {asked:,} of this table"
-        raise StoreError(f"{had}: move it away, and run again")
+    if asked is not None and (cycles := run.facts["cycles"]) != asked:
+        more, mend = ("more", ": move it away, and run again") if cycles > asked else ("fewer", "")
+        raise StoreError(f"{run.path} has {cycles:,} cycles, {more} than the {asked:,} of this table{mend}")
 
 
 def provenance(runs: list[Run]) -> dict:

@@ -281,7 +281,7 @@ def _check_keys(config: dict, block: set[str]) -> None:
     mine = [] if own else [f"model.{name}" for name in schema.dotted(schema.MODELS[name])]
     for key, value in flatten({key: value for key, value in config.items() if not (key == "model" and own)}).items():
         if key not in known and key not in mine:
-            mend = nearest(key, [*known, *mine], "there is no such setting; see --help")
+            mend = nearest(key, [*known, *mine, *schema.GROUPS], "there is no such setting; see --help")
             if key in block:
                 key, mend = f"{config['scale']}.{key}", f"{mend} (of the experiment's block for that scale)"
             raise SettingError(key, value, mend)

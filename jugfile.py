@@ -32,7 +32,6 @@ locks.check_folder(__file__, getattr(Task.store, "jugdir", "redis://"))
 for experiment, scale, configs, words in plan(sys.argv):
     ends = []
     announce(experiment, scale, configs, words)
-    tasks.tell_longer(experiment, configs)
     for config in configs:
         end = None
         for cycles in tasks.lengths(config):
@@ -47,6 +46,8 @@ for experiment, scale, configs, words in plan(sys.argv):
         tables.append((experiment, scale, tasks.table_path(name, scale, *words), made))
         if made.can_load():
             tasks.bring_back(name, scale, made.result, *words)
+    if not all(made.can_load() for *_, made in tables[-len(tables_of(experiment)) :]):
+        tasks.tell_longer(experiment, configs)
 
 if left := locks.told(getattr(Task.store, "jugdir", "redis://")):
     print(left, file=sys.stderr)

@@ -184,7 +184,7 @@ def predictable(data: Data, potential: Potential) -> Data:
     for brought in (getattr(potential, name, None) for name in ("train", "test")):  # of a module methods
         if isinstance(brought, Dataset):
             brought = replace(brought, name=brought.name or "its own data")
-            if brought.inputs.ndim == 2 and not isinstance(potential, NetworkPotential):
+            if brought.inputs.ndim <= 2 and not isinstance(potential, NetworkPotential):
                 brought = replace(brought, mean=None, std=None)  # it is asked of columns as they are
         found.append(brought if isinstance(brought, Dataset) else None)
     return Data(*found)

@@ -41,9 +41,6 @@ def sweep(experiment: str, words: tuple[str, ...] = ()) -> list[list[str]]:
             raise SettingError(f"hydra.sweeper.params.{key}", values, mend) from None
         swept = override.is_sweep_override()
         each = list(override.sweep_string_iterator() if swept else [override.get_value_element_as_str()])
-        if twice := [value for value in dict.fromkeys(each) if each.count(value) > 1]:
-            mend = f"of experiment={experiment} says {twice[0]} twice: its tables would count it as often"
-            raise SettingError(f"hydra.sweeper.params.{key}", values, mend)
         if key == "point" and len(set(each)) < points:
             mend = f"leaves out points of experiment={experiment}, which has {points}: range(0,{points})"
             raise SettingError("hydra.sweeper.params.point", values, mend)
@@ -72,8 +69,8 @@ def configurations(experiment: str, words: tuple[str, ...] = (), runs: list[list
     of each.
 
     Hydra, which is slow, composes once for each combination of groups; single values, of products and of points, are
-    put in afterwards, and resolve alike. Raises SettingError where a seed in the place of the points' own makes
-    several of them one run: a table would count it as often.
+    put in afterwards, and resolve alike. Raises SettingError where several runs are one, by the experiment's file or
+    by a seed in the place of the points' own: a table would count it as often.
     """
     base = (f"experiment={experiment}", *words)
     configs = []
@@ -93,21 +90,29 @@ def configurations(experiment: str, words: tuple[str, ...] = (), runs: list[list
         except SettingError as error:
             where = f" (of {' '.join(chosen)}, a run of experiment={experiment})" if chosen else ""
             raise SettingError(error.setting, error.value, error.mend + where) from None
-    _refuse_one_seed(base, configs)
+    _refuse_equal(experiment, _keys(words) - {"scale"}, base, configs)
     return configs
 
 
-def _refuse_one_seed(base: tuple[str, ...], configs: list[dict]) -> None:
-    """Refuse a seed on the command line that makes several points one run, because they differ in their own seeds.
+def _refuse_equal(experiment: str, said: set[str], base: tuple[str, ...], configs: list[dict]) -> None:
+    """Refuse an experiment's file that has a run twice, and a seed on the command line that makes several points one
+    run, because they differ in their own seeds.
 
     Other words may do the same: they are for trying an experiment out, in few cycles.
     """
-    if "seed" not in _keys(base) or not any("seed" in point for point in _composed(base)["points"] or []):
-        return
-    different = len({json.dumps(config, sort_keys=True) for config in configs})
-    if different < len(configs):
+    first: dict[str, int] = {}
+    equal = [
+        (before, number)
+        for number, config in enumerate(configs, 1)
+        if (before := first.setdefault(json.dumps(config, sort_keys=True), number)) < number
+    ]
+    if equal and not said:
+        before, number = equal[0]
+        mend = f"has a run twice, the {before}. and the {number}. of its grid, which its tables would count as two"
+        raise SettingError("experiment", experiment, mend)
+    if equal and "seed" in said and any("seed" in point for point in _composed(base)["points"] or []):
         seed = configs[0]["seed"]
-        mend = f"makes the {len(configs)} runs of {base[0]} {different}, for its points say it, too: "
+        mend = f"makes the {len(configs)} runs of {base[0]} {len(first)}, for its points say it, too: "
         raise SettingError("seed", seed, mend + f"run them one at a time, python run.py … point=0 seed={seed}")
 
 
@@ -121,12 +126,7 @@ def _params(experiment: str, words: tuple[str, ...]) -> tuple[dict[str, str], in
     scales = [f"scale={name}" for name in options("scale")]
     scale = next((word for word in words if word in scales), "scale=paper")
     composition, params = _composition((f"experiment={experiment}", scale))
-    points = composition["points"] or []
-    for number, point in enumerate(points):
-        if (first := points.index(point)) < number:
-            mend = f"of experiment={experiment} is point {first} again: its tables would count it twice"
-            raise SettingError("point", number, mend)
-    return params, len(points)
+    return params, len(composition["points"] or [])
 
 
 def _composed(words: tuple[str, ...]) -> dict:

@@ -59,8 +59,8 @@ def free(store: str) -> int:
 def check_folder(jugfile: str, store: str) -> None:
     """End with a sentence where Jug's store lies beside the jugfile and results would lie elsewhere, in the current
     folder: workers of several folders would share the tasks and not the chains."""
-    home = os.path.dirname(os.path.abspath(jugfile))
-    if "://" not in store and os.path.dirname(os.path.abspath(store)) == home and not os.path.samefile(home, os.curdir):
+    home, beside = (os.path.realpath(os.path.dirname(os.path.abspath(file))) for file in (jugfile, store))
+    if "://" not in store and beside == home != os.path.realpath(os.curdir):
         print(f"{home} is the jugfile's folder, and results lie in the current one: start jug there", file=sys.stderr)
         raise SystemExit(MISTAKE)
 

@@ -3,6 +3,7 @@
 import atexit
 import os
 import signal
+import sys
 from contextlib import contextmanager, suppress
 
 from sgmcmc.interrupt import ending
@@ -26,8 +27,15 @@ def leave_on_signals(*more: int) -> None:
         raise SystemExit(75)
 
     _arrived.clear()
+    sys.unraisablehook = _told
     for number in (*ending(), signal.SIGALRM, *more):
         signal.signal(number, leave)
+
+
+def _told(lost) -> None:
+    """Say nothing of a signal's exception that came where none can be raised (a finaliser); of others as Python does."""
+    if not (_arrived and isinstance(lost.exc_value, SystemExit)):
+        sys.__unraisablehook__(lost)
 
 
 @contextmanager

@@ -64,8 +64,10 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     except (FolderBusy, DiskFull) as error:
         print(error, file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
-    except (DataError, DiskError) as error:
+    except DataError as error:
         _stop(error)
+    except DiskError as error:
+        _stop(DiskError(f"{error} ({MEND})"))
     except (SettingError, StoreError) as error:
         if is_own(config):  # of code, which can be mended without another setting
             _stop(error)
@@ -95,6 +97,8 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
         _stop(SettingError(told.setting, told.value, f"{told.mend} ({again})"))
     try:
         rows, made = tables.make(name, configs, ends)
+    except DiskError as error:
+        _stop(DiskError(f"{error} ({MEND})"))
     except StoreError as error:
         _stop(StoreError(f"{table_path(name, scale, *words)} is not made: {error} ({again})"))
     chains = hashlib.sha256(" ".join(end["hash"] for end in ends).encode()).hexdigest()[:12]
@@ -139,16 +143,16 @@ def tell_edited(experiment: str, scale: str, chains: Iterable[tuple[dict, dict]]
 
 
 def tell_longer(experiment: str, configs: list[dict]) -> None:
-    """Say, before any chain is run, which have more cycles than they are asked for: their tables will be refused."""
+    """Say, before any chain is run, which have more cycles than they are asked for: their tables would be refused."""
     longer = []
     for config in configs:
         asked, place = planned_cycles(config), folder(config)
         with contextlib.suppress(OSError, StoreError, KeyError):
-            if asked is not None and read_status(place)["cycles"] > asked:
-                longer.append(f"{place} has {read_status(place)['cycles']:,}, not {asked:,}")
+            if asked is not None and (cycles := read_status(place)["cycles"]) > asked:
+                longer.append(f"{place} has {cycles:,}, not {asked:,}")
     if longer:
         which = f"of experiment={experiment}'s {len(configs)} chains {len(longer)} have more cycles than it asks for"
-        print(f"{which} ({longer[0]}): its tables are not made; name=other makes chains of their own", file=sys.stderr)
+        print(f"{which} ({longer[0]}): its tables will not be made; move these away", file=sys.stderr)
 
 
 def _stop(error: Exception) -> NoReturn:
@@ -163,10 +167,10 @@ def bring_back(name: str, scale: str, table: dict, *words: str) -> None:
     path, made = table_path(name, scale, *words), table["made"]
     try:
         with disk.told(path, MEND):
-            if not path.exists():
-                write_table(path, table["rows"], made)
-            elif path.read_text() != _text(table["rows"]):
+            if path.exists() and path.read_text() != _text(table["rows"]):
                 print(f"{path} is not the table of jug's store, which is written where none is", file=sys.stderr)
+            else:
+                write_table(path, table["rows"], made)
     except DiskError as error:
         print(error, file=sys.stderr)
     if made.get("code", tables.CODE[name]) != tables.CODE[name]:

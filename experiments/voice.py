@@ -315,7 +315,7 @@ class Voice:
         if result.stuck:
             exact = "not exact, and" if kernel.subsampled else "exact but"
             lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
-        elif kernel.acceptance != "monitor" and rate < FEW:
+        elif result.accepts_few(FEW):
             shorter = ", or shorter ones," * (kernel.steps > 1)
             lines.append(f"few trajectories are accepted: a smaller step size{shorter} may give better draws")
         # Of a million draws the effective sample size takes a minute that a scheduler may not give.

@@ -138,5 +138,5 @@ def summary(experiment: str, scale: str, part: list[dict], missing: dict[tuple, 
 
 if __name__ == "__main__":
     settle()
-    os.chdir(ROOT)  # where its results and jug's store lie
+    os.chdir(Path(__file__).absolute().parents[1])  # where results and jug's store lie
     sys.exit(main())

@@ -39,7 +39,7 @@ from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, st
 RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
 
 
-ENOUGH = 20  # trajectories of which hardly one is accepted by no chance
+ENOUGH = 44  # trajectories: of a chain that accepts a tenth of them so many are all rejected once in a hundred times
 
 
 @dataclass
@@ -71,16 +71,19 @@ class Result:
 
     @property
     def stuck(self) -> bool:
-        """Whether less than one trajectory in a hundred of a corrected chain was accepted after the burn-in, of so many
-        that it is no chance."""
-        corrected = self.kernel.acceptance != "monitor" and not self.kernel.impossible
-        return corrected and self.decided[1] >= ENOUGH and self.rate < 0.01
+        """Whether hardly a trajectory of a corrected chain was accepted: less than one in a hundred."""
+        return self.accepts_few(0.01)
 
     @property
     def rate(self) -> float:
         """The share of trajectories that were accepted, of those that are ``decided``."""
         accepted, proposed = self.decided
         return accepted / max(proposed, 1)
+
+    def accepts_few(self, share: float) -> bool:
+        """Whether a corrected chain accepted less than this share of ``ENOUGH`` ``decided`` trajectories or more."""
+        corrected = self.kernel.acceptance != "monitor" and not self.kernel.impossible
+        return corrected and self.decided[1] >= ENOUGH and self.rate < share
 
     @property
     def decided(self) -> tuple[int, int]:
@@ -224,7 +227,7 @@ class Chain:
         if not self.compiled:
             return
         try:
-            if reason := why_eager(self.kernel, self.potential, self.plan.trajectory, self.chains):
+            if reason := why_eager(self.kernel, self.potential, self.plan.trajectory, len(self.groups)):
                 raise CannotCompile(reason)
             if self.in_one_graph:
                 self._compile_cycle()

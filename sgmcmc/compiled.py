@@ -44,15 +44,15 @@ INLINED_ROUNDS = {"realize_opcount_threshold": 8}
 INLINED_SEGMENT = {"realize_opcount_threshold": 100, "realize_reads_threshold": 100}
 
 
-def why_eager(kernel: Kernel, potential, tuned: bool = False, chains: int = 1) -> str | None:
-    """Why trajectories of this kernel, whose length may be ``tuned``, of so many chains of this target are not
-    compiled; None where they can be."""
+def why_eager(kernel: Kernel, potential, tuned: bool = False, tensors: int = 1) -> str | None:
+    """Why trajectories of this kernel and target, whose length may be ``tuned``, of chains in so many ``tensors``, are
+    not compiled; None where they can be."""
     if not together(potential):
         return None  # by segments, which know nothing of batches or directions
     if is_network(potential):
         return "the cycles of networks whose chains go together are not compiled"
-    if len(groups(potential, chains)) > 1:
-        return f"chains that go at most {potential.chains_at_once} in a tensor (chains_at_once) are not compiled"
+    if tensors > 1:
+        return f"chains that go in {tensors} tensors (chains_at_once) are not compiled"
     if tuned:
         return "trajectories whose length is tuned are not compiled"
     if getattr(potential, "gibbs", None):
@@ -105,7 +105,7 @@ def compiles(asked: bool | str, kernel: Kernel, potential, chains: int, cycles: 
 
     Raises SettingError where it cannot be; ``tuned`` as in ``why_eager``.
     """
-    reason = why_eager(kernel, potential, tuned, chains)
+    reason = why_eager(kernel, potential, tuned, len(groups(potential, chains)))
     if asked is True and reason:
         raise SettingError("compile", "true", f"{reason}; leave compile out")
     return asked if isinstance(asked, bool) else reason is None and pays(kernel, potential, chains, cycles)

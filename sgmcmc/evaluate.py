@@ -60,8 +60,8 @@ def evaluate(
     labelled: bool = True,
     tell: Callable[[], object] = lambda: None,
 ) -> dict[str, float]:
-    """Predictive quality and mixing in function space of ``draws`` ``[draws, chains, dim]`` on ``data``, which is
-    normalised as the training data are; floating-point inputs without a mean go in as they are.
+    """Predictive quality and mixing in function space of ``draws`` ``[draws, chains, dim]`` on ``data``, of which
+    ``potential.predict`` is ``asked``.
 
     Returns numbers by name: ``accuracy, nll, brier, ece, entropy`` of the joint ensemble (the entropy alone where the
     data are not ``labelled``); of each of these ``chain_…``, the mean over the chains' own ensembles, with its standard

@@ -532,6 +532,9 @@ def test_a_summary_says_log_mh_of_the_second_half_and_where_it_cannot_be(summari
     assert "few trajectories are accepted" in summarised(result={"accepted": 80})[2]
     assert not any("stuck" in line for line in summarised(result={"accepted": 80}))
     assert not any("few" in line for line in summarised(result={"accepted": 800}))
+    for proposed, told in ((43, False), (44, True)):  # of a few trajectories it is chance
+        lines = summarised(result={"accepted": 1, "proposed": proposed})
+        assert any("few trajectories are accepted" in line for line in lines) == told
 
 
 def test_a_summary_tells_of_a_temperature_that_is_not_t(summarised):

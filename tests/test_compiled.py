@@ -353,7 +353,7 @@ def test_chains_that_go_in_several_tensors_are_not_compiled():
 
     target, kernel = Few(2), make_kernel("hmc", Few(2), 0.1, steps=3)
     assert compiles(True, kernel, target, 2, 10) and not compiles("auto", kernel, target, 3, 10**6)
-    with pytest.raises(SettingError, match="compile=true: chains that go at most 2 in a tensor .chains_at_once. are"):
+    with pytest.raises(SettingError, match="compile=true: chains that go in 3 tensors .chains_at_once. are"):
         compiles(True, kernel, target, 5, 10)
     chain, told = Chain(kernel, target, Plan(cycles=4, compile=True), Random(1), 5, lambda: torch.zeros(5, 2)), []
     chain.begin()

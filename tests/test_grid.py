@@ -173,6 +173,29 @@ signal.raise_signal(signal.SIGTERM)
     assert (done.returncode, done.stderr) == (75, "stopped\n")
 
 
+def test_a_signal_within_a_finaliser_is_told_again_without_a_traceback():
+    code = """
+import signal, time
+from experiments import signals
+signals.AGAIN = 1
+signals.leave_on_signals()
+
+class Kept:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+class Broken:
+    def __del__(self):
+        raise ValueError("this is told")
+
+Broken()
+Kept()
+time.sleep(30)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.returncode == 75 and done.stderr.endswith("this is told\nstopped\n") and "Exit" not in done.stderr
+
+
 def swallowed(number):
     with contextlib.suppress(BaseException):
         signal.raise_signal(number)
@@ -261,6 +284,9 @@ def test_a_look_does_not_replace_a_table_that_is_there(tmp_path, monkeypatch, ca
     for _ in range(2):
         tasks.bring_back("neal_rejection", "smoke", table)
         assert "is not the table of jug's store" not in capsys.readouterr().err
+    path.with_suffix(".json").unlink()
+    tasks.bring_back("neal_rejection", "smoke", table)
+    assert path.with_suffix(".json").exists()
     path.write_text("rejected\n0.25\n")
     tasks.bring_back("neal_rejection", "smoke", table)
     assert f"{path} is not the table of jug's store, which is written where none is" in capsys.readouterr().err
@@ -281,21 +307,21 @@ def test_a_store_beside_the_jugfile_is_for_workers_of_its_folder(tmp_path, monke
     locks.check_folder("jugfile.py", "jugfile.jugdata")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("seed: 0,1,1,2", "hydra.sweeper.params.seed=0,1,1,2: of experiment=mine says 1 twice: its tables would"),
-        ("seed: 0,,1", "hydra.sweeper.params.seed=0,,1: of experiment=mine is no list of values, such as seed: 0,1"),
-        ("point: range(0,3)", "point=2: of experiment=mine is point 0 again: its tables would count it twice"),
-    ],
-)
-def test_a_grid_that_says_a_run_twice_or_no_run_is_refused(text, said, monkeypatch):
-    points = [{"seed": 1}, {"seed": 2}, {"seed": 1}] if "point" in text else []
-    key, _, values = text.partition(": ")
-    monkeypatch.setattr("experiments.grid._composition", lambda words: ({"points": points}, {key: values}))
+def test_a_grid_that_has_a_run_twice_is_refused_however_it_is_written():
+    twice = [["point=0"], ["point=1", "seed=1"], ["point=1", "seed=01"]]
+    with pytest.raises(SettingError) as error:
+        configurations("neal_rejection", ("scale=smoke",), twice)
+    said = "experiment=neal_rejection: has a run twice, the 2. and the 3. of its grid, which its tables would count as"
+    assert str(error.value).startswith(said)
+    assert len(configurations("neal_rejection", ("scale=smoke", "temperature=2"), twice)) == 3  # to try it out
+
+
+def test_a_sweep_that_is_no_list_is_refused(monkeypatch):
+    monkeypatch.setattr("experiments.grid._composition", lambda words: ({"points": []}, {"seed": "0,,1"}))
     with pytest.raises(SettingError) as error:
         sweep("mine")
-    assert str(error.value).startswith(said)
+    said = "hydra.sweeper.params.seed=0,,1: of experiment=mine is no list of values, such as seed: 0,1"
+    assert str(error.value) == said
 
 
 @pytest.mark.slow

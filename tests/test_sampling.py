@@ -638,11 +638,11 @@ def test_of_a_few_trajectories_no_chain_is_called_stuck_and_those_of_the_burn_in
     kernel = sgmcmc.make_kernel("hmc", Gaussian(1), 0.1)
     stuck = [
         sgmcmc.Result("x", accepted=157, proposed=200 + more, burnt=(157, 200), kernel=kernel).stuck
-        for more in (1, 19, 20)
+        for more in (1, 43, 44)
     ]
     assert stuck == [False, False, True]
-    wild = {"burn_in": 50, "cycles": 80, "schedule": sgmcmc.Schedule("stairs", every=50, factor=1e12)}
-    with pytest.warns(UserWarning, match="^the chain is stuck: 0 of 30 trajectories are accepted"):
+    wild = {"burn_in": 50, "cycles": 100, "schedule": sgmcmc.Schedule("stairs", every=50, factor=1e12)}
+    with pytest.warns(UserWarning, match="^the chain is stuck: 0 of 50 trajectories are accepted"):
         sgmcmc.sample(Gaussian(2), "hmc", step_size=0.1, **wild)
 
 

@@ -237,7 +237,7 @@ def test_chains_that_are_longer_than_a_table_asks_are_told_before_any_is_run(mon
     tasks.tell_longer("mine", configs)
     assert capsys.readouterr().err == (
         f"of experiment=mine's 3 chains 1 have more cycles than it asks for ({folder(configs[1])} has 5, not 4): "
-        "its tables are not made; name=other makes chains of their own\n"
+        "its tables will not be made; move these away\n"
     )
 
 

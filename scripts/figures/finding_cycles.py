@@ -104,7 +104,7 @@ def _near_half(table: pd.DataFrame) -> str:
         return "agrees"
     away = (beyond / table.accept_prob_error).fillna(0)
     steps = table.steps[away.idxmax()]
-    return side(-away.max(), limit(len(table)), ("agrees", "differs")) + f": {steps:.0f} steps"
+    return side(-away.max(), limit(len(table)), ("agrees", "differs")) + f": L = {steps:.0f}"
 
 
 def compare(table: pd.DataFrame):

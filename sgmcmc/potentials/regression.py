@@ -88,14 +88,14 @@ class LogisticRegression(_Regression):
         self, train: Dataset, prior_variance: float = 100.0, standardise: bool = True, test: Dataset | None = None
     ):
         self.prior_variance = _positive("prior_variance", prior_variance)
-        for name, part in (("inputs", train), ("inputs of test", test)):
-            if part is not None:
-                self._check_columns(name, part, train)
-        self.inputs = train.inputs.to(torch.float64)
         labels = torch.unique(torch.cat([part.targets.cpu() for part in (train, test) if part is not None])).tolist()
         if not set(labels) <= {0, 1} and len(labels) != 2:
             name = train.name or "the training set"
             raise SettingError("data", name, f"has {len(labels)} classes; logistic regression needs data of two")
+        for name, part in (("inputs", train), ("inputs of test", test)):
+            if part is not None:
+                self._check_columns(name, part, train)
+        self.inputs = train.inputs.to(torch.float64)
         one = 1 if set(labels) <= {0, 1} else max(labels)
         self.train, self.test = (  # what is predicted where no settings name the data
             None if part is None else replace(part, targets=(part.targets == one).to(torch.int64))
@@ -120,8 +120,10 @@ class LogisticRegression(_Regression):
     def _check_columns(name: str, data: Dataset, train: Dataset) -> None:
         """Refuse what has not the columns of the training data, no data, and a normalisation that is not used."""
         shape = list(data.inputs.shape)
-        if data.inputs.ndim != 2 or shape[1:] != list(train.inputs.shape[1:]):
-            raise SettingError(name, shape, "must be [N, features], of train and test the same features")
+        if data.inputs.ndim != 2:
+            raise SettingError(name, shape, "must be columns, [N, features]")
+        if shape[1:] != list(train.inputs.shape[1:]):
+            raise SettingError(name, shape, f"must have the {train.inputs.shape[1]} columns of train")
         if not len(data):
             raise SettingError(name, shape, "are no data")
         if data.mean is not None:

@@ -10,6 +10,7 @@ from sgmcmc.interrupt import ending
 
 AGAIN = 5  # seconds after which a process that a signal did not end is told again
 _arrived: list[int] = []
+_as_before = sys.unraisablehook
 
 
 def leave_on_signals(*more: int) -> None:
@@ -33,9 +34,9 @@ def leave_on_signals(*more: int) -> None:
 
 
 def _told(lost) -> None:
-    """Say nothing of a signal's exception that came where none can be raised (a finaliser); of others as Python does."""
+    """Say nothing of a signal's exception where none can be raised, in a finaliser; of others what was said before."""
     if not (_arrived and isinstance(lost.exc_value, SystemExit)):
-        sys.__unraisablehook__(lost)
+        _as_before(lost)
 
 
 @contextmanager

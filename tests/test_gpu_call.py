@@ -115,7 +115,7 @@ def test_chains_go_on_from_call_to_call_and_on_another_machine(whole, call, caps
         machine, before = f"machine{number}", here
         if before is not None:  # what travels: the state, not the run folders
             shutil.copytree(before / "results/runs/smoke/state", before.parent / machine / "results/runs/smoke/state")
-        here, status = call(machine, max(0.02, seconds / 60 / 6))
+        here, status = call(machine, seconds / 60 / 6)
         assert status == 0
         states = [json.loads(path.read_text())["state"] for path in here.glob("results/runs/ggmc_fig1/*/status.json")]
         assert states.count("interrupted") <= 1  # what travels is the state of one

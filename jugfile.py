@@ -19,7 +19,7 @@ from jug import TaskGenerator  # noqa: E402
 from jug.task import Task  # noqa: E402
 
 from experiments import locks, tasks  # noqa: E402
-from experiments.graph import announce, plan  # noqa: E402
+from experiments.graph import announce, check_folder, plan  # noqa: E402
 from experiments.resolved import is_own  # noqa: E402
 from experiments.tables import tables_of  # noqa: E402
 
@@ -28,7 +28,7 @@ table = TaskGenerator(tasks.table)
 
 # What scripts/status.py looks at: (experiment, scale, configuration, last segment), (experiment, scale, file, table).
 chains, tables = [], []
-locks.check_folder(__file__, getattr(Task.store, "jugdir", "redis://"))
+check_folder(__file__, getattr(Task.store, "jugdir", "redis://"))
 for experiment, scale, configs, words in plan(sys.argv):
     ends = []
     announce(experiment, scale, configs, words)

@@ -180,14 +180,16 @@ def predictable(data: Data, potential: Potential) -> Data:
     """The data that the settings name; where they name none, those that a target of one's own has brought."""
     if data.train is not None:
         return data
-    found = []
-    for brought in (getattr(potential, name, None) for name in ("train", "test")):  # of a module methods
-        if isinstance(brought, Dataset):
-            brought = replace(brought, name=brought.name or "its own data")
-            if brought.inputs.ndim <= 2 and not isinstance(potential, NetworkPotential):
-                brought = replace(brought, mean=None, std=None)  # it is asked of columns as they are
-        found.append(brought if isinstance(brought, Dataset) else None)
-    return Data(*found)
+    return Data(_brought(potential, "train"), _brought(potential, "test"))
+
+
+def _brought(potential: Potential, name: str) -> Dataset | None:
+    """The data set ``name`` that a target of one's own has brought; None where it is none (of a module a method)."""
+    data = getattr(potential, name, None)
+    if not isinstance(data, Dataset):
+        return None
+    as_it_is = not data.has_images and not isinstance(potential, NetworkPotential)  # see ``asked``
+    return replace(data, name=data.name or "its own data", **({"mean": None, "std": None} if as_it_is else {}))
 
 
 def foreign(setting: str, name: str, data: Dataset, train: Dataset) -> Dataset:

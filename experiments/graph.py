@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from tqdm import tqdm
@@ -62,6 +63,14 @@ def _refuse_one_folder(configs: list[dict]) -> None:
     if len({*said}) < len(said):
         mend = f"is one folder, and the grid has {len(configs)} chains: leave it out"
         raise SettingError("output", said[0], mend)
+
+
+def check_folder(jugfile: str, store: str) -> None:
+    """End with a sentence where Jug's store lies beside the jugfile and results would lie elsewhere, in the current
+    folder: workers of several folders would share the tasks and not the chains."""
+    home, beside = (os.path.realpath(os.path.dirname(os.path.abspath(file))) for file in (jugfile, store))
+    if "://" not in store and beside == home != os.path.realpath(os.curdir):
+        _refuse(f"{home} is the jugfile's folder, and results lie in the current one: start jug there")
 
 
 def announce(experiment: str, scale: str, configs: list[dict], words: list[str]) -> None:

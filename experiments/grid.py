@@ -17,6 +17,7 @@ from omegaconf import OmegaConf, open_dict
 
 from experiments.config import composed, point_settings, resolve, words_for
 from experiments.dotted import put
+from experiments.resolved import PRACTICAL
 from experiments.schema import GROUPS, WAYS, options
 from sgmcmc.errors import SettingError
 
@@ -90,7 +91,7 @@ def configurations(experiment: str, words: tuple[str, ...] = (), runs: list[list
         except SettingError as error:
             where = f" (of {' '.join(chosen)}, a run of experiment={experiment})" if chosen else ""
             raise SettingError(error.setting, error.value, error.mend + where) from None
-    _refuse_equal(experiment, _keys(words) - {"scale"}, base, configs)
+    _refuse_equal(experiment, _keys(words) - {"scale", *PRACTICAL}, base, configs)
     return configs
 
 

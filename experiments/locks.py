@@ -6,11 +6,9 @@ import fcntl
 import os
 import re
 import socket
-import sys
 import time
 from pathlib import Path
 
-from experiments.resolved import MISTAKE
 from sgmcmc import disk
 
 STORE = "jugfile.jugdata"
@@ -54,15 +52,6 @@ def free(store: str) -> int:
         for lock in locks:
             lock.unlink(missing_ok=True)
     return len(locks)
-
-
-def check_folder(jugfile: str, store: str) -> None:
-    """End with a sentence where Jug's store lies beside the jugfile and results would lie elsewhere, in the current
-    folder: workers of several folders would share the tasks and not the chains."""
-    home, beside = (os.path.realpath(os.path.dirname(os.path.abspath(file))) for file in (jugfile, store))
-    if "://" not in store and beside == home != os.path.realpath(os.curdir):
-        print(f"{home} is the jugfile's folder, and results lie in the current one: start jug there", file=sys.stderr)
-        raise SystemExit(MISTAKE)
 
 
 def told(store: str) -> str | None:

@@ -59,15 +59,10 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     if (here := identity(config)) in ANNOUNCED:
         say(ANNOUNCED[here])
     try:
-        with signals_first():
+        with _ended_by_disk(f" ({MEND})"), signals_first():
             code = run({**config, "progress": False})
-    except (FolderBusy, DiskFull) as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
     except DataError as error:
         _stop(error)
-    except DiskError as error:
-        _stop(DiskError(f"{error} ({MEND})"))
     except (SettingError, StoreError) as error:
         if is_own(config):  # of code, which can be mended without another setting
             _stop(error)
@@ -96,9 +91,8 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
     if told := edited(zip(configs, ends, strict=True)):
         _stop(SettingError(told.setting, told.value, f"{told.mend} ({again})"))
     try:
-        rows, made = tables.make(name, configs, ends)
-    except DiskError as error:
-        _stop(DiskError(f"{error} ({MEND})"))
+        with _ended_by_disk(f" ({MEND})"):
+            rows, made = tables.make(name, configs, ends)
     except StoreError as error:
         _stop(StoreError(f"{table_path(name, scale, *words)} is not made: {error} ({again})"))
     chains = hashlib.sha256(" ".join(end["hash"] for end in ends).encode()).hexdigest()[:12]
@@ -106,14 +100,8 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
     if words:
         made["words"] = " ".join(words)
     path = table_path(name, scale, *words)
-    try:
-        with disk.told(path, MEND):
-            write_table(path, rows, made)
-    except DiskFull as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
-    except DiskError as error:
-        _stop(error)
+    with _ended_by_disk(), disk.told(path, MEND):
+        write_table(path, rows, made)
     return {"rows": rows, "made": made}
 
 
@@ -159,6 +147,19 @@ def _stop(error: Exception) -> NoReturn:
     """End the worker with the sentence of a mistake."""
     print(error, file=sys.stderr)
     raise SystemExit(MISTAKE)
+
+
+@contextlib.contextmanager
+def _ended_by_disk(mend: str = ""):
+    """End the worker with a sentence where a disk is full or a folder busy, as a signal does, and, with how to ``mend``
+    it, where a folder cannot be had."""
+    try:
+        yield
+    except (FolderBusy, DiskFull) as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
+    except DiskError as error:
+        _stop(DiskError(f"{error}{mend}"))
 
 
 def bring_back(name: str, scale: str, table: dict, *words: str) -> None:

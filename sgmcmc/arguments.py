@@ -25,6 +25,13 @@ def find_device(name: str | torch.device) -> torch.device:
     return device
 
 
+def tensor(name: str, value) -> torch.Tensor:
+    """A tensor; SettingError for anything else."""
+    if not isinstance(value, torch.Tensor):
+        raise SettingError(name, type(value).__name__, "must be a torch.Tensor (torch.as_tensor makes one)")
+    return value
+
+
 def whole(name: str, value, least: int) -> int:
     """``value`` as a whole number (1e4 is one) not below ``least``, or SettingError."""
     try:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, few
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential, in_one_pass, is_network, own_method, potential_and_gradient, together
 from sgmcmc.potentials.analytic import FunctionPotential
@@ -268,7 +268,7 @@ def check_finite(kernel: Kernel, value: Tensor, what: str = "U") -> None:
     chains, nowhere = len(value), bool(value.isnan().all())
     if nowhere or (kernel.acceptance != "monitor" and not bool(value.isfinite().all())):
         lost = (~value.isfinite()).nonzero()[:, 0].tolist()
-        which = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
+        which = few(lost)
         where = f"is not finite in chains {which} of {chains}: start where the target's density is positive"
         if what != "U":
             where += " and smooth"

@@ -36,6 +36,11 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {near[0]}?" if len(near) == 1 else f"did you mean one of {', '.join(near)}?"
 
 
+def few(values: list, most: int = 5) -> str:
+    """The first of the ``values``, and … where there are more."""
+    return ", ".join(map(str, values[:most])) + ", …" * (len(values) > most)
+
+
 class DataError(RuntimeError):
     """A data file that is missing, damaged or cannot be downloaded; the message is one sentence."""
 

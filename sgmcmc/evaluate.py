@@ -47,10 +47,10 @@ def shifted(data: Dataset, noise: float = 0.0, translate: int = 0, scale: Tensor
 def asked(potential: Potential, data: Dataset) -> Dataset | Tensor:
     """What ``potential.predict`` is asked of: images as a data set, columns as a tensor, as they are. A network
     normalises either as its training data; floats without a mean, as ``shifted`` gives them, it takes as they are."""
-    images = data.inputs.ndim > 2
     if isinstance(potential, NetworkPotential):
-        return data if data.mean is not None or (images and not data.inputs.is_floating_point()) else data.inputs
-    return data if images else data.inputs
+        raw = data.mean is not None or (data.has_images and not data.inputs.is_floating_point())
+        return data if raw else data.inputs
+    return data if data.has_images else data.inputs
 
 
 def evaluate(

@@ -25,7 +25,7 @@ from sgmcmc.checks import check_tensor, doubt
 from sgmcmc.compiled import compiles
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.equilibrium import disequilibrium
-from sgmcmc.errors import SettingError, StoreError, nearest
+from sgmcmc.errors import SettingError, StoreError, few, nearest
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.loading import load_metrics, load_samples
 from sgmcmc.plan import Plan
@@ -168,9 +168,7 @@ def sample(
             dtype=dtype,
             **policies,
         )
-    stairs = {f"schedule.{name}": getattr(kernel.schedule, name) for name in STAIRS}
-    said = {name: value for name, value in stairs.items() if value != getattr(Schedule(), name.partition(".")[2])}
-    _warn_before(kernel, {**ways, **policies, **said}, getattr(potential, "noise", 0.0))
+    _warn_before(kernel, {**ways, **policies}, getattr(potential, "noise", 0.0))
     random = Random(seed, device)
     if compile != "auto" and not isinstance(compile, bool):
         raise SettingError("compile", compile, "must be True, False or 'auto'")
@@ -395,8 +393,7 @@ def not_finite(ends: int, kernel: Kernel) -> str | None:
 
 def of_chains(some: list[int], chains: int) -> str:
     """How many of the chains these are, and their indices."""
-    few = ", ".join(map(str, some[:10])) + ", …" * (len(some) > 10)
-    return f"{len(some)} of {chains} chains ({'index' if len(some) == 1 else 'indices'} {few})"
+    return f"{len(some)} of {chains} chains ({'index' if len(some) == 1 else 'indices'} {few(some, 10)})"
 
 
 @contextmanager
@@ -458,16 +455,19 @@ def _bar(shown: bool, cycles: int):
 
 
 def _without_effect(kernel: Kernel, given: dict) -> list[str]:
-    """The names of what was given and the kernel makes no use of."""
+    """The names of what was given, of what its schedule says of stairs, too, and the kernel makes no use of."""
     used = {
         **dict.fromkeys(("friction", "momentum_decay", "beta", "b"), kernel.word.refreshes or kernel.rescaled),
         **{name: getattr(kernel, policy) in ways for name, (policy, ways, _) in NUMBERS.items()},
         "batch_size": isinstance(kernel.batches, Minibatches) or kernel.exact_ends > 0,
         "minibatches": isinstance(kernel.batches, Minibatches),
         "ends": kernel.gradient == "minibatch",
-        **dict.fromkeys((f"schedule.{name}" for name in STAIRS), kernel.schedule.varies_between()),
     }
-    return [name for name, value in given.items() if value is not None and not used.get(name, True)]
+    unused = [name for name, value in given.items() if value is not None and not used.get(name, True)]
+    if not kernel.schedule.varies_between():
+        stairs = [name for name in STAIRS if getattr(kernel.schedule, name) != getattr(Schedule(), name)]
+        unused += [f"schedule.{name}" for name in stairs]
+    return unused
 
 
 def _initial(value, chains: int | None, dim: int, dtype: torch.dtype) -> Tensor:

@@ -16,10 +16,10 @@ import pytest
 from conftest import Fork, forked
 
 import sgmcmc
-from experiments import grid, locks, picture, signals, tables, tasks
+from experiments import grid, picture, signals, tables, tasks
 from experiments.config import _compose_point, compose
 from experiments.dotted import flatten
-from experiments.graph import plan
+from experiments.graph import check_folder, plan
 from experiments.grid import configurations, sweep
 from experiments.resolved import folder, identity, scientific
 from experiments.schema import options
@@ -299,12 +299,12 @@ def test_a_store_beside_the_jugfile_is_for_workers_of_its_folder(tmp_path, monke
     other.mkdir()
     monkeypatch.chdir(other)
     for jugfile, store in (("../home/jugfile.py", "store"), ("../home/jugfile.py", "redis://host:1")):
-        locks.check_folder(jugfile, store)
+        check_folder(jugfile, store)
     with pytest.raises(SystemExit) as left:
-        locks.check_folder("../home/jugfile.py", "../home/jugfile.jugdata")
+        check_folder("../home/jugfile.py", "../home/jugfile.jugdata")
     assert left.value.code == 2 and f"{home} is the jugfile's folder" in capsys.readouterr().err
     monkeypatch.chdir(home)
-    locks.check_folder("jugfile.py", "jugfile.jugdata")
+    check_folder("jugfile.py", "jugfile.jugdata")
 
 
 def test_a_grid_that_has_a_run_twice_is_refused_however_it_is_written():
@@ -313,6 +313,8 @@ def test_a_grid_that_has_a_run_twice_is_refused_however_it_is_written():
         configurations("neal_rejection", ("scale=smoke",), twice)
     said = "experiment=neal_rejection: has a run twice, the 2. and the 3. of its grid, which its tables would count as"
     assert str(error.value).startswith(said)
+    with pytest.raises(SettingError, match="has a run twice"):
+        configurations("neal_rejection", ("scale=smoke", "device=cpu"), twice)
     assert len(configurations("neal_rejection", ("scale=smoke", "temperature=2"), twice)) == 3  # to try it out
 
 

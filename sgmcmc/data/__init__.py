@@ -28,9 +28,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sgmcmc.arguments import number, numbers, whole
+from sgmcmc.arguments import number, numbers, tensor, whole
 from sgmcmc.data.sources import read
-from sgmcmc.errors import DataError, SettingError, nearest
+from sgmcmc.errors import DataError, SettingError, few, nearest
 from sgmcmc.random import Random
 
 __all__ = ["NAMES", "Data", "Dataset", "load"]
@@ -63,9 +63,7 @@ class Dataset:
 
     def __post_init__(self):
         for name in ("inputs", "targets"):
-            value = getattr(self, name)
-            if not isinstance(value, Tensor):
-                raise SettingError(name, type(value).__name__, "must be a torch.Tensor (torch.as_tensor makes one)")
+            value = tensor(name, getattr(self, name))
             if not value.ndim:
                 raise SettingError(name, float(value), "must have a row for each datum")
         shape = list(self.targets.shape)
@@ -79,22 +77,20 @@ class Dataset:
         if self.inputs.is_floating_point():
             finite = self.inputs.isfinite()[:, None].flatten(1).all(1)
             if rows := (~finite).nonzero().flatten().tolist():
-                few = ", ".join(map(str, rows[:5])) + ", …" * (len(rows) > 5)
-                raise SettingError("inputs", f"NaN or infinite in {len(rows)} rows", f"leave these out: {few}")
+                raise SettingError("inputs", f"NaN or infinite in {len(rows)} rows", f"leave these out: {few(rows)}")
         self.classes = whole("classes", self.classes, 1)
         self._check_normalisation()
         if self.scale is None:
-            if self.mean is not None and self.inputs.dtype != torch.uint8 and self.inputs.ndim > 2:
+            if self.mean is not None and self.inputs.dtype != torch.uint8 and self.has_images:
                 kind = str(self.inputs.dtype).removeprefix("torch.")
                 raise SettingError("scale", None, f"give the value that stands for 1 of {kind} inputs (uint8: 255)")
-            self.scale = 255.0 if self.inputs.ndim > 2 or self.inputs.dtype == torch.uint8 else 1.0
+            self.scale = 255.0 if self.has_images or self.inputs.dtype == torch.uint8 else 1.0
         if not number("scale", self.scale) > 0:
             raise SettingError("scale", self.scale, "must be positive")
         if self.mean is not None:
             # float64 first: the same two float32 numbers on every device
-            shape = (-1, *[1] * (self.inputs.ndim - 2))
-            self._gain = (1 / (self.scale * self.std)).float().view(shape)
-            self._shift = (-self.mean / self.std).float().view(shape)
+            self._gain = self._of_channels(1 / (self.scale * self.std)).float()
+            self._shift = self._of_channels(-self.mean / self.std).float()
 
     def _check_normalisation(self) -> None:
         """``mean`` and ``std`` as float64 vectors, one number a channel or one for all."""
@@ -126,6 +122,15 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.targets)
 
+    @property
+    def has_images(self) -> bool:
+        """Whether inputs are more than a row of numbers each."""
+        return self.inputs.ndim > 2
+
+    def _of_channels(self, numbers: Tensor) -> Tensor:
+        """One number a channel ``[C]``, in the shape in which they meet inputs."""
+        return numbers.view(-1, *[1] * (self.inputs.ndim - 2))
+
     def to(self, device: torch.device | str) -> Dataset:
         """The same data on ``device``."""
         moved = copy(self)
@@ -139,8 +144,7 @@ class Dataset:
         float32 arithmetic, but for raw float64, whose numbers may be more than float32 tells apart."""
         if inputs.dtype == torch.float64:
             if self.mean is not None:
-                mean, std = (one.view(-1, *[1] * (self.inputs.ndim - 2)) for one in (self.mean, self.std))
-                inputs = (inputs / self.scale - mean) / std
+                inputs = (inputs / self.scale - self._of_channels(self.mean)) / self._of_channels(self.std)
             return inputs.to(dtype)
         inputs = inputs.to(torch.float32)
         return (inputs if self.mean is None else inputs * self._gain + self._shift).to(dtype)
@@ -161,7 +165,7 @@ class Dataset:
             shape, wanted = ("x".join(map(str, size)) for size in sizes)
             mend = f"must be {wanted}, as those that the model was trained on" + f" ({train.name})" * bool(train.name)
             raise SettingError("inputs", shape, mend)
-        pixels = train.mean is not None or self.inputs.ndim > 2
+        pixels = train.mean is not None or self.has_images
         if pixels and self.inputs.is_floating_point() != train.inputs.is_floating_point():
             kinds = [str(data.inputs.dtype).removeprefix("torch.") for data in (self, train)]
             raise SettingError("inputs", kinds[0], f"must be {kinds[1]}, as those that the model was trained on, raw")

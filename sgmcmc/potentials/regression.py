@@ -18,8 +18,9 @@ import torch
 from scipy.special import gammaincinv, gammaln
 from torch import Tensor
 
+from sgmcmc.arguments import tensor
 from sgmcmc.data import Dataset
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, few
 from sgmcmc.potentials.analytic import Constant, positive_temperature
 from sgmcmc.random import Random
 
@@ -110,8 +111,7 @@ class LogisticRegression(_Regression):
             scale = torch.where(varies, self.inputs.std(0, correction=0), scale)
             centre = torch.where(varies, centre, self.inputs[0])  # the mean of equal numbers may round
             if odd := (~(scale.isfinite() & (1 / scale).isfinite())).nonzero().flatten().tolist():
-                few = ", ".join(map(str, odd[:5])) + ", …" * (len(odd) > 5)
-                raise SettingError("inputs", f"columns {few}", "are too large or too small to be standardised")
+                raise SettingError("inputs", f"columns {few(odd)}", "are too large or too small to be standardised")
         self._centre, self._scale = Constant(centre), Constant(scale)
         super().__init__(self._columns(self.inputs), self.targets)
         self.dim = self.inputs.shape[1] + 1
@@ -401,9 +401,7 @@ def _illustration(size: int, features: int) -> tuple[Tensor, Tensor]:
 
 def _check(name: str, given, rank: int, what: str) -> None:
     """Refuse what is no tensor of this rank, and NaN and infinities in it."""
-    if not isinstance(given, Tensor):
-        raise SettingError(name, type(given).__name__, "must be a torch.Tensor (torch.as_tensor makes one)")
-    if given.ndim != rank:
+    if tensor(name, given).ndim != rank:
         raise SettingError(name, list(given.shape), f"must have {rank} dimension{'s'[: rank - 1]}: {what}")
     if not bool(given.isfinite().all()):
         raise SettingError(name, "NaN or infinite", "leave these data out")

@@ -481,7 +481,10 @@ def _rounds() -> Callable:
         rounds_(added.unbind(), x0, x1)
         return x0, x1
 
-    return torch.compile(block, dynamic=True, fullgraph=True, options=INLINED_ROUNDS)
+    # Integers depend on none of the process's settings of floats. With guards on these the run would go on eagerly
+    # where another thread entered or left ``full_precision`` while this is compiled.
+    settings = {"guard_filter_fn": lambda guards: [guard.guard_type != "GLOBAL_STATE" for guard in guards]}
+    return torch.compile(block, dynamic=True, fullgraph=True, options=INLINED_ROUNDS | settings)
 
 
 # -- tensors out of their classes, and into them again

@@ -11,6 +11,7 @@ import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,6 +38,7 @@ from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Banana, DoubleWell, FunctionPotential, Mixture, Quartic
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import HierarchicalRegression, LinearRegression, LogisticRegression
+from sgmcmc.precision import full_precision, products_in
 from sgmcmc.random import Random
 from sgmcmc.sampling import sample
 from sgmcmc.schedules import Schedule
@@ -155,6 +157,19 @@ def test_the_words_of_many_runs_in_one_process_are_drawn():
             drawn = Words(Random(3), [("noise", 0, range(2), size)], torch.arange(chains), False)
             expected = Random(3).words("noise", 5, range(2), range(chains), size)
             assert all(torch.equal(*pair) for pair in zip(drawn.of(5), expected, strict=True))
+
+
+def test_what_floats_are_computed_in_compiles_no_words_anew():
+    """Another thread may set it at any time, also while they are compiled: what is guarded would fail there."""
+    graphs = torch._dynamo.utils.counters["stats"]
+    draw = partial(Words, Random(3), [("noise", 0, range(5), 7)], torch.arange(11), False)
+    draw().of(0)
+    made = graphs["unique_graphs"]
+    with products_in("tf32"):
+        draw().of(0)
+        with full_precision():
+            draw().of(0)
+    assert made and graphs["unique_graphs"] == made
 
 
 # ---- runs

@@ -40,7 +40,7 @@ from sgmcmc.checks import check_tensor
 from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.environment import needs_memory
-from sgmcmc.errors import SettingError, StoreError
+from sgmcmc.errors import DataError, SettingError, StoreError
 from sgmcmc.evaluate import asked
 from sgmcmc.formats import read_status
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
@@ -586,9 +586,10 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
 
 
 def _stored(path: str, potential: Potential) -> Tensor:
-    """Positions ``[chains or 1, dim]`` from a file: a tensor, or a network's state dict."""
+    """Positions ``[chains or 1, dim]`` from a file: a tensor, or a network's state dict. DataError is raised where the
+    file cannot be had here: on another node it may be."""
     if not Path(path).is_file():
-        raise SettingError("init", path, "must be he, torch, sgd, exact, or a file of parameters that is there")
+        raise DataError(f"init={path}: must be he, torch, sgd, exact, or a file of parameters that is there")
     try:
         if path.endswith(".safetensors"):
             from safetensors.torch import load_file
@@ -598,6 +599,8 @@ def _stored(path: str, potential: Potential) -> Tensor:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about a pickle that is not torch's, which is refused
                 stored = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise DataError(f"init={path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # what an unpickler raises for a file that is no pickle can be anything
         raise SettingError(
             "init", path, f"cannot be read as a tensor or a state dict ({type(error).__name__})"

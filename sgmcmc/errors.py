@@ -42,7 +42,7 @@ def few(values: list, most: int = 5) -> str:
 
 
 class DataError(RuntimeError):
-    """A data file that is missing, damaged or cannot be downloaded; the message is one sentence."""
+    """A file of data or starting positions that is missing, damaged or cannot be had; the message is one sentence."""
 
 
 class StoreError(RuntimeError):

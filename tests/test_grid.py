@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import fcntl
 import hashlib
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import jug.jug
 import pytest
+import torch
 from conftest import Fork, forked
 
 import sgmcmc
@@ -261,6 +263,28 @@ def test_data_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch, caps
         segment(config, 5, None)
     assert left.value.code == 2 and "heart.dat is damaged" in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
+
+
+def test_positions_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    config = compose(["model=banana", "sampler=hmc", "step_size=.1", "cycles=5", "init=start.pt", "name=startless"])
+
+    def ended() -> str:
+        with pytest.raises(SystemExit) as left:
+            segment(config, 5, None)
+        assert left.value.code == 2 and not (tmp_path / "results").exists()
+        return capsys.readouterr().err
+
+    assert ended() == "init=start.pt: must be he, torch, sgd, exact, or a file of parameters that is there\n"
+    torch.save(torch.zeros(2), "start.pt")
+
+    def unreadable(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", "start.pt")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("torch.load", unreadable)
+        assert ended() == "init=start.pt: cannot be read: Permission denied\n"
+    assert segment(config, 5, None)["status"] == "done"
 
 
 def test_a_table_made_by_other_code_is_told(tmp_path, monkeypatch, capsys):

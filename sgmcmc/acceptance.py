@@ -16,7 +16,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+BARKER = ("barker", "barker_minibatch")
 SUBSAMPLED = ("barker_minibatch", "austerity")
+
+
+def limit(rule: str) -> float:
+    """The share that a rule accepts as h goes to 0: Barker's a half, the others all."""
+    return 0.5 if rule in BARKER else 1.0
 
 
 def metropolis(log_mh: Tensor, uniform: Tensor) -> Tensor:

@@ -7,9 +7,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from sgmcmc.acceptance import limit
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel, check_growth
-from sgmcmc.ladder import BARKER, Ladder, check, scaled, tuned
+from sgmcmc.ladder import Ladder, check, scaled, tuned
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential
 
@@ -26,7 +27,7 @@ class Adaptation:
         self.tunes = tunes or plan.trajectory  # whether the step size is not what was given
         if tunes and base.impossible:
             raise SettingError("tune.target", plan.tune, f"there is no acceptance to tune to: {base.impossible}")
-        if tunes and plan.tune >= 0.5 and base.acceptance in BARKER:
+        if tunes and plan.tune >= limit(base.acceptance):
             raise SettingError("tune.target", plan.tune, "Barker's rule accepts less than a half at any step size")
         if tunes or plan.trajectory:
             check_growth(base, "tuning")

@@ -22,11 +22,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from sgmcmc.acceptance import limit
 from sgmcmc.errors import SettingError
 from sgmcmc.kernel import Kernel
 
 RATES = (0.25, 0.5, 0.8)  # acceptances that the step size is tuned to
-BARKER = ("barker", "barker_minibatch")
 LEAST = 10  # cycles a span
 
 
@@ -34,8 +34,7 @@ class Ladder:
     """The rungs, what was seen of them (``tuning`` log factors on h ``[rungs, chains or 1]``), and the choice."""
 
     def __init__(self, kernel: Kernel, potential, burn_in: int, target: float | None, share: float):
-        highest = 0.5 if kernel.acceptance in BARKER else 1.0  # what is accepted as h goes to 0
-        targets = tuple(highest * one for one in RATES) if target is None else (target,)
+        targets = tuple(limit(kernel.acceptance) * one for one in RATES) if target is None else (target,)
         self.rungs = [(steps, acceptance) for steps in lengths(kernel) for acceptance in targets]
         self.base, self.kinds = kernel, len(targets)
         self.span = burn_in // (len(self.rungs) + 2)

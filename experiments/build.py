@@ -39,8 +39,8 @@ from sgmcmc.captured import why_not_captured
 from sgmcmc.checks import check_tensor
 from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
-from sgmcmc.environment import needs_memory
-from sgmcmc.errors import DataError, SettingError, StoreError
+from sgmcmc.environment import needs_memory, of_the_machine
+from sgmcmc.errors import DataError, NoRoom, SettingError, StoreError
 from sgmcmc.evaluate import asked
 from sgmcmc.formats import read_status
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
@@ -236,7 +236,7 @@ def build_potential(config: dict, data: Data, device: torch.device, dtype: torch
         if not needs_memory(error):
             raise
         where = "this machine" if device.type == "cpu" else "the device"
-        raise SettingError("model", name, f"needs more memory than {where} has: make it smaller") from error
+        raise NoRoom("model", name, f"needs more memory than {where} has: make it smaller") from error
 
 
 def _network(config, module, data, device, dtype, **prior) -> NetworkPotential:
@@ -278,7 +278,7 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     except SettingError:
         raise
     except Exception as error:
-        if needs_memory(error):
+        if of_the_machine(error):
             raise
         found = "; it is looked for in the current folder too" if isinstance(error, ImportError) else ""
         why = f"{target} cannot be used ({type(error).__name__}: {error}){found}"

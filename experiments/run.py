@@ -32,7 +32,7 @@ from experiments.voice import Voice, counted, say
 from sgmcmc import chain as engine
 from sgmcmc import kept
 from sgmcmc.environment import needs_memory, one_thread
-from sgmcmc.errors import DataError, SettingError, StoreError
+from sgmcmc.errors import DataError, NoRoom, SettingError, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.potentials import is_network
@@ -54,7 +54,7 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
         mend = "is another file than when the run was begun: give the run another name or output"
         raise SettingError("init", config["init"], mend)
     one_thread()
-    # What a kernel sums in a random order is another chain at every run: a chain is to be continued to the bit.
+    # As the engine has it, for what a target is asked before.
     torch.backends.cudnn.deterministic = True
     own = is_own(config)
     pieces = build(config) if own else None
@@ -137,13 +137,13 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
     return STATUS[result.status]
 
 
-def _out_of_memory(voice: Voice) -> SettingError:
+def _out_of_memory(voice: Voice) -> NoRoom:
     """The mistake that a lack of memory in mid-run is taken for."""
     pieces = voice.pieces
     ways = ["fewer"] * (pieces.chains > 1) + ["a smaller batch_size"] * bool(pieces.potential.data_size)
     where = "this machine" if pieces.random.device.type == "cpu" else voice.device
     mend = f"needs more memory than {where} has; take {', or '.join(ways) or 'fewer coordinates'}"
-    return SettingError("chains", voice.config["chains"], mend)
+    return NoRoom("chains", voice.config["chains"], mend)
 
 
 def _record_failure(store: sgmcmc.RunFolder, voice: Voice, error: Exception) -> None:

@@ -48,7 +48,7 @@ sys.path.insert(0, str(ROOT))
 
 from experiments.wanted import WANTED  # noqa: E402
 from sgmcmc import disk  # noqa: E402
-from sgmcmc.errors import DataError, SettingError, StoreError  # noqa: E402
+from sgmcmc.errors import DataError, NoRoom, SettingError, StoreError  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
 
 PACKING = 20.0  # seconds kept for writing tables and packing
@@ -450,8 +450,6 @@ class Session:
 
     def advance(self, job: dict) -> bool:
         """Run the chain until it is done, or the time is over; then its rows. Whether it is over."""
-        import torch
-
         from experiments import tables
         from experiments.resolved import DIVERGED, DONE, INTERRUPTED, folder
         from experiments.run import run, status_of
@@ -460,9 +458,9 @@ class Session:
         end = {"folder": str(folder(config))}
         try:
             code = run(config, until=lambda: self.ended - PACKING, no_slower=self.device == "cuda")
+        except NoRoom:  # another call may have it
+            raise
         except SettingError as error:
-            if isinstance(error.__cause__, MemoryError | torch.OutOfMemoryError):  # another call may have room
-                raise
             code, end = None, {**end, "status": "failed", "why": str(error)}
             self.failed = True
             print(error, file=sys.stderr)
@@ -579,7 +577,8 @@ class Session:
         for job in sorted(jobs, key=lambda job: (job in self.broken, -spent(job))):
             path, checkpoints = folder(job["config"]), checkpoints_of(job)
             files = [file for file in path.rglob("*") if file.is_file() and file.name not in NOT_PACKED]
-            files = [file for file in files if file not in checkpoints[:-1] and not file.name.endswith(BEFORE)]
+            files = [file for file in files if not file.name.endswith((BEFORE, ".part"))]
+            files = [file for file in files if file not in checkpoints[:-1]]
             size = sum(file.stat().st_size for file in files)
             if checkpoints and size > room:
                 print(f"{path}, {size / 1e6:.1f} MB: too large for a call's state, on another machine it begins again")

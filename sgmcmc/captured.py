@@ -67,7 +67,7 @@ class Captured:
         key = (
             (potential, segment, tuple("".join(op.letter for op, _, _ in part) for part in parts)),
             tuple(map(is_scalar, numbers)),
-            tuple(isinstance(one, Tensor) for one in constants),
+            tuple(None if isinstance(one, Tensor) else one for one in constants),
             tuple((one.shape, one.dtype) for one in inputs),
         )
         if self._graphs.get(key):
@@ -138,9 +138,11 @@ def _cuda_graph(function, inputs):
     side, here = torch.cuda.Stream(), torch.cuda.current_stream()
     side.wait_stream(here)
     with torch.cuda.stream(side):
-        for _ in range(2):  # libraries choose their kernels and set up their workspaces
-            function(*inputs)
-    here.wait_stream(side)
+        try:
+            for _ in range(2):  # libraries choose their kernels and set up their workspaces
+                function(*inputs)
+        finally:  # what comes next writes where this does
+            here.wait_stream(side)
     graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
     torch.cuda.synchronize()
     # Not torch.cuda.graph, which puts an error of its own in the place of what the function raised. Collecting garbage

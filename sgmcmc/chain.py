@@ -557,6 +557,8 @@ def run(
     Raises SettingError for what cannot work (a plan and a kernel that do not fit, what the target returns, another
     target than the run was begun with), StoreError from the store, and whatever the target raises.
     """
+    if random.device.type == "cuda":  # what is summed in a random order is not gone on with to the bit
+        torch.backends.cudnn.deterministic = True
     chain = Chain(kernel, potential, plan, random, chains, initial, predictions)
     saved = store.load() if store else None
     result, unwritten = Result(RUNNING), Unwritten(plan, store)

@@ -41,6 +41,10 @@ def few(values: list, most: int = 5) -> str:
     return ", ".join(map(str, values[:most])) + ", …" * (len(values) > most)
 
 
+class NoRoom(SettingError):
+    """What needs more memory than there is: on this machine, and today, and not on another or tomorrow."""
+
+
 class DataError(RuntimeError):
     """A file of data or starting positions that is missing, damaged or cannot be had; the message is one sentence."""
 

@@ -36,11 +36,12 @@ class CannotCompile(RuntimeError):
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Within, one thread compiles at a time, and what fails raises CannotCompile, one sentence."""
+    """Within, one thread compiles at a time, and what fails raises CannotCompile, one sentence, but for a device's own
+    errors."""
     try:
         with _ALONE:
             yield
-    except CannotCompile:
+    except (CannotCompile, torch.OutOfMemoryError, torch.AcceleratorError):
         raise
     except Exception as error:  # whatever tracing a user's target, a missing compiler or a full disk raises
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

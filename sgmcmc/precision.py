@@ -1,4 +1,4 @@
-"""What float32 products of convolutions and matrices are computed in: a setting of the whole process."""
+"""What float32 products of convolutions, recurrent layers and matrices are computed in: a setting of the process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import backends
 
-ON_GPU = (backends.cudnn.conv, backends.cuda.matmul)
-ON_CPU = (backends.mkldnn.conv, backends.mkldnn.matmul)
+ON_GPU = (backends.cudnn.conv, backends.cudnn.rnn, backends.cuda.matmul)
+ON_CPU = (backends.mkldnn.conv, backends.mkldnn.rnn, backends.mkldnn.matmul)
 _LOCK = threading.Lock()
 _WITHIN: list[list[str]] = []  # for each ``full_precision`` that is open, what there was before the first of them
 

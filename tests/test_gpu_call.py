@@ -25,6 +25,7 @@ from conftest import Fork
 from experiments.config import compose
 from experiments.resolved import folder
 from sgmcmc import LAW, NetworkPotential, SettingError, load_metrics
+from sgmcmc.errors import NoRoom
 from sgmcmc.inductor import CannotCompile
 
 ROOT = Path(__file__).parents[1]
@@ -261,6 +262,7 @@ def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, caps
         (run / "samples").mkdir(parents=True)
         for name in ["metrics.csv", "samples/one", *["checkpoint-7.pt"] * (size > 0)]:
             (run / name).write_text("x" * size if name.startswith("checkpoint") else f"{size}")
+        (run / ".checkpoint-8.pt.1.part").write_text(3000 * "x")  # of a process that was killed
     session.pack_chains(jobs, session.home / "chain.tar")
     said = capsys.readouterr().out
     places = [said.index(str(runs[number])) for number in (4, 0, 3, 1)]
@@ -273,6 +275,7 @@ def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, caps
     session.unpack()
     assert {run for run in runs if run.exists()} == {runs[0], runs[3], runs[4]}
     assert (runs[0] / "checkpoint-7.pt").read_text() == "newer"
+    assert not list((runs[4]).glob(".*"))
     assert (runs[4] / "samples/one").read_text() == (runs[4] / "metrics.csv").read_text() == "700"
     os.utime(runs[0] / "checkpoint-7.pt", (0, 0))  # another machine has gone on since
     session.unpack()
@@ -584,22 +587,34 @@ def test_what_is_packed_is_unpacked_where_the_next_call_looks_for_it(call, tmp_p
     assert [path.name for path in kept.iterdir()] == ["kept.tar.gz"]
 
 
+@pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("no"), RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling …")]
+    "error",
+    [
+        torch.OutOfMemoryError("no"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling …"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+    ],
 )
-def test_an_error_of_the_device_in_the_first_pass_is_not_the_end_of_a_chain(error, call, monkeypatch):
-    """Of such a network nothing is told: neither rows that say it failed, nor a table of them."""
+def test_an_error_of_the_machine_in_the_first_passes_is_not_the_end_of_a_chain(error, number, call, monkeypatch):
+    """Of such a network nothing is told: neither rows that say it failed, nor a table of them, nor that it takes no
+    images that lie channels last."""
     from sgmcmc.models import ResNet
 
-    def forward(*_):
-        raise error
+    passes, forward = [], ResNet.forward
+
+    def breaking(*inputs):
+        passes.append(0)
+        if len(passes) > number:
+            raise error
+        return forward(*inputs)
 
     call("first", 0.001)
-    monkeypatch.setattr(ResNet, "forward", forward)
+    monkeypatch.setattr(ResNet, "forward", breaking)
     session = session_of(sys.modules["gpu"])
-    session.jobs, session.absent, session.commit = call.jobs, set(), ""
-    assert session.advance_all() is None and session.failed and session.broken == call.jobs
-    assert not any(map(session.is_done, session.jobs))
+    session.jobs, session.absent, session.commit = call.jobs[:1], set(), ""
+    assert session.advance_all() is None and session.failed and session.broken == session.jobs
+    assert len(passes) == number + 1 and not session.is_done(session.jobs[0])
 
 
 def test_a_full_memory_is_not_the_end_of_a_chain(call, monkeypatch):
@@ -610,17 +625,16 @@ def test_a_full_memory_is_not_the_end_of_a_chain(call, monkeypatch):
     gpu = sys.modules["gpu"]
     session = session_of(gpu)
     session.jobs, session.absent, session.commit = call.jobs, set(), ""
-    cause = [torch.OutOfMemoryError("no")]
+    kinds = [NoRoom] * len(call.jobs) + [SettingError] * len(call.jobs)
 
     def run(config, until, no_slower):
         assert until() == session.ended and no_slower == (
             session.device == "cuda"
         )  # else the minutes go to eager steps
-        raise SettingError("chains", 1, "needs more memory") from cause[0]
+        raise kinds.pop(0)("chains", 1, "needs more memory")
 
     monkeypatch.setattr(experiments.run, "run", run)
     assert session.advance_all() is None and session.failed and not any(map(session.is_done, session.jobs))
-    cause[0] = None
     assert session.advance_all() is None and all(map(session.is_done, session.jobs))
 
 

@@ -18,6 +18,7 @@ from sgmcmc.kernel import make_kernel
 from sgmcmc.models import MLP, ResNet
 from sgmcmc.models.normalisation import FilterResponseNorm
 from sgmcmc.models.resnet import SameConv2d
+from sgmcmc.potentials.flat import _train_recurrent
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.weights import prior_std
 from sgmcmc.precision import full_precision
@@ -481,6 +482,9 @@ def test_potential_keeps_full_precision_when_the_process_does_not(digits):
         torch.set_float32_matmul_precision("medium")
         backends = (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul)
         allowed = [backend.fp32_precision for backend in backends]
+        recurrent = (torch.backends.mkldnn.rnn, torch.backends.cudnn.rnn)
+        with full_precision():
+            assert {backend.fp32_precision for backend in (*backends, *recurrent)} == {"ieee"}
         assert torch.equal(potential.potential(theta), wanted)
         assert torch.equal(potential.potential_and_gradient(theta)[0], wanted)
         assert torch.equal(potential.predict(theta, digits), predicted)
@@ -488,6 +492,13 @@ def test_potential_keeps_full_precision_when_the_process_does_not(digits):
         assert [backend.fp32_precision for backend in backends] == allowed  # gradients may go on with less
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_recurrent_layers_are_in_training_mode_without_dropout_on_a_gpu():
+    """In evaluation mode cuDNN gives no gradient of theirs."""
+    model = nn.Sequential(nn.LSTM(3, 4, num_layers=2, dropout=0.5), nn.Dropout(0.5)).eval()
+    _train_recurrent(model)
+    assert model[0].training and model[0].dropout == 0 and not model[1].training
 
 
 def test_full_precision_lasts_until_the_last_thread_has_left():

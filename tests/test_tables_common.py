@@ -337,6 +337,22 @@ def test_a_class_that_cannot_be_used_is_no_result(monkeypatch, tmp_path, capsys)
     assert end["status"] == "failed" and end["why"] in capsys.readouterr().err
 
 
+def test_a_lack_of_memory_is_no_result(monkeypatch, tmp_path, capsys):
+    """Another process may have it today."""
+    monkeypatch.chdir(tmp_path)
+    config = compose("model=gaussian sampler=hmc step_size=.1 cycles=4".split())
+
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sgmcmc.run", full)
+        with pytest.raises(SystemExit) as left:
+            tasks.segment(config, 4, None)
+    assert left.value.code == 2 and "needs more memory than this machine has" in capsys.readouterr().err
+    assert tasks.segment(config, 4, None)["status"] == "done"
+
+
 def test_a_table_of_other_chains_is_told_where_both_say_which(monkeypatch, tmp_path, capsys):
     """Those by make gpu do not."""
     monkeypatch.chdir(tmp_path)

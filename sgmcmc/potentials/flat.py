@@ -42,6 +42,13 @@ def _pixels(down: int, right: int, _: nn.Module, inputs: tuple[Tensor]) -> tuple
     return (inputs[0][..., ::down, ::right],)
 
 
+def _train_recurrent(model: nn.Module) -> None:
+    """Put recurrent layers in training mode, in which alone cuDNN gives their gradients, without their dropout."""
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase):
+            module.train().dropout = 0.0
+
+
 class FlatModule:
     """A classifier whose trainable parameters are views of ``position``, and their gradients of ``slope``, ``[dim]``.
 
@@ -132,7 +139,9 @@ class FlatModule:
         ``x.view(len(x), -1)`` after a convolution does not."""
         try:
             self.logits(some)
-        except RuntimeError:
+        except RuntimeError as error:
+            if of_the_machine(error):  # on which a chain's layout must not depend
+                raise
             return False
         return True
 
@@ -209,6 +218,8 @@ class FlatModule:
     def take(self) -> None:
         """Give the module these parameters and gradients, and the modes in which its logits are one fixed function."""
         self.model.to(self.device, self.dtype).eval()
+        if self.device.type == "cuda":
+            _train_recurrent(self.model)
         self._mark()
         # Anew: a module that is moved to another dtype takes its gradients, these tensors, along.
         self._slopes = self.shaped(self.slope)

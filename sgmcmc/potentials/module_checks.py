@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from sgmcmc.environment import of_the_machine
 from sgmcmc.errors import SettingError
 from sgmcmc.precision import full_precision
 
@@ -39,6 +40,8 @@ def check_each(module: FlatModule, some: Tensor, weights: Tensor) -> None:
             both = module.logits(some).clone()  # of a module that keeps what it gave
             alone = [module.logits(one) for one in some.split(1)]
     except (RuntimeError, ValueError, TypeError) as error:
+        if of_the_machine(error):
+            raise
         raise SettingError("model", module.name, f"does not take one datum by itself: {error}") from error
     finally:
         module.position.copy_(module.resting)

@@ -50,9 +50,13 @@ def unbiased(what: str, claim: str, corrected: pd.DataFrame, bare: pd.DataFrame,
         return what, claim, others, "not comparable: no reference, or chains too short for τ"
     least = corrected.exact_p.min()
     probability = min(1, least * len(corrected))
+    row = corrected.loc[corrected.exact_p.idxmin()]
+    named = [row.get(column) for column in ("target", "model", "word", "sampler", "minibatches")]
+    named = ", ".join([name for name in named if isinstance(name, str)] + [f"h = {row.step_size:g}"])
     here = f"Student's t of {of}: the least likely of {len(corrected)} settings has p = {least:.2g}, by Bonferroni "
-    here += f"over all {probability:.2g}; the same test finds {(bare.exact_p < CHANCE).sum()} of {len(bare)} "
-    here += f"uncorrected settings biased (p < {CHANCE:g} each)" + f"; {others}" * bool(left)
+    here += f"over all {probability:.2g} ({named}); {(corrected.exact_p < CHANCE).sum()} have p < {CHANCE:g} each; the "
+    here += f"same test finds {(bare.exact_p < CHANCE).sum()} of {len(bare)} uncorrected settings biased (p < "
+    here += f"{CHANCE:g} each)" + f"; {others}" * bool(left)
     return what, claim, here, "agrees" if probability > CHANCE else "differs"
 
 

@@ -3,7 +3,8 @@
     python scripts/why_exact.py        # writes results/why_exact.png and results/why_exact.csv
 
 U = (x + 4)(x + 1)(x − 1)(x − 3)/14 + ½ with gradient noise N(0, 1), as in AMAGOLD's Figure 1: trajectories of 10 steps,
-β = .25, 1,000 chains from x = 0, 200 trajectories of burn-in and 1,000 draws each. J is the symmetric Kullback-Leibler
+β = .25, 1,000 chains from x = 0, 200 trajectories of burn-in and 1,000 draws each. SGHMC and GGMC keep their momentum
+from one trajectory to the next (SGHMC of that figure draws it afresh). J is the symmetric Kullback-Leibler
 divergence between the draws' histogram (bins of .1 on [−6, 6]) and the exact bin masses.
 """
 
@@ -81,11 +82,13 @@ def draw(table: pd.DataFrame, histograms: dict, masses, floor: float) -> None:
             style = "--" if "AMAGOLD" in label else "-"
             left.step(centres, histograms[label, 0.25], where="mid", color=colour, lw=1.3, ls=style, label=label)
         right.errorbar(ends.step_size, ends.J, ends.error, color=colour, marker="o", ms=4, label=label)
-    left.set(xlabel="θ", ylabel="density", title="Step size .25")
+    left.set(xlabel="θ", ylabel="density")
+    left.set_title("Step size .25", fontsize=10)
     left.legend(frameon=False, fontsize=8)
     right.axhline(floor, color="0.5", ls=":", lw=1)
     right.text(0.155, floor * 0.95, "10⁶ independent draws", va="top", ha="left", fontsize=8, color="0.4")
-    right.set(yscale="log", xlabel="step size", ylabel="J(draws, exact)", title="Only a correction removes the bias")
+    right.set(yscale="log", xlabel="step size", ylabel="J(draws, exact)")
+    right.set_title("At these step sizes only correcting removes the bias", fontsize=10)
     right.legend(frameon=False, fontsize=8)
     figure.savefig(OUT / "why_exact.png", dpi=150)
 

@@ -248,7 +248,8 @@ class Segments:
         inputs = [theta, m, energy, floats, *(one for one in given if one is not None)]
         inputs += [one for one in numbers if not is_scalar(one)]
         kinds = [one is None for one in given], [is_scalar(one) for one in numbers]
-        key = letters, str(kinds), theta.shape, theta.dtype
+        mass = None if isinstance(inverse_mass, Tensor) else inverse_mass  # a number is the graph's own
+        key = letters, str(kinds), theta.shape, theta.dtype, mass
         if key not in self._graphs:
             self._graphs[key] = graph_of(_traceable(ops, given, inverse_mass), inputs, INLINED_SEGMENT)
         changed = iter(self._graphs[key](*inputs))

@@ -1,6 +1,7 @@
 """Figures of a part of the runs: a sampler, a target or a word that was not run, a single row, runs that diverged."""
 
 import sys
+import tarfile
 import warnings
 from pathlib import Path
 
@@ -111,6 +112,24 @@ def test_nothing_is_claimed_of_one_or_of_none():
     assert one["GGMC: abs(log MH) grows with ℓ, from 0.0001 on"] == "not comparable: no run at another ℓ"
     found = {row[0]: row[3] for row in ggmc_figd1.compare(table[table.lr > table.lr.min()])}
     assert found["HMC: acceptance close to 1 for ℓ = 1e-6 alone"] == "not comparable: no run at ℓ = 1e-6"
+
+
+def test_chains_of_figure_1_that_are_begun_are_told(tmp_path, monkeypatch):
+    """By the second half of what an archive of run folders has of them."""
+    monkeypatch.chdir(tmp_path)
+    assert not list(ggmc_fig1.begun(tmp_path / "none.tar"))
+    for name, sampler in (("ggmc_fig1", "hmc"), ("ggmc_fig1_as_run", "ggmc")):
+        run = Path("results", "runs", name, "0123")
+        run.mkdir(parents=True)
+        (run / "config.yaml").write_text(f"lr: 0.001\nsampler: {{name: {sampler}}}\n")
+        log_mh = {"cycle": range(1, 5), "log_accept": [-9, -8, -300, -100], "kinetic_temperature": [2, 2, 1, 1.1]}
+        pd.DataFrame(log_mh).to_csv(run / "metrics.csv", index=False)
+    with tarfile.open("chain.tar", "w") as archive:
+        archive.add("results")
+    ((what, paper, here, verdict),) = ggmc_fig1.begun(Path("chain.tar"))
+    assert what == "HMC, 50,000 images, ℓ = 0.001: log MH of cycles 3 to 4" and paper == "≈ 0 (cycle 101)"
+    assert here == "-2e+02 in the mean (-3e+02 to -1e+02); kinetic temperature 1.050"
+    assert verdict.startswith("not comparable: 4 of 300 cycles so far")
 
 
 def test_a_title_claims_what_every_verdict_bears():

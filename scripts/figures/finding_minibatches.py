@@ -30,8 +30,8 @@ left out, 2,000 of one after 600, of Australian's independent minibatches 8,000 
 200 after 100); the reference 60 chains of 3,200 (quick 42 of 200). Crosses: some chains diverged; they are in no
 number. Of chains shorter than 20 τ, whose τ comes out too small, no ESS is drawn or compared, and no bias is judged.
 Errors are over chains (of ESS the jackknife's over ten groups; in that of an excess by itself is the reference's, too).
-Batches forth and then back again in a second epoch, which read the same backwards too (Paulin and others 2025), were
-tried and gained nothing here that was worth a setting.
+Batches forth and then back again in a second epoch, which read the same backwards too (Paulin and others 2025), are no
+setting here.
 """
 TARGETS = (("heart", "Heart"), ("australian", "Australian"))
 COLOUR = {"independent": BLUE, "shuffled": ORANGE}

@@ -113,7 +113,7 @@ def compare(paths: pd.DataFrame, drift: pd.DataFrame):
         if not (np.isfinite(off) and np.isfinite(most)):
             verdict = "not comparable: no error is known"
         elif abs(off) < most:
-            verdict = "agrees"
+            verdict = f"agrees: a drift beyond {most * row.drift_error:.0e} would be seen"
         whole = f"{row.drift:.1e} ± {row.drift_error:.0e} a coordinate and unit of time, "
         whole += f"standard deviation of one chain about its own straight line {row.swing:.1e}"
         yield f"OVRVO, h = {row.step_size:g}: effective energy fluctuates, no systematic drift", "0", whole, verdict

@@ -71,7 +71,7 @@ def of_rule(table: pd.DataFrame, target: str, key: tuple) -> pd.DataFrame:
 def draw(table: pd.DataFrame) -> Figure:
     """A column a target: data a decision over what theory needs, bias and efficiency over the step size."""
     table = long_enough(table)
-    figure, panels = pyplot.subplots(3, 4, figsize=(12, 8), layout="constrained")
+    figure, panels = pyplot.subplots(3, 4, figsize=(10, 7.6), layout="constrained")
     for (target, heading), (looked, bias, ess) in zip(PANELS, panels.T, strict=True):
         sizes = sorted(table[table.target == target].step_size.dropna().unique())
         compared = known(of_rule(table, target, EXACT[0]), "exact_p").step_size
@@ -87,7 +87,7 @@ def draw(table: pd.DataFrame) -> Figure:
             if rows.ess.notna().any():
                 ess.errorbar(rows.step_size, rows.ess, rows.ess_error, **style)
         looked.plot([0, 1], [0, 1], color=GREY, lw=0.8, zorder=0)
-        looked.set_title(heading, fontsize=10)
+        looked.set_title(heading, fontsize=9)
         looked.set(xlim=(0, 1.05), ylim=(0, 1.05), xlabel="D²/(1 + D²)")
         if ess.has_data():
             ess.set_yscale("log")

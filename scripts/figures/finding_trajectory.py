@@ -57,7 +57,7 @@ def look(row) -> tuple[str, str]:
 def draw(table: pd.DataFrame, lengths: pd.DataFrame) -> Figure:
     """Standard deviation and mean of log MH over their predictions; ESS over the length."""
     lengths = long_enough(lengths)
-    figure, (deviation, mean, worth) = pyplot.subplots(1, 3, figsize=(12, 4), layout="constrained")
+    figure, (deviation, mean, worth) = pyplot.subplots(1, 3, figsize=(9.5, 3.8), layout="constrained")
     table, named = table[(table.status == "done") & table.sd.notna()], set()
     for row in table.itertuples():
         colour, name = look(row)

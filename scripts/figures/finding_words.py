@@ -105,7 +105,7 @@ def known(rows: pd.DataFrame) -> pd.DataFrame:
 
 def draw(toys: pd.DataFrame, *regressions: pd.DataFrame) -> Figure:
     """A column a target: bias against rejections, efficiency over step sizes, efficiency against bias."""
-    figure, panels = pyplot.subplots(3, len(PANELS), figsize=(12, 8.6), layout="constrained")
+    figure, panels = pyplot.subplots(3, len(PANELS), figsize=(10, 8.2), layout="constrained")
     table = pd.concat([toys, *regressions])
     columns(long_enough(table), PANELS, panels)
     panels[0, 0].text(
@@ -150,7 +150,7 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         middle.set(xlabel="mean step a gradient")
         middle.set_ylim(0, 1.1 * middle.get_ylim()[1])  # room for the key
         if corrected.ess.notna().any():
-            middle.locator_params(axis="x", nbins=5)
+            middle.locator_params(axis="x", nbins=4)
         else:
             middle.set_xticks([])
         bottom.set(xlabel="|excess of U|", xlim=(0, 0.5))
@@ -167,9 +167,9 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
         middle.legend(handles=handles, frameon=False, fontsize=7, loc="upper right")
         bottom.legend(handles=handles, frameon=False, fontsize=7, loc="lower right")
         clean(top, middle, bottom)
-    panels[0, 0].set_ylabel("uncorrected: |excess of U|")
-    panels[1, 0].set_ylabel("corrected: ESS / 1,000 gradients")
-    panels[2, 0].set_ylabel("uncorrected: ESS / 1,000 gradients")
+    panels[0, 0].set_ylabel("uncorrected:\n|excess of U|")
+    panels[1, 0].set_ylabel("corrected:\nESS / 1,000 gradients")
+    panels[2, 0].set_ylabel("uncorrected:\nESS / 1,000 gradients")
     handles = [
         Line2D([], [], color=colour, marker=marker, ls=ls, ms=4, lw=1.2, label=name)
         for key, (colour, marker, ls, name) in LOOK.items()

@@ -270,7 +270,7 @@ CASES = [
     ("amagold_fig2", plane, {("amagold", 0.25): {"J": 1.6}}, "Dist1, ε = .25: AMAGOLD", "not resolved"),  # ± .19
     ("amagold_fig2", plane, {("amagold", 0.25): {"J": 2.8}}, "Dist1, ε = .25: AMAGOLD", "not resolved"),  # ± .30
     ("amagold_fig2", plane, {("amagold", 0.25): {"J": 3.1}}, "Dist1, ε = .25: AMAGOLD", "differs: a factor of 3.1"),
-    ("amagold_fig2", plane, {}, "| 0.2 at .05, 1 at .25, ± 0.2 |", "agrees"),
+    ("amagold_fig2", plane, {}, "| 0.2 ± 0.1, 1 ± 0.1 at 0.05, 0.25 |", "agrees"),
     ("amagold_fig2", plane, {("l2mc", 0.25): {"J": 1.3}}, "Dist1: AMAGOLD's J less", "not resolved"),
     ("amagold_fig2", plane, {("amagold", 0.25): {"J": 0.5}}, "Dist1: AMAGOLD's J less", "differs"),
     ("amagold_fig2", plane, {}, "Dist1, ε = .25: bias", "agrees"),

@@ -421,43 +421,70 @@ def test_a_bias_increases_over_the_whole_range(biases, verdict):
     assert figure.increases(*rows)[1].startswith(verdict)
 
 
-def test_figure_5_judges_the_share_of_letters_that_are_all_but_certain():
-    """A network of which a third is at maximum entropy has AMAGOLD's mean entropy, and is overconfident."""
-    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig5.py")
-    shares = {("amagold", 0.01, 5e-4): 0.08, ("amagold", 5e-6, 5e-4): 0.06, ("sghmc", 0.01, 5e-4): 0.09}
-    shares |= {("sghmc", 0.01, 1e-3): 0.13, ("sghmc", 5e-6, 5e-4): 0.6}
+def entropies(means: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Figure 5's tables, of mean entropies ``{(sampler, b, lr): those of its seeds}``: curves of which so large a share
+    has entropy 2, and the others none."""
     rows, errors = [], []
-    for (sampler, b, lr), share in shares.items():
-        common = {"sampler": sampler, "b": b, "lr": lr, "seed": 0, "train_size": 60000, "status": "done"}
-        middle = 0.5 if share < 0.5 else share
-        rows += [
-            {**common, "entropy": at, "share": value} for at, value in ((0, 0), (0.1, share), (1, middle), (2.3, 1))
-        ]
-        wrong = 90.0 if b < 1e-5 and sampler == "sghmc" else 2.0
-        errors.append({**common, "accept_prob": 0.05, "error": wrong, "kinetic_temperature": 1e6})
-    found = {row[0].split(":")[0]: row[3] for row in figure.compare(pd.DataFrame(rows), pd.DataFrame(errors))}
-    one = " (SGHMC and AMAGOLD: one seed)"
-    assert found["SGHMC, b = 0.01, lr = 0.0005"] == "agrees" + one == found["SGHMC, b = 0.01, lr = 0.001"]
-    assert found["SGHMC, b = 5e-06, lr = 0.0005"] == "agrees: of a network that is at chance on digits" + one
-    assert found["SGHMC, b = 5e-06, lr = 0.001"] == "not comparable: no finished run"
-    table = pd.DataFrame(rows)
-    *_, growth = figure.compare(table, pd.DataFrame(errors))
-    assert growth[0].startswith("SGHMC, b = 0.01, lr = 0.001 less") and growth[2:] == ("+0.040", "agrees (one seed)")
-    assert "equally confident" not in figure.title(table)  # three settings of eight are missing
-    large = (table.sampler == "sghmc") & (table.b == 0.01)
-    swapped = table.assign(lr=table.lr.where(~large, 0.0015 - table.lr))
-    found = [row[3] for row in figure.compare(swapped, pd.DataFrame(errors)) if row[0].startswith("SGHMC, b = 0.01")]
-    assert found == ["differs" + one] * 2 + ["differs (one seed)"]
-    # Of three seeds the mean and its error decide.
-    for shares, verdict in (
-        ((0.599, 0.6, 0.601), "agrees: of"),
-        ((0.02, 0.2, 0.5), "not resolved: +0.140 ± 0.140 from"),
-    ):
-        more = table[(table.b == 5e-6) & (table.sampler == "sghmc")]
-        more = [more.assign(seed=seed, share=more.share.replace(0.6, share)) for seed, share in enumerate(shares)]
-        of_three = pd.concat([table[(table.b != 5e-6) | (table.sampler != "sghmc")], *more])
-        found = {row[0].split(":")[0]: row[3] for row in figure.compare(of_three, pd.DataFrame(errors))}
-        assert found["SGHMC, b = 5e-06, lr = 0.0005"].startswith(verdict)
+    for (sampler, b, lr), ones in means.items():
+        for seed, mean in enumerate(ones):
+            run = {"sampler": sampler, "b": b, "lr": lr, "seed": seed, "train_size": 60000, "status": "done"}
+            low = 1 - mean / 2
+            rows += [{**run, "entropy": at, "share": low} for at in (0, 0.1, 2)]
+            wrong = 90.0 if b < 1e-5 and sampler == "sghmc" else 2.0
+            errors.append({**run, "accept_prob": 0.05, "error": wrong, "kinetic_temperature": 10.0 ** (6 + 3 * seed)})
+    return pd.DataFrame(rows), pd.DataFrame(errors)
+
+
+FIVE = {("amagold", b, lr): (1.1, 1.2, 1.3, 1.2, 1.1) for b in (0.01, 5e-6) for lr in (5e-4, 1e-3)}
+FIVE |= {("sghmc", 0.01, 5e-4): (0.7, 0.7, 0.8, 0.8, 0.6), ("sghmc", 0.01, 1e-3): (0.6, 0.6, 0.7, 0.9, 0.6)}
+FIVE |= {("sghmc", 5e-6, 5e-4): (1.0, 0.8, 1.9, 1.2, 1.4), ("sghmc", 5e-6, 1e-3): (0.2, 0.1, 0.3, 0.3, 0.1)}
+
+
+def figure_5(means: dict):
+    """Its rows, by the setting that they begin with, and its title."""
+    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig5.py")
+    rows = list(figure.compare(*entropies(means)))
+    return {row[0].partition(":")[0]: row for row in rows}, figure.title(rows)
+
+
+def test_figure_5_judges_mean_entropies_seed_by_seed():
+    """The share of letters that are all but certain is beside them, and judges nothing."""
+    found, title = figure_5(FIVE)
+    gaps = np.subtract(FIVE["sghmc", 0.01, 5e-4], FIVE["amagold", 0.01, 5e-4])
+    t = gaps.mean() / (gaps.std(ddof=1) / 5**0.5)
+    assert found["SGHMC, b = 0.01, lr = 0.0005"][2:] == (
+        f"{gaps.mean():+.3f} ± {gaps.mean() / t:.3f} nats over 5 seeds, p = {4 * 2 * student.sf(abs(t), 4):.2g} by "
+        "Bonferroni over 4 (0.72 ± 0.04 against 1.18 ± 0.04); share of letters with an entropy of at most 0.1: 0.640 ± "
+        "0.019 against 0.410 ± 0.019; test error on digits 2.0 %",
+        "differs: more confident than AMAGOLD",
+    )
+    assert found["SGHMC, b = 0.01, lr = 0.001"][3] == "agrees"
+    low, high = found["SGHMC, b = 5e-06, lr = 0.0005"], found["SGHMC, b = 5e-06, lr = 0.001"]
+    gaps = np.subtract(FIVE["sghmc", 5e-6, 5e-4], FIVE["amagold", 0.01, 5e-4])
+    seen = verdicts.limit(4, 5) * gaps.std(ddof=1) / 5**0.5
+    assert (
+        low[3]
+        == f"not resolved: beyond {seen:.2g} nats a difference would be seen; of a network that is at chance on digits"
+    )
+    assert high[3] == "agrees: of a network that is at chance on digits"
+    assert high[2].endswith("digits 90.0 %, kinetic temperature 1e+12 (median; 1e+06 to 1e+18)")
+    assert title == "SGHMC is more confident of letters than AMAGOLD at b = 0.01"
+    found, title = figure_5(FIVE | {("sghmc", 5e-6, 1e-3): FIVE["sghmc", 5e-6, 5e-4]})
+    assert title.endswith("at b = 0.01;\nat b = 5e-06 no difference of mean entropies is seen")
+    found, title = figure_5(FIVE | {("sghmc", 0.01, 1e-3): (2.0, 2.0, 2.1, 2.0, 1.9)})
+    assert found["SGHMC, b = 0.01, lr = 0.001"][3] == "differs: less confident than AMAGOLD"
+    assert title == "Predictive entropy on letters, networks trained on digits"
+    found, title = figure_5(FIVE | {("amagold", 5e-6, 5e-4): (1.5,) * 5})
+    assert found["largest distance between AMAGOLD's curves"][3] == "differs by 0.16" and title.startswith("Predictive")
+
+
+def test_figure_5_says_of_one_seed_that_it_is_one_and_of_none_nothing():
+    found, title = figure_5({key: ones[:1] for key, ones in FIVE.items() if key != ("sghmc", 5e-6, 5e-4)})
+    assert found["SGHMC, b = 0.01, lr = 0.0005"][3] == "differs: more confident than AMAGOLD (one seed)"
+    assert found["SGHMC, b = 0.01, lr = 0.001"][3] == "agrees (one seed)"
+    assert found["SGHMC, b = 5e-06, lr = 0.001"][3] == "agrees (one seed): of a network that is at chance on digits"
+    assert found["SGHMC, b = 5e-06, lr = 0.0005"][3] == "not comparable: no finished run"
+    assert title.startswith("Predictive")
 
 
 def test_figure_5_compares_amagold_s_settings_over_the_seeds_that_all_have():
@@ -476,41 +503,44 @@ def test_figure_5_compares_amagold_s_settings_over_the_seeds_that_all_have():
     assert "whose curves are 0.190 apart; the chains accept" in row[2] and row[3] == "agrees"
 
 
-def test_figure_5_counts_the_errors_of_amagold_s_seeds_against_a_difference():
-    figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig5.py")
-    rows, errors = [], []
-    shares = {("amagold", 0.01): (0.03, 0.07), ("amagold", 5e-6): (0.04, 0.04), ("sghmc", 0.01): (0.3, 0.302)}
-    for (sampler, b), ones in shares.items():
-        for seed, share in enumerate(ones):
-            run = {"sampler": sampler, "b": b, "lr": 5e-4, "seed": seed, "train_size": 60000, "status": "done"}
-            rows += [{**run, "entropy": at, "share": value} for at, value in ((0, 0), (0.1, share), (2.3, 1))]
-            errors.append({**run, "accept_prob": 0.05, "error": 2.0, "kinetic_temperature": 1.0})
-    found = {row[0].split(":")[0]: row for row in figure.compare(pd.DataFrame(rows), pd.DataFrame(errors))}
-    # .301 ± .001 from 2 · .05 − .04, of which the first mean is known to ± .02.
-    verdict = "not resolved: +0.241 ± 0.040 from where overconfidence begins"
-    assert found["SGHMC, b = 0.01, lr = 0.0005"][3] == verdict
-    rows += [row | {"seed": 2, "share": min(2 * row["share"], 1)} for row in rows[:3]]  # which no other setting has
-    found = {row[0].split(":")[0]: row for row in figure.compare(pd.DataFrame(rows), pd.DataFrame(errors))}
-    assert found["SGHMC, b = 0.01, lr = 0.0005"][3] == verdict
+def test_figure_5_pairs_sghmc_with_amagold_over_the_seeds_that_all_of_its_settings_have():
+    """A seed that one setting of AMAGOLD lacks has no mean over settings, and is in no pair."""
+    found, _ = figure_5(FIVE | {("amagold", 5e-6, 1e-3): FIVE["amagold", 5e-6, 1e-3][:3]})
+    assert found["SGHMC, b = 0.01, lr = 0.0005"][2].startswith("-0.467 ± 0.033 nats over 3 seeds")
+    found, _ = figure_5(FIVE | {("sghmc", 0.01, 1e-3): (0.6, 0.6)})
+    assert found["SGHMC, b = 0.01, lr = 0.001"][2].startswith("-0.550 ± 0.050 nats over 2 seeds")
 
 
 @pytest.mark.parametrize(
     ("small", "large", "verdict"),
     [
-        ((0.1,), (0.3,), ("+0.200", "agrees (one seed)")),
-        ((0.3,), (0.1,), ("-0.200", "differs (one seed)")),
-        ((0.1, 0.2, 0.3, 0.4), (0.2, 0.31, 0.39, 0.5), ("+0.100 ± 0.004 over 4 seeds", "agrees")),
-        ((0.1, 0.2, 0.3, 0.4), (0.2, 0.1, 0.4, 0.4), ("+0.025 ± 0.048 over 4 seeds", "not resolved")),
-        ((0.2, 0.31, 0.39, 0.5), (0.1, 0.2, 0.3, 0.4), ("-0.100 ± 0.004 over 4 seeds", "differs")),
+        ((0.3,), (0.1,), ("-0.200 nats", "agrees (one seed)")),
+        ((0.1,), (0.3,), ("+0.200 nats", "differs (one seed)")),
+        ((0.2, 0.31, 0.39, 0.5), (0.1, 0.2, 0.3, 0.4), ("-0.100 ± 0.004 nats over 4 seeds, p = 0.00015", "agrees")),
+        (
+            (0.1, 0.2, 0.3, 0.4),
+            (0.2, 0.1, 0.4, 0.4),
+            (
+                "+0.025 ± 0.048 nats over 4 seeds, p = 0.64",
+                "not resolved: beyond 0.28 nats a difference would be seen",  # 5.84 of them
+            ),
+        ),
+        ((0.1, 0.2, 0.3, 0.4), (0.2, 0.31, 0.39, 0.5), ("+0.100 ± 0.004 nats over 4 seeds, p = 0.00015", "differs")),
         ((), (0.1,), ("", "not comparable: no seed has both")),
     ],
 )
 def test_figure_5_asks_whether_the_large_learning_rate_makes_sghmc_surer_seed_by_seed(small, large, verdict):
+    """Of lower mean entropy."""
     figure = draw.load(ROOT / "scripts" / "figures" / "amagold_fig5.py")
-    sure = {
+    of = {
         ("sghmc", 0.01, lr, seed): one for lr, ones in ((5e-4, small), (1e-3, large)) for seed, one in enumerate(ones)
     }
-    assert figure.grows(pd.Series(sure), 0.01) == verdict
+    below, above = (figure.of_setting(pd.Series(of), 0.01, lr) for lr in (5e-4, 1e-3))
+    assert figure.paired(above - below, 1, ("agrees", "differs")) == verdict
+    found, _ = figure_5(FIVE)
+    row = found["SGHMC, b = 0.01"]
+    assert row[0].endswith("lr = 0.001 less that at 0.0005, seed by seed") and row[1] == "lower: a large step size"
+    assert row[2].startswith("-0.040 ± 0.040 nats over 5 seeds, p = 0.37") and row[3].startswith("not resolved: beyond")
 
 
 @pytest.mark.parametrize(

@@ -237,10 +237,10 @@ def table2(error: float, quoted: float, status: str = "done", seeds: int = 1) ->
         (table2(87.0, 89.7), ["not decided (one seed): it differs by -2.7, 5.4 errors of single draws"] * 2),
         (table2(math.nan, 89.7, "diverged"), ["agrees: it diverges, as theirs does"]),
         (table2(math.nan, 3.7, "diverged"), ["differs: diverged at 9"]),
-        (table2(89.7, 89.7, seeds=3), ["agrees"] * 2),
+        (table2(89.7, 89.7, seeds=3), ["agrees: beyond 4 a difference would be seen"] * 2),  # 9.92 of √(.16 + .01/3)
         (
             table2(80.0, 89.7, seeds=3).assign(single_error=[89.7, 89.8, 89.9]),
-            ["differs by -9.6, 23.8 errors", "agrees"],
+            ["differs by -9.6, 23.8 errors", "agrees: beyond 4 a difference would be seen"],
         ),
     ],
 )
@@ -273,9 +273,9 @@ def test_amagold_s_seeds_are_judged_by_what_one_more_would_give():
     ("errors", "verdict"),
     [
         ([3.2, 3.3, 3.4, 3.3] * 5, "differs by -0.33, 4.4 errors"),  # sd √(.1/19) = .0725, times √1.05
-        ([3.0, 3.3, 3.6, 3.3] * 5, "agrees"),
+        ([3.0, 3.3, 3.6, 3.3] * 5, "agrees: beyond 0.67 a difference would be seen"),  # 3 of √(.9/19 · 1.05)
         ([3.2, 3.2, 3.3], "not resolved: it differs by -0.4, 6.0 errors, and of so few seeds 9.9 would decide"),
-        ([3.5, 3.6, 3.7], "agrees"),
+        ([3.5, 3.6, 3.7], "agrees: beyond 1.1 a difference would be seen"),  # 9.92 of .1 √(4/3)
         ([3.2], "not comparable: fewer than two seeds"),
         ([], "not comparable: fewer than two seeds"),
     ],

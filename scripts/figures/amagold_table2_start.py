@@ -55,7 +55,7 @@ def draw(table: pd.DataFrame) -> Figure:
 def title(table: pd.DataFrame) -> str:
     """Whether the authors' start is what PyTorch's weights give and He's do not, and these are apart, beyond errors,
     before AMAGOLD's trajectories and after them."""
-    verdicts = [beside(table, start, "first_error")[3].partition(" ")[0] for start in STARTS]
+    verdicts = [beside(table, start, "first_error")[3].split()[0].strip(":") for start in STARTS]
     both = [finished(table, start) for start in STARTS]
     gaps = [
         (one - other, np.hypot(*errors))

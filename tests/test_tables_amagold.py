@@ -31,12 +31,14 @@ from experiments.tables.statistics import (
     well_masses,
 )
 from sgmcmc import formats
+from sgmcmc.data import Dataset
 from sgmcmc.diagnostics import symmetric_kl_floor
 from sgmcmc.potentials.analytic import DoubleWell, Mixture
 from sgmcmc.random import Random
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
+import amagold_start  # noqa: E402
 import draw  # noqa: E402
 import verdicts  # noqa: E402
 
@@ -572,6 +574,28 @@ def test_figure_8_calls_low_what_the_paper_calls_unreasonable(accepted, verdict)
     assert figure.title(table) == ("Acceptance over the step size" if accepted == 0.9 else high)
     table.loc[4, "accepted"] = 0.8
     assert next(figure.compare(table))[2].startswith("at least 0.800, at 0.0001 (")
+
+
+def test_the_authors_start_is_read_by_their_names_and_counted(tmp_path, monkeypatch, capsys):
+    """Pixels of class 0 and 1; a dark image is of class 1 by the last bias, after every layer's ReLU."""
+    images = torch.tensor([[255, 0], [0, 255], [255, 0], [100, 0], [0, 100]], dtype=torch.uint8).view(5, 1, 1, 2)
+    test = Dataset(images, torch.tensor([0, 1, 1, 1, 0]), 2, mean=[0.5], std=[0.25])  # the third and the last are wrong
+    weights = {
+        f"fc{n}.{part}": torch.eye(2) if part == "weight" else torch.zeros(2)
+        for n in (1, 2, 3)
+        for part in ("weight", "bias")
+    }
+    weights["fc3.bias"][1] = 0.1
+    assert amagold_start.wrong(weights, test) == 2
+    torch.save(weights, tmp_path / "theirs.pt")
+    monkeypatch.setattr(amagold_start, "ROOT", tmp_path)
+    monkeypatch.setattr(amagold_start, "TABLE", tmp_path / "amagold_start.csv")
+    monkeypatch.setattr(amagold_start, "load", lambda name: SimpleNamespace(test=test))
+    assert amagold_start.main([str(tmp_path / "theirs.pt")]) == 0
+    assert capsys.readouterr().out == "2 of 5 test images wrong; wrote amagold_start.csv\n"
+    row = pd.read_csv(tmp_path / "amagold_start.csv").iloc[0]
+    assert (row.file, row.images, row.wrong, len(row.sha256)) == ("theirs.pt", 5, 2, 64)
+    assert draw.load(ROOT / "scripts" / "figures" / "amagold_table2_start.py").THEIRS == pytest.approx(4.03)
 
 
 # ---- rows, number by number, of draws that are made

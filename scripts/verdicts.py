@@ -182,10 +182,7 @@ def timed(ratio: float, sides: tuple[str, str]) -> str:
 
 
 def not_much_slower(ratio: float) -> str:
-    """The verdict on a ratio of seconds that is claimed to be not much above 1: less than 1.5 is not much, and more
-    than 1.5 times that is much, whatever else the machine did."""
-    if np.isnan(ratio):
-        return "not comparable: no run was timed"
-    if ratio < TIMING:
-        return "agrees: less than 1.5 times"
-    return f"differs: {ratio:.1f} times" if ratio > TIMING**2 else "not decided: between 1.5 and 2.25 times"
+    """The verdict on a ratio of seconds that is claimed to be not much above 1, where much is above 1.5: what ``timed``
+    says of the ratio over that, so that it is decided below 1 and above 2.25."""
+    verdict = timed(ratio / TIMING, ("agrees: no slower", f"differs: {ratio:.1f} times"))
+    return f"not decided: between 1 and {TIMING**2:g} times" if verdict.startswith("not decided") else verdict

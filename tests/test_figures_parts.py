@@ -178,3 +178,16 @@ def test_what_is_plotted_of_figure_1_is_j_of_all_chains_with_its_error():
         ends = np.array([(low[1], high[1]) for low, high in line.lines[2][0].get_segments()])
         np.testing.assert_allclose(ends, np.stack((part.J - part.J_error, part.J + part.J_error), 1))
     pyplot.close("all")
+
+
+@pytest.mark.parametrize("scale", draw.SCALES)
+def test_labels_of_figure_7_stand_as_the_curves_end(scale):
+    module = draw.load(ROOT / "scripts" / "figures" / "amagold_fig7.py")
+    table, many = draw.read(module.TABLES, ROOT / "results" / scale / "tables")
+    drawn = module.draw(table, many)
+    for panel, (model, _) in zip(drawn.axes, module.PARTS, strict=True):
+        heights = {text.get_text(): text.xy[1] for text in panel.texts if hasattr(text, "xy")}
+        ends = table[table.model == model].groupby("sampler").J.last()
+        assert (heights["SGHMC"] > heights["AMAGOLD"]) == (ends.sghmc > ends.amagold)
+        assert 1.2 < max(heights.values()) / min(heights.values()) * ends.min() / ends.max() < 2
+    pyplot.close("all")

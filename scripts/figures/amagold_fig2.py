@@ -61,8 +61,12 @@ def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
         if name in set(table.sampler)
     ]
     if handles:
-        short = handle("hollow: chains too short", color="black", marker="o", ms=5, mfc="white", ls="none")
-        figure.legend(handles=[*handles, short], frameon=False, fontsize=8, ncols=5, loc="outside lower center")
+        handles += [
+            handle("hollow: chains too short", color="black", marker="o", ms=5, mfc="white", ls="none"),
+            handle("bias χ²", color=COLOURS["sghmc"], ls="--", lw=0.9, marker="_", ms=6),
+            handle("χ² of SGHMC's law as ε → 0", color=COLOURS["sghmc"], ls="none", marker=">", ms=6, mfc="none"),
+        ]
+        figure.legend(handles=handles, frameon=False, fontsize=8, ncols=4, loc="outside lower center")
     figure.suptitle(title(table), fontsize=11)
     return figure
 
@@ -92,7 +96,7 @@ def divergence(panel, table: pd.DataFrame) -> None:
         biased = part[part.bias > LIMIT * part.bias_error]
         panel.plot(biased.step_size, biased.bias, color=colour, ls="--", lw=0.9, marker="_", ms=6)
     floor = table.floor.min()
-    panel.set(yscale="log", xlabel="step size ε", ylabel="J", xlim=(-0.01, 0.265))
+    panel.set(yscale="log", xlabel="step size ε", ylabel="J, and χ² (dashed, triangle)", xlim=(-0.01, 0.265))
     if floor > 0:
         panel.axhline(floor, color=GREY, ls=":", lw=1)
         panel.annotate(
@@ -117,7 +121,8 @@ def compare(table: pd.DataFrame, densities: pd.DataFrame):
         what = f"{title}, ε = .25: AMAGOLD's J close to full-batch L2MC's"
         yield rows.judge(what, "close", [*ends, ("l2mc", 0.25)], near)
         what = f"{title}: AMAGOLD's J less L2MC's grows with ε"
-        both = [(name, size) for size in (0.05, 0.25) for name in ("amagold", "l2mc")]
+        sizes = sorted(size for size in table.step_size.dropna().unique() if size >= 0.05)
+        both = [(name, size) for size in sizes for name in ("amagold", "l2mc")]
         yield rows.judge(what, "when the step size is large", both, widens)
         what = f"{title}, ε = .25: bias χ², which stays with more draws"
         yield rows.judge(what, "AMAGOLD is unbiased, SGHMC is not", ends, biases)
@@ -155,10 +160,16 @@ def near(sghmc, amagold, l2mc):
     return here, f"differs: a factor of {ratio:.1f}" if ratio - error > CLOSE else verdict
 
 
-def widens(small, full_small, large, full_large):
-    gaps = small.J - full_small.J, large.J - full_large.J
-    error = sum(row.J_error**2 for row in (small, full_small, large, full_large)) ** 0.5
-    return f"{gaps[0]:.2g} at .05, {gaps[1]:.2g} at .25, ± {error:.1g}", decided((gaps[1] - gaps[0]) / error)
+def widens(*rows):
+    """Of AMAGOLD and L2MC in turn, at one step size after another: their gap, judged at the last beside the first."""
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    if len(pairs) < 2:
+        return "", "not comparable: no run at another step size"
+    gaps = [(ours.J - full.J, np.hypot(ours.J_error, full.J_error)) for ours, full in pairs]
+    here = ", ".join(f"{gap:.2g} ± {error:.1g}" for gap, error in gaps)
+    here += f" at {', '.join(f'{ours.step_size:g}' for ours, _ in pairs)}"
+    (first, error), (last, last_error) = gaps[0], gaps[-1]
+    return here, decided((last - first) / np.hypot(error, last_error))
 
 
 def biases(sghmc, amagold):

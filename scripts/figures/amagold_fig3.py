@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import COLOURS, GREY, NAMES, clean
+from style import COLOURS, NAMES, clean
 from verdicts import LIMIT, Rows, headed
 
 SOURCE = "AMAGOLD, Figure 3"
@@ -42,16 +42,17 @@ def draw(table: pd.DataFrame) -> Figure:
     if len(table):
         part = table[table.sampler == table.sampler.iloc[-1]]
         end = part.iloc[-1]
-        panel.plot(part.draws_a_chain * part.chains, part.floor, color=GREY, ls=":", lw=1)
+        panel.plot(part.draws_a_chain * part.chains, part.floor, color="black", ls=":", lw=1.4, zorder=4)
+        middle = part.iloc[len(part) // 2]
         panel.annotate(
             "independent draws",
-            (end.draws_a_chain * end.chains, end.floor),
-            (0, -8),
+            (middle.draws_a_chain * middle.chains, middle.floor),
+            (-30, -30),
             textcoords="offset points",
-            color=GREY,
             fontsize=8,
-            ha="center",
+            ha="right",
             va="top",
+            arrowprops={"arrowstyle": "-", "lw": 0.6, "shrinkB": 2},
         )
     panel.text(
         0.05,

@@ -6,7 +6,7 @@ from figures.amagold_table2 import WRONG, of_all_settings
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, NAMES, clean
-from verdicts import limit, side
+from verdicts import chance, limit, side
 
 SOURCE = "AMAGOLD, Figure 5"
 TABLES = ("amagold_fig5", "amagold_table2")
@@ -19,12 +19,12 @@ quick scale of 12,000 images, 15 epochs of SGD and 40 trajectories, which is not
 the entropies alone do not show are in the comparison below: how few trajectories AMAGOLD accepts, so that its curves
 are those of networks near one end of SGD, and coincide for that reason, too; and the test error on digits of SGHMC with
 little friction, which says whether it is a network at all whose confidence is shown. Decided where the paper is silent:
-overconfident is a sampler that gives a larger share of the letters an entropy of at most .1 nats than AMAGOLD does at
-any setting, by more than AMAGOLD's settings differ from each other (means over seeds and their errors decide). Settings
-of AMAGOLD are compared by means over the seeds that all of them have, as a seed's settings begin at one end of SGD; how
-far the seeds are apart is said beside it. As a large step size is said to make SGHMC overconfident, it is asked besides
-whether at b = .01 that share is larger at lr = .001 than at .0005, seed by seed. The share is judged at four settings
-of SGHMC (Bonferroni).
+overconfident is a sampler whose mean entropy is below AMAGOLD's, seed by seed, judged at four settings of SGHMC
+(Bonferroni); AMAGOLD's is the mean over its settings. The share of letters with an entropy of at most .1 nats is said
+beside it and not judged. Settings of AMAGOLD are compared by means over the seeds that all of them have, as a seed's
+settings begin at one end of SGD; how far the seeds are apart is said beside it. As a large step size is said to make
+SGHMC overconfident, it is asked besides whether at b = .01 its mean entropy is lower at lr = .001 than at .0005, seed
+by seed.
 """
 SURE = 0.1  # nats, the entropy of a prediction that is all but certain
 COINCIDE = 0.1  # the largest distance between distribution functions that are taken to
@@ -45,18 +45,24 @@ def draw(table: pd.DataFrame, errors: pd.DataFrame) -> Figure:
     if len(table):
         panel.legend(frameon=False, fontsize=7)
     clean(panel)
-    panel.set_title(title(table), fontsize=9)
+    panel.set_title(title(list(compare(table, errors))), fontsize=9)
     return figure
 
 
-def title(table: pd.DataFrame) -> str:
-    """That AMAGOLD's curves coincide and SGHMC's do not, where they do and do not."""
-    curves = table.pivot_table(index=["sampler", "b", "lr"], columns="entropy", values="share")  # means over seeds
-    whole = len(curves) == 2 * len(DASHES) and (table.status == "done").all() and (table.train_size == 60000).all()
-    distance = {name: apart(part) for name, part in curves.groupby(level="sampler")}
-    if whole and distance["amagold"] < COINCIDE < distance["sghmc"]:
-        return "AMAGOLD is equally confident of letters at every setting, SGHMC is not"
-    return "Predictive entropy on letters, networks trained on digits"
+def title(rows: list[tuple]) -> str:
+    """At which b SGHMC is found to be more confident than AMAGOLD at every learning rate, and at which at none."""
+    verdicts = {row[0].partition(":")[0]: row[3] for row in rows}
+    surer, unseen = [], []
+    for b in dict.fromkeys(b for b, _ in CLAIMS):
+        found = [(verdicts.get(setting(*key), ""), claim) for key, claim in CLAIMS.items() if key[0] == b]
+        if all(verdict.startswith(sides(claim)[0]) and ONE not in verdict for verdict, claim in found):
+            surer.append(f"{b:g}")
+        if all(verdict.startswith("not resolved") for verdict, _ in found):
+            unseen.append(f"{b:g}")
+    if not surer or rows[0][3] != "agrees":  # AMAGOLD's settings are to be alike
+        return "Predictive entropy on letters, networks trained on digits"
+    said = f"SGHMC is more confident of letters than AMAGOLD at b = {' and '.join(surer)}"
+    return said + f";\nat b = {' and '.join(unseen)} no difference of mean entropies is seen" * bool(unseen)
 
 
 def apart(curves: pd.DataFrame) -> float:
@@ -86,9 +92,6 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
     common = of_all_settings(curves.loc["amagold"])
     distance = apart(common.groupby(level=["b", "lr"]).mean())
     verdict = "agrees" if distance < COINCIDE else f"differs by {distance:.2f}"
-    sure = curves[curves.columns[curves.columns <= SURE]].max(axis=1)
-    settings = of_all_settings(sure["amagold"]).groupby(level=["b", "lr"]).agg(["mean", "sem"]).fillna(0.0)
-    least, most = settings.loc[settings["mean"].idxmin()], settings.loc[settings["mean"].idxmax()]
     means = common.apply(mean_entropy, axis=1).groupby(level=["b", "lr"]).mean()
     here = f"{distance:.3f} (coincide: under {COINCIDE}); "
     here += f"mean entropies within {means.max() - means.min():.3f} nats of each other"
@@ -98,38 +101,30 @@ def compare(table: pd.DataFrame, errors: pd.DataFrame):
     accepted = errors[errors.sampler == "amagold"].accept_prob.dropna()
     here += "" if accepted.empty else f"; the chains accept {accepted.min():.2f} to {accepted.max():.2f}"
     yield "largest distance between AMAGOLD's curves", "coincide", here, quick or verdict
-    counts = curves.groupby(["sampler", "b", "lr"]).size()
+    sure = curves[curves.columns[curves.columns <= SURE]].max(axis=1)
+    own, certain = (of_all_settings(of["amagold"]).groupby(level="seed").mean() for of in (entropies, sure))
     for (b, lr), claim in CLAIMS.items():
-        what = f"SGHMC, b = {b:g}, lr = {lr:g}: share of letters with an entropy of at most {SURE:g}"
-        lost, share = gone.get(("sghmc", b, lr)), mean_of(sure, b, lr)
-        if lost or np.isnan(share):
+        what = f"{setting(b, lr)}: mean entropy less AMAGOLD's, seed by seed"
+        lost, ours = gone.get(("sghmc", b, lr)), of_setting(entropies, b, lr)
+        if lost or ours.empty:
             why = lost if "diverged" in str(lost) else "no finished run"
             yield what, claim, "", f"not comparable: {why}"
             continue
-        here = f"{share:.3f}{over_seeds(sure, b, lr)}, AMAGOLD's {least['mean']:.3f} to {most['mean']:.3f}; "
-        here += f"mean entropy {mean_of(entropies, b, lr):.2f} nats, "
-        here += f"AMAGOLD's {own['amagold'].mean():.2f}"
+        here, verdict = paired(ours - own, len(CLAIMS), sides(claim))
+        here += f" ({over_seeds(ours, 2)} against {over_seeds(own, 2)}); share of letters with an entropy of at most "
+        here += f"{SURE:g}: {over_seeds(of_setting(sure, b, lr))} against {over_seeds(certain)}"
         row = errors[(errors.sampler == "sghmc") & (errors.b == b) & (errors.lr == lr)]
         if row.error.notna().any():
             here += f"; test error on digits {row.error.mean():.1f} %"
-        above, error = share - (2 * most["mean"] - least["mean"]), of_setting(sure, b, lr).sem()
-        sides = ("agrees", "differs") if claim == "overconfident" else ("differs", "agrees")
-        verdict = sides[0] if above > 0 else sides[1]
-        if error > 0:  # of several seeds
-            error = float(np.sqrt(error**2 + 4 * most["sem"] ** 2 + least["sem"] ** 2))
-            verdict = side(above / error, limit(len(CLAIMS), counts["sghmc", b, lr]), sides)
-            verdict += f": {above:+.3f} ± {error:.3f} from where overconfidence begins" * (verdict != "agrees")
         if row.error.mean() > WRONG:
-            here += f", kinetic temperature {row.kinetic_temperature.mean():.0e}"
-            verdict += ": of a network that is at chance on digits"
-        one = " and ".join(
-            NAMES[name] for name, seeds in (("sghmc", counts["sghmc", b, lr]), ("amagold", counts["amagold"].min()))
-            if seeds == 1
-        )  # fmt: skip
-        yield what, claim, here, quick or verdict + f" ({one}: one seed)" * bool(one)
-    here, verdict = grows(sure, 0.01)
-    what = f"SGHMC, b = 0.01, lr = 0.001 less lr = 0.0005: share of letters with an entropy of at most {SURE:g}"
-    yield what, "more: a large step size", here, quick or verdict
+            heat = row.kinetic_temperature
+            here += f", kinetic temperature {heat.median():.0e} (median; {heat.min():.0e} to {heat.max():.0e})"
+            verdict += (";" if ":" in verdict else ":") + " of a network that is at chance on digits"
+        yield what, claim, here, quick or verdict
+    small, large = (of_setting(entropies, 0.01, lr) for lr in (5e-4, 1e-3))
+    what = "SGHMC, b = 0.01: mean entropy at lr = 0.001 less that at 0.0005, seed by seed"
+    here, verdict = paired(large - small, 1, ("agrees", "differs"))  # below 0, above
+    yield what, "lower: a large step size", here, quick or verdict
 
 
 CLAIMS = {
@@ -138,6 +133,19 @@ CLAIMS = {
     (5e-6, 0.0005): "overconfident",
     (5e-6, 0.001): "overconfident",
 }
+ONE = "(one seed)"
+
+
+def setting(b: float, lr: float) -> str:
+    """How a row begins that is of a setting of SGHMC."""
+    return f"SGHMC, b = {b:g}, lr = {lr:g}"
+
+
+def sides(claim: str) -> tuple[str, str]:
+    """The verdicts on a mean entropy below AMAGOLD's, and on one above."""
+    if claim == "overconfident":
+        return "agrees", "differs: less confident than AMAGOLD"
+    return "differs: more confident than AMAGOLD", "agrees"
 
 
 def of_setting(values: pd.Series, b: float, lr: float) -> pd.Series:
@@ -145,23 +153,23 @@ def of_setting(values: pd.Series, b: float, lr: float) -> pd.Series:
     return pd.Series({seed: value for (*key, seed), value in values.items() if key == ["sghmc", b, lr]}, dtype=float)
 
 
-def over_seeds(values: pd.Series, b: float, lr: float) -> str:
-    """The standard error of the mean of SGHMC's runs at a setting, where there are several."""
-    chosen = of_setting(values, b, lr)
-    return f" ± {chosen.sem():.3f}" if len(chosen) > 1 else ""
+def over_seeds(values: pd.Series, digits: int = 3) -> str:
+    """The mean over seeds and, of several, its standard error."""
+    return f"{values.mean():.{digits}f}" + (f" ± {values.sem():.{digits}f}" if len(values) > 1 else "")
 
 
-def grows(sure: pd.Series, b: float) -> tuple[str, str]:
-    """By how much SGHMC is the more confident at the larger learning rate, seed by seed, and the verdict."""
-    more = (of_setting(sure, b, 1e-3) - of_setting(sure, b, 5e-4)).dropna()
-    gap, error = more.mean(), more.sem()
-    if not len(more):
+def paired(gaps: pd.Series, number: int, sides: tuple[str, str]) -> tuple[str, str]:
+    """Differences of mean entropies, of seeds that have both, and the verdict on the largest of ``number`` such means:
+    ``sides`` of one below 0 and of one above."""
+    gaps = gaps.dropna()
+    if gaps.empty:
         return "", "not comparable: no seed has both"
+    gap, error, seeds = gaps.mean(), gaps.sem(), len(gaps)
     if not error > 0:
-        return f"{gap:+.3f}", ("agrees" if gap > 0 else "differs") + " (one seed)" * (len(more) == 1)
-    return f"{gap:+.3f} ± {error:.3f} over {len(more)} seeds", side(gap / error, limit(1, len(more)))
-
-
-def mean_of(values: pd.Series, b: float, lr: float) -> float:
-    """The mean of SGHMC's runs at a setting, over seeds; NaN where there is none."""
-    return float(of_setting(values, b, lr).mean())
+        return f"{gap:+.3f} nats", sides[int(gap > 0)] + f" {ONE}" * (seeds == 1)
+    least = limit(number, seeds)
+    p = chance([gap / error] * number, [seeds] * number)
+    here = f"{gap:+.3f} ± {error:.3f} nats over {seeds} seeds, p = {p:.2g}"
+    here += f" by Bonferroni over {number}" * (number > 1)
+    verdict = side(-gap / error, least, sides)
+    return here, verdict + f": beyond {least * error:.2g} nats a difference would be seen" * (verdict == "not resolved")

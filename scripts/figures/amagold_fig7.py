@@ -16,11 +16,11 @@ chains of Figure 2 together, over their share of the seconds of all 300, which a
 times as fast. Dotted: the bias of SGHMC at this step size, measured from those chains as for Figure 2, where its J
 levels off if the chains are long enough; whether a bias is seen is judged by Student's t of U and of the shares of
 draws in four parts of either axis. Seconds are the number of draws times the seconds a cycle at the run's fastest tenth
-of rows; each run was timed once, on a machine with other work: not much slower is by less than a factor of 1.5, and
-much slower by more than its square. Those of AMAGOLD contain ten gradients and U at the end, of SGHMC ten gradients,
-and U where a row of metrics is written: of one chain every tenth trajectory (quick: every one). The beginning is where
-SGHMC's J is more than five times its bias, in the chains of Figure 2. No data here, so stochastic gradients save
-nothing. SGHMC moves momentum first, as in the authors' code.
+of rows; each run was timed once, on a machine with other work, which may be a factor of 1.5: as much slower is above
+1.5 times, it is decided below 1 and above 2.25. Those of AMAGOLD contain ten gradients and U at the end, of SGHMC ten
+gradients, and U where a row of metrics is written: of one chain every tenth trajectory (quick: every one). The
+beginning is where SGHMC's J is more than five times its bias, in the chains of Figure 2. No data here, so stochastic
+gradients save nothing. SGHMC moves momentum first, as in the authors' code.
 """
 NEAR = 1.5  # times the bias: J is there
 EARLY = 5  # times the bias, above which J is that of few draws
@@ -31,8 +31,9 @@ def draw(table: pd.DataFrame, many: pd.DataFrame) -> Figure:
     """J over seconds, a panel a distribution."""
     figure, panels = pyplot.subplots(1, 2, figsize=(8.4, 3.6), sharey=True, layout="constrained")
     for panel, (model, words) in zip(panels, PARTS, strict=True):
-        for name, shift in (("sghmc", 1 / 1.35), ("amagold", 1.35)):
-            colour = COLOURS[name]
+        ends = table[(table.model == model) & table.J.notna()].groupby("sampler").J.last()
+        for name in ("sghmc", "amagold"):
+            colour, shift = COLOURS[name], 1.5 if ends.get(name) == ends.max() else 1 / 1.1
             one = table[(table.model == model) & (table.sampler == name) & table.J.notna()]
             both = many[(many.model == model) & (many.sampler == name) & many.J.notna()]
             panel.plot(one.draws * one.seconds_a_draw, one.J, color=colour, lw=1.8)
@@ -48,7 +49,7 @@ def draw(table: pd.DataFrame, many: pd.DataFrame) -> Figure:
             left = panel.get_yaxis_transform()
             panel.text(0.02, level, "bias of SGHMC", color=COLOURS["sghmc"], fontsize=8, va="bottom", transform=left)
         panel.set(xscale="log", yscale="log", xlabel="seconds")
-        panel.set_xlim(right=panel.get_xlim()[1] * 4)
+        panel.set_xlim(right=panel.get_xlim()[1] * 12)
         panel.set_title(words, fontsize=10)
     clean(*panels)
     panels[0].set_ylabel("J")
@@ -83,7 +84,7 @@ def slower(amagold, sghmc):
     ratio = amagold.seconds_a_draw / sghmc.seconds_a_draw
     here = (
         f"{ratio:.2f} ({1e3 * amagold.seconds_a_draw:.2f} ms against {1e3 * sghmc.seconds_a_draw:.2f} ms; each timed "
-        "once; not much: below 1.5)"
+        "once; much: above 1.5)"
     )
     return here, not_much_slower(ratio)
 

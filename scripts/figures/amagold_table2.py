@@ -137,11 +137,12 @@ def of_one_more(error: float, seeds: int) -> float:
 def judged(difference: float, error: float, seeds: int) -> str:
     """The verdict on an error less the paper's."""
     alone = seeds == 1
+    least = limit(chains=seeds)
     if abs(difference) <= LIMIT * error:
-        return "agrees (one seed)" if alone else "agrees"
+        return "agrees (one seed)" if alone else f"agrees: beyond {least * error:.2g} a difference would be seen"
     by = f"differs by {difference:+.2g}, {abs(difference) / error:.1f} errors"
-    if not alone and abs(difference) <= limit(chains=seeds) * error:
-        return f"not resolved: it {by}, and of so few seeds {limit(chains=seeds):.1f} would decide"
+    if not alone and abs(difference) <= least * error:
+        return f"not resolved: it {by}, and of so few seeds {least:.1f} would decide"
     return f"not decided (one seed): it {by} of single draws" if alone else by
 
 

@@ -1,5 +1,7 @@
 """AMAGOLD, Table 2: the test error that its chains begin with, over seeds of the SGD before them, from two starts."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from figures.amagold_table2 import judged, of_one_more
@@ -16,13 +18,15 @@ code does, or at He's (N(0, 2/fan in), a standard deviation √6 times larger), 
 where nothing is said (`warm_start.init`). Left after AMAGOLD's first trajectory, which is SGD's own error where that
 was rejected, right after 50 of its 2,500 (quick: 10, of 12,000 images), a line a seed; ± is the standard error of the
 mean over the seeds, sd their standard deviation. Crosses: the start in the authors' repository
-(bnn/checkpoints/sgd_init_epoch3.pt, 403 of the 10,000 test images wrong), and the paper's entry, of the whole chain.
-All chains of theirs begin at that one network; so each number of theirs is compared with what one more seed would give
-here: the standard deviation over seeds times √(1 + 1/seeds), and the paper's error.
+(bnn/checkpoints/sgd_init_epoch3.pt; how many test images it has wrong is in [amagold_start.csv](amagold_start.csv), by
+`scripts/amagold_start.py`), and the paper's entry, of the whole chain. All chains of theirs begin at that one network;
+so each number of theirs is compared with what one more seed would give here: the standard deviation over seeds times
+√(1 + 1/seeds), and the paper's error.
 """
 PLACES = ("first_error", "error")
 STARTS = {"torch": ("PyTorch's weights", BLUE), "he": ("He's weights", ORANGE)}
-THEIRS = 4.03  # per cent, of the authors' own start
+START = pd.read_csv(Path(__file__).parents[2] / "results" / "amagold_start.csv").iloc[0]
+THEIRS = float(100 * START.wrong / START.images)  # per cent, of the authors' own start
 
 
 def finished(table: pd.DataFrame, start: str) -> pd.DataFrame:
@@ -55,7 +59,7 @@ def draw(table: pd.DataFrame) -> Figure:
 def title(table: pd.DataFrame) -> str:
     """Whether the authors' start is what PyTorch's weights give and He's do not, and these are apart, beyond errors,
     before AMAGOLD's trajectories and after them."""
-    verdicts = [beside(table, start, "first_error")[3].partition(" ")[0] for start in STARTS]
+    verdicts = [beside(table, start, "first_error")[3].split()[0].strip(":") for start in STARTS]
     both = [finished(table, start) for start in STARTS]
     gaps = [
         (one - other, np.hypot(*errors))

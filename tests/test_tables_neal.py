@@ -220,6 +220,9 @@ def test_the_rejection_rate_is_that_of_the_last_nine_tenths(number, quoted):
     sd = math.sqrt(sum((rate - mean) ** 2 for rate in rates) / 6)
     numbers = [row[name] for name in ("rejected", "single_chain_sd", "rejected_error", "quoted")]
     assert numbers == pytest.approx([mean, sd, sd / math.sqrt(7), quoted])
+    least, second, *_, last, most = sorted(rates)  # between which 1/40 of all lies at .15 of the six steps
+    ends = [least + 0.15 * (second - least), most - 0.15 * (most - last)]
+    assert [row["single_chain_low"], row["single_chain_high"]] == pytest.approx(ends)
     assert (row["pairs"], row["transitions"], row["chains"]) == (config["model"]["pairs"], 30, 7)
 
 

@@ -31,7 +31,6 @@ MADE = {
     "finding_words": {"excess": "abs(excess)", "excess_error": BY_ITSELF},
     "finding_words_australian": {"excess_error": BY_ITSELF},
     "ggmc_appendix_c": {"accept_error": "2 * accept_error", "true_median": "-true_median"},
-    "neal_rejection": {"rejected_error": "2 * single_chain_sd"},
     "note_energy": {"step": "time / step_size", "drift_error": "2 * drift_error"},
     "note_temperatures": {"variance_error": "2 * variance_error", "kinetic_error": "2 * kinetic_error"},
 }

@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from draw import load, read, scripts  # noqa: E402
 from figures import neal_clustering as clustering  # noqa: E402
 from figures import neal_hierarchical as hierarchical  # noqa: E402
+from figures import neal_mixed as mixed  # noqa: E402
 from figures import neal_trajectories as trajectories  # noqa: E402
 
 
@@ -134,6 +135,47 @@ def test_a_best_point_at_the_edge_of_the_grid_decides_nothing(hmc, verdict):
     assert hierarchical.against(part, "persistent_langevin", ["ess_x"], "x")[1] == "no claim"
 
 
+@pytest.mark.parametrize(
+    ("number", "verdict"), [(1, "agrees"), (12, "not decided by this run: 3.3 errors apart, 4.0 would")]
+)
+def test_the_limit_of_a_row_is_of_all_that_are_judged(number, verdict):
+    """1.60 ± .18, of 18 degrees of freedom at the most."""
+    rows = _points(hierarchical.MINE, [(0.1, 1, 0.9, 8)]) + _points("hmc", [(0.1, 5, math.nan, 5)])
+    part = pd.DataFrame(rows).assign(chains=90)
+    part["ess_x_error"] = 0.08 * part.ess_x
+    row = hierarchical.against(part, hierarchical.MINE, ["ess_x"], "x", number=number)
+    assert row[2].startswith("1.60 ± 0.18 ") and row[3].startswith(verdict)
+
+
+@pytest.mark.parametrize("figure", [hierarchical, mixed], ids=lambda figure: figure.__name__)
+def test_no_row_that_is_judged_is_left_out_of_the_limit(figure):
+    (table,) = read((figure.__name__.removeprefix("figures."),), ROOT / "results" / "quick" / "tables")
+    assert [row[1] for row in figure.compare(table)].count("more") == figure.JUDGED
+
+
+def test_the_least_of_some_columns_has_its_own_error():
+    row = {"ess_x": 3.0, "ess_x_error": 0.3, "ess_y": 2.0, "ess_y_error": 0.5}
+    part = pd.DataFrame([row, row | {"ess_x": 1.0}, row | {"ess_y": math.nan}])
+    found = hierarchical.least(part, ["ess_x", "ess_y"])
+    assert found[["ess_least", "ess_least_error"]].to_numpy().tolist() == [[2.0, 0.5], [1.0, 0.3]]
+    assert hierarchical.least(part[2:], ["ess_x", "ess_y"]).empty
+
+
+@pytest.mark.parametrize(
+    ("size", "steps", "near"),
+    [(0.055, 20, True), (0.055, 10, False), (0.05, 20, False), (0.04, 10, True), (0.04, 5, False), (0.06, 9, False)],
+)
+def test_at_a_resonance_the_stiff_direction_is_where_it_was_or_mirrored(size, steps, near):
+    """Whose curvature is the larger eigenvalue of the precision of (u, v); at .06 no step is stable."""
+    weight = 0.04**-2
+    stiff = np.linalg.eigvalsh([[1 + weight, -weight], [-weight, weight]])[-1]
+    assert stiff == pytest.approx(mixed.STIFF, abs=0.005)
+    turn = 1 - stiff * size**2 / 2
+    step = np.array([[turn, size], [-stiff * size * (1 + turn) / 2, turn]])
+    assert (abs(abs(np.linalg.matrix_power(step, steps)[0, 0]) - 1) < 0.05) == near
+    assert mixed.resonant(pd.DataFrame({"step_size": [size], "steps": [steps]})).tolist() == [near]
+
+
 def test_a_delta_that_is_itself_the_best_is_compared_with_the_others():
     common = {"status": "done", "pairs": 10, "alpha": 0.98, "chains": 100, "rejected": 0.15, "rejected_error": 0.01}
     common |= {"clustering": 5.0, "clustering_error": 0.1, "reach": 5.0, "reach_error": 0.1}
@@ -220,6 +262,9 @@ def test_the_rejection_rate_is_that_of_the_last_nine_tenths(number, quoted):
     sd = math.sqrt(sum((rate - mean) ** 2 for rate in rates) / 6)
     numbers = [row[name] for name in ("rejected", "single_chain_sd", "rejected_error", "quoted")]
     assert numbers == pytest.approx([mean, sd, sd / math.sqrt(7), quoted])
+    least, second, *_, last, most = sorted(rates)  # between which 1/40 of all lies at .15 of the six steps
+    ends = [least + 0.15 * (second - least), most - 0.15 * (most - last)]
+    assert [row["single_chain_low"], row["single_chain_high"]] == pytest.approx(ends)
     assert (row["pairs"], row["transitions"], row["chains"]) == (config["model"]["pairs"], 30, 7)
 
 

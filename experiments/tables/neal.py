@@ -21,7 +21,8 @@ TRAJECTORIES = 6  # whose positions are shown along the way
 
 
 def _rejection(run: Run) -> Iterator[dict]:
-    """Rejection over the last 90 % of each chain: the mean over chains, and how far single chains stray from it.
+    """Rejection over the last 90 % of each chain: the mean over chains, and how far single chains stray from it, as
+    their standard deviation and their quantiles of 2.5 % and 97.5 %.
 
     Chains start at exact draws, not at a low-probability point, as that of his first slide: far off the ridge the
     rate is another. A chain's draws are repeated by rejection, so a rejection is a draw equal to the one before.
@@ -29,6 +30,7 @@ def _rejection(run: Run) -> Iterator[dict]:
     draws, config = run.draws, run.config
     last = draws[max(len(draws) // 10 - 1, 0) :]  # and the draw before them
     rejected = 1 - moved(last).double().mean(0)
+    low, high = np.quantile(rejected, (0.025, 0.975))
     yield {
         "pairs": config["model"]["pairs"],
         "transitions": config["cycles"],
@@ -37,6 +39,8 @@ def _rejection(run: Run) -> Iterator[dict]:
         "rejected": float(rejected.mean()),
         "rejected_error": standard_error(rejected),
         "single_chain_sd": float(rejected.std()),
+        "single_chain_low": float(low),
+        "single_chain_high": float(high),
         "quoted": QUOTED_REJECTION[run.number],
     }
 

@@ -38,7 +38,8 @@ WHAT = (
 
 def draw(table: pd.DataFrame, patterns: pd.DataFrame) -> Figure:
     """Four panels over δ, a line a setting, standard acceptance dotted."""
-    figure, panels = pyplot.subplots(1, 4, figsize=(12, 3.5), layout="constrained")
+    figure, grid = pyplot.subplots(2, 2, figsize=(8, 6), layout="constrained")
+    panels = grid.ravel()
     for (pairs, alpha), part in _settings(table):
         colour = COLOURS.get((pairs, alpha), GREY)
         standard, moved = part[part.delta.isna()], part[part.delta.notna()]
@@ -58,7 +59,7 @@ def draw(table: pd.DataFrame, patterns: pd.DataFrame) -> Figure:
         panel.set_ylim(bottom=0)
     if table.rejected.max() > 0:
         panels[0].set_ylim(0, 1.9 * table.rejected.max())
-        panels[0].legend(frameon=False, fontsize=8)
+        panels[0].legend(frameon=False, fontsize=9)
     clean(*panels)
     claim = "With a small δ, u kept clusters the rejections at an unchanged rate (dotted: standard acceptance)"
     rests = [row[3] for row in compare(table, patterns) if row[0].startswith(("rejection rate", "clustering"))]

@@ -11,24 +11,30 @@ CAPTION = """
 His hierarchical regression: coefficients by HMC or Langevin updates, τ² and σ² by Gibbs updates after each trajectory
 of L leapfrog steps (HMC) or after every step (Langevin with a fresh momentum, which is HMC of L = 1, or with persistent
 momentum and non-reversible acceptance). Effective sample size per 1,000 leapfrog steps over the step size, a line an L
-or α; the thick one has a sampler's best point, bars are standard errors over chains (160 or 192 of each setting, of
-16,400 leapfrog steps; quick fewer and shorter). The talk states the claim without data or settings: 20 data of 20
-features (above) and 100 of 10 (below), both made by the model (of σ = ½ and coefficients from N(0, 1)), priors τ², σ² ~
-InverseGamma(2, 1), the grids, and δ = 1 − α are our choices. Dispersed starts; the first 2,000 leapfrog steps of each
+or α; the thick one has a sampler's best point, the points of the others are numbers, their L (2, 3, 5, 6, 8, 10 and 20
+with 20 data; 2, 4 and 8 with 100) or α (.9 and .95; .8). Bars are standard errors over chains (160 or 192 of each
+setting, of 16,400 leapfrog steps; quick fewer and shorter). "The slowest of the three", last row of panels, is at each
+setting the least of its ESS of log τ², log σ² and the slowest coefficient. The talk states the claim without data or
+settings: 20 data of 20 features (left) and 100 of 10 (right), both made by the model (of σ = ½ and coefficients from
+N(0, 1)), priors τ², σ² ~ InverseGamma(2, 1), the grids, and δ = 1 − α are our choices; L = 6 and 8 were added after the
+others had been seen, for HMC's best lay between 5 and 10. Dispersed starts; the first 2,000 leapfrog steps of each
 chain are dropped, since some take many hundreds to come back. With α = .98 on 20 data, and for Langevin methods at ε =
 .01 on 100, that is not enough: these are not in the grids. Those that take still longer (at α = .95, ε = .045 and .06)
 count against their sampler, and the last row below shows them: log τ² rarely exceeds 3. With 100 data every Gibbs
-update renews log τ²: its ESS is 1,000/L, whatever the method, and tells nothing but how many updates were made. Where a
-best point lies at the edge of its grid and a wider grid could change the verdict, nothing is decided. Equal numbers of
-leapfrog steps; the gradient that is computed anew after a Gibbs update is free, since nothing but the scale of its two
-parts changes: counted, Langevin's values halve, and HMC's are multiplied by L/(L + 1), and with them the best settings
-change (last rows of each data set below). A missing point: chains shorter than 20 τ. HMC's highest values for
-coefficients are those of trajectories of half a period, whose end mirrors their start in every coefficient (with 100
-data all have nearly one period), so that much of the errors of means cancels from draw to draw. "The slowest of three"
-is, at each setting, the least of its ESS of log τ², log σ² and the slowest coefficient, which no panel shows by itself.
+update renews log τ²: its ESS is 1,000/L, whatever the method, and tells nothing but how many updates were made.
+
+A row is decided beyond what chance allows the largest of twelve (Bonferroni), those of the claim, "more"; that each
+side is the best of its grid is not in the errors. Where a best point lies at the edge of its grid and a wider grid
+could change the verdict, nothing is decided. Equal numbers of leapfrog steps; the gradient that is computed anew after
+a Gibbs update is free, since nothing but the scale of its two parts changes: counted, which is drawn in no panel,
+Langevin's values halve, and HMC's are multiplied by L/(L + 1), and with them the best settings change (last rows of
+each data set below). A missing point: chains shorter than 20 τ. HMC's highest values for coefficients are those of
+trajectories of half a period, whose end mirrors their start in every coefficient (with 100 data all have nearly one
+period), so that much of the errors of means cancels from draw to draw.
 """
 QUANTITIES = (("tau2", "log τ²"), ("sigma2", "log σ²"), ("coefficient", "slowest coefficient"))
 COLUMNS = [f"ess_{name}" for name, _ in QUANTITIES]
+JUDGED = 12  # rows that are judged: log τ², log σ² and the slowest of three, of two data sets, gradients counted or not
 MINE = "nonreversible_langevin"
 GROUP = ["sampler", "steps", "alpha"]
 FAR = {(100, "coefficient")}  # panels of values so far from each other that their axis is logarithmic
@@ -36,20 +42,21 @@ NEARLY = 0.1  # by how much τ in updates may differ from 1 where each update re
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A row a data set, a column a quantity."""
+    """A row a quantity, and one of the slowest of them, a column a data set."""
     done = finished(table)
-    figure, panels = pyplot.subplots(2, 3, figsize=(10, 6), sharex="row", layout="constrained")
-    for row, (size, features) in zip(panels, ((20, 20), (100, 10)), strict=True):
-        part = done[done["size"] == size]
-        for panel, (name, text) in zip(row, QUANTITIES, strict=True):
-            lines(panel, part, f"ess_{name}", (size, name) in FAR)
-            panel.set_title(f"{text}, {size} data, {features} features", fontsize=9)
-        row[0].set_ylabel("ESS / 1,000 leapfrog steps")
-    for panel in panels[1]:
-        panel.set_xlabel("step size ε")
+    figure, panels = pyplot.subplots(4, 2, figsize=(8, 11), sharex="col", layout="constrained")
+    shown = least(done, COLUMNS)
+    for column, (size, features) in zip(panels.T, ((20, 20), (100, 10)), strict=True):
+        for panel, (name, text) in zip(column, (*QUANTITIES, ("least", "slowest of the three")), strict=True):
+            part = shown if name == "least" else done
+            lines(panel, part[part["size"] == size], f"ess_{name}", (size, name) in FAR)
+            panel.set_title(f"{text}, {size} data, {features} features", fontsize=10)
+        column[-1].set_xlabel("step size ε")
+    for panel in panels[:, 0]:
+        panel.set_ylabel("ESS / 1,000 leapfrog steps")
     for panel in panels.flat:
         if panel.get_legend_handles_labels()[0]:
-            panel.legend(framealpha=0.9, edgecolor="none", fontsize=7, loc="upper right")
+            panel.legend(framealpha=0.9, edgecolor="none", fontsize=8, loc="upper right")
     clean(*panels.flat)
     figure.suptitle(title(done), fontsize=11)
     return figure
@@ -64,24 +71,24 @@ def title(done: pd.DataFrame) -> str:
     """What the slowest of the three quantities bears, gradients after Gibbs updates counted or not."""
     verdicts = []
     for part in (done, counted(done)):
-        rows = [against(part[part["size"] == size], MINE, COLUMNS, "") for size in (20, 100)]
+        rows = [against(part[part["size"] == size], MINE, COLUMNS, "", number=JUDGED) for size in (20, 100)]
         verdicts.append(all(row[3] == "agrees" for row in rows))
-    return told(*verdicts, "the slowest of three")
+    return told(*verdicts, "the slowest of the three")
 
 
 def told(uncharged: bool, charged: bool, what: str) -> str:
     """In how far non-reversible Langevin mixes faster than HMC."""
-    if charged:
-        return f"Non-reversible Langevin mixes {what} faster than HMC, at equal numbers of gradients, too"
+    if uncharged and charged:
+        return f"Non-reversible Langevin mixes {what} faster than HMC,\nat equal numbers of gradients, too"
     if uncharged:
-        free = "per leapfrog step (gradients after Gibbs updates free)"
+        free = "per leapfrog step\n(gradients after Gibbs updates free)"
         return f"Non-reversible Langevin mixes {what} faster than HMC {free}"
     return "Non-reversible Langevin beside HMC, with Gibbs updates after each step or trajectory"
 
 
 def lines(panel, part: pd.DataFrame, column: str, far: bool = False) -> None:
-    """A line a setting, the sampler's best thick and named, over a logarithmic axis or one from 0, with room for
-    names."""
+    """A line a setting, the sampler's best thick and named, the others of points that are their L or α, over a
+    logarithmic axis or one from 0, with room for names."""
     if not part[column].notna().any():
         note(panel)
         return
@@ -92,15 +99,18 @@ def lines(panel, part: pd.DataFrame, column: str, far: bool = False) -> None:
             mine = best in line.index
             first = line.iloc[0]
             setting = _setting(first)
+            value = setting.partition(" = ")[2]
             panel.errorbar(
                 line.step_size,
                 line[column],
                 line[f"{column}_error"],
                 color=COLOURS[sampler],
                 lw=2 if mine else 0.7,
-                alpha=1 if mine else 0.5,
-                marker="o",
-                ms=4 if mine else 2,
+                alpha=1 if mine else 0.7,
+                marker="o" if mine or not value else f"${value}$",
+                ms=4 if mine else 3 + 2 * len(value),
+                mew=1 if mine else 0.2,
+                elinewidth=2 if mine else 0.4,
                 label=f"{NAMES[sampler]}{setting and f', {only}{setting}'}" if mine else None,
             )
     if far:
@@ -108,7 +118,7 @@ def lines(panel, part: pd.DataFrame, column: str, far: bool = False) -> None:
         ticks(panel.yaxis)
         panel.set_ylim(part[column].min() / 2, 30 * part[column].max())
     else:
-        panel.set_ylim(0, 1.6 * part[column].max())
+        panel.set_ylim(0, 1.5 * part[column].max())
 
 
 def compare(table: pd.DataFrame):
@@ -125,12 +135,13 @@ def compare(table: pd.DataFrame):
             for name, text in QUANTITIES:
                 # The claim is about what is updated more often.
                 claim = "no claim" if name == "coefficient" else None
-                yield against(part, sampler, [f"ess_{name}"], f"{text}, {size} data", other, claim)
-            yield against(part, sampler, COLUMNS, f"slowest of the three, {size} data", other)
+                yield against(part, sampler, [f"ess_{name}"], f"{text}, {size} data", other, claim, JUDGED)
+            yield against(part, sampler, COLUMNS, f"slowest of the three, {size} data", other, number=JUDGED)
         for name, text in QUANTITIES:
             claim = "no claim" if name == "coefficient" else None
-            yield against(counted(part), MINE, [f"ess_{name}"], f"{text}, {size} data, {COUNTED}", claim=claim)
-        yield against(counted(part), MINE, COLUMNS, f"slowest of the three, {size} data, {COUNTED}")
+            what = f"{text}, {size} data, {COUNTED}"
+            yield against(counted(part), MINE, [f"ess_{name}"], what, claim=claim, number=JUDGED)
+        yield against(counted(part), MINE, COLUMNS, f"slowest of the three, {size} data, {COUNTED}", number=JUDGED)
     if "largest_log_tau2" in done and len(done):
         largest = f"{done.largest_log_tau2.max():.1f}"
         yield "largest log τ² after the burn-in", "no claim", largest, "not claimed"
@@ -145,10 +156,23 @@ def counted(part: pd.DataFrame) -> pd.DataFrame:
     return part.assign(**{name: part[name] / part.evaluations for name in names})
 
 
+def least(part: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """The rows of which all of ``columns`` are known, with the least of them, ``ess_least``, and its error."""
+    known = part[part[columns].notna().all(axis=1)]
+    errors = [row[f"{row[columns].astype(float).idxmin()}_error"] for _, row in known.iterrows()]
+    return known.assign(ess_least=known[columns].min(axis=1), ess_least_error=errors)
+
+
 def against(
-    part: pd.DataFrame, sampler: str, columns: list[str], what: str, other: str = "hmc", claim: str | None = None
+    part: pd.DataFrame,
+    sampler: str,
+    columns: list[str],
+    what: str,
+    other: str = "hmc",
+    claim: str | None = None,
+    number: int = 1,
 ):
-    """The sampler's best least ESS of ``columns`` over the other's, with its error.
+    """The sampler's best least ESS of ``columns`` over the other's, with its error, one of ``number`` rows so judged.
 
     The talk's claim, "more", is that of non-reversible Langevin over HMC, unless ``claim`` says otherwise. Within
     what errors of ten groups of chains allow nothing is decided, the less so as both were chosen as the best of many.
@@ -157,14 +181,13 @@ def against(
     what = f"{NAMES[sampler]} over {NAMES[other]}: {what}"
     best = []
     for one in (sampler, other):
-        mine = part[(part.sampler == one) & part[columns].notna().all(axis=1)]
+        mine = least(part[part.sampler == one], columns)
         if mine.empty:
             return what, claim, "τ not known", "not comparable: too few draws, or runs missing"
-        row = mine.loc[mine[columns].min(axis=1).idxmax()]
-        column = row[columns].astype(float).idxmin()
-        best.append((row[column], row[f"{column}_error"] / row[column], row))
+        row = mine.loc[mine.ess_least.idxmax()]
+        best.append((row.ess_least, row.ess_least_error / row.ess_least, row))
     (mine, error, row), (others, others_error, other_row) = best
-    most = of_groups((error, others_error), (row, other_row))
+    most = of_groups((error, others_error), (row, other_row), number)
     ratio = mine / others
     error = ratio * (error**2 + others_error**2) ** 0.5
     here = f"{ratio:.2f} ± {error:.2g} ({_settings(row)} against {_settings(other_row)})"
@@ -173,7 +196,8 @@ def against(
     if columns == ["ess_tau2"] and _renewed(row) and _renewed(other_row):
         return what, claim, here, "not comparable: each update renews log τ², only their number counts"
     if not abs(ratio - 1) > most * error:
-        return what, claim, here, "not decided by this run"
+        far = f"{abs(ratio - 1) / error:.1f} errors apart, {most:.1f} would decide"
+        return what, claim, here, f"not decided by this run: {far}"
     # What a wider grid could raise: the loser's best.
     loser = other_row if ratio > 1 else row
     edges = at_edge(part, loser)

@@ -10,27 +10,30 @@ SOURCE = "Neal, rejection rates of the ten pictures"
 CAPTION = """
 Rejection over the last 90 % of each chain, as the talk says of its own, but for the non-reversible method's two. The
 talk quotes single chains of the lengths given there; here 2,000 chains of the same length (quick 200) give the rate
-with its error, and the bars say how far single chains stray (2 sd). Chains start at exact draws (the talk tells of one
-start, at low probability, for its first picture): far off the ridge, where a dispersed start would lie, the rate is
-another.
+with its error, and the bars say how far single chains stray: from the rate that 2.5 % of them are below to that which
+2.5 % are above (a chain of HMC has 23 decisions). Chains start at exact draws (the talk tells of one start, at low
+probability, for its first picture): far off the ridge, where a dispersed start would lie, the rate is another. Verdicts
+are by the standard deviation of single chains.
 """
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Quoted rates (one chain each) as crosses; the mean over many chains as dots, with the spread of single chains."""
+    """Quoted rates (one chain each) as crosses; the mean of many as dots, on a bar of 95 % of single ones."""
     figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
     for panel, pairs in zip(panels, (1, 10), strict=True):
         part = table[table.pairs == pairs]
         places = range(len(part))
-        panel.errorbar(
-            places, part.rejected, 2 * part.single_chain_sd, fmt="o", color=BLUE, label="many chains ± 2 sd of one"
-        )
+        ends = part.single_chain_low, part.single_chain_high
+        panel.vlines(places, *ends, color=BLUE, lw=1.5, label="95 % of single chains")
+        for end in ends:
+            panel.plot(places, end, "_", color=BLUE, ms=8)
+        panel.plot(places, part.rejected, "o", color=BLUE, label="mean of many chains")
         panel.plot(places, part.quoted, "x", color=RED, ms=8, mew=2, label="quoted, one chain")
         panel.set_xticks(places, [NAMES[name] for name in part.sampler], fontsize=8)
         panel.set_title("2 dimensions" if pairs == 1 else f"{2 * pairs:.0f} dimensions", fontsize=10)
     clean(*panels)
     panels[0].set_ylabel("rejection rate")
-    panels[0].set_ylim(bottom=0)
+    panels[0].set_ylim(bottom=-0.02)  # below what may be 0
     panels[1].legend(frameon=False, fontsize=8)
     most = ((table.rejected - table.quoted).abs() / table.single_chain_sd).max()
     known = f"Neal's rates lie within {most:.1f} sd of what one chain of his length gives"

@@ -19,10 +19,9 @@ sequences of decisions, √(Σ r²/n) over the runs r of acceptances. τ is in g
 
 The highest peak of x1, at α = .98 and δ = .02, is more than momentum kept for longer: it looks antithetic. From one
 cluster of rejections to the next it is between 1/δ = 50 and 2/δ = 100 steps, a time of 4 to 8, and half a period of a
-pair's slowest direction is 4.4, after which it is mirrored, so that errors of the mean of x1 cancel from stretch to
-stretch (in 20 chains run for this caption its autocorrelation falls to −.25 at lag 90, at δ = .01 and .05 to −.08 and
-−.02). U, which is the same at a mirrored place, gains much less there. So this peak belongs to a linear function on a
-Gaussian.
+pair's slowest direction is 4.4, after which it is mirrored, so that errors of the mean of x1 would cancel from stretch
+to stretch. U, which is the same at a mirrored place, gains much less there. So this peak belongs to a linear function
+on a Gaussian.
 """
 ENOUGH = 0.75  # of the best ESS
 PATTERNS = {(4, 1): 8, (16, 4): 16}  # accepts and rejects of the talk's patterns, and their distance in d√K

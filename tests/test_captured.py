@@ -412,17 +412,19 @@ def several(device, dtype, walk=None, compiled=False, number=6, layers=False, **
     return records, state
 
 
-def run_of(cycles, store, device):
+def run_of(cycles, store, device, compile=False):
     """A run of ``resnet``, begun or gone on with from what the store has."""
     target, kernel = resnet(device, torch.float32)
-    plan, random = Plan(cycles, keep="all", save_every=1, graph=True), Random(4, device)
+    plan, random = Plan(cycles, keep="all", save_every=1, graph=True, compile=compile), Random(4, device)
     return run(kernel, target, plan, random, 1, lambda: target.initial(1, Random(4)).to(device), None, store)
 
 
-def test_the_run_that_a_gpu_goes_on_with_is_replayed_here(recordings):
+@pytest.mark.parametrize("compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_run_that_a_gpu_goes_on_with_is_replayed_here(recordings, compile):
     whole, parts = Memory(), Memory()
-    assert run_of(2, whole, "cpu").captured and recordings
-    assert run_of(1, parts, "cpu").status == run_of(2, parts, "cpu").status == DONE
+    first = run_of(2, whole, "cpu", compile)
+    assert first.captured and first.compiled is compile and recordings
+    assert run_of(1, parts, "cpu", compile).status == run_of(2, parts, "cpu", compile).status == DONE
     assert all(torch.equal(*pair) for pair in zip(whole.draws, parts.draws, strict=True))
 
 
@@ -493,11 +495,13 @@ class TestDevices:
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
-    def test_a_run_is_gone_on_with_to_the_bit(self, deterministic):
+    @pytest.mark.parametrize("compile", [False, True])
+    def test_a_run_is_gone_on_with_to_the_bit(self, deterministic, compile):
+        """What comes again is replayed in the one and, behind a start, not yet in the other."""
         whole, parts = Memory(), Memory()
-        assert run_of(4, whole, "cuda").captured
+        assert run_of(4, whole, "cuda", compile).captured
         for cycles in (1, 2, 4):
-            assert run_of(cycles, parts, "cuda").status == DONE
+            assert run_of(cycles, parts, "cuda", compile).status == DONE
         assert len(whole.draws) == 4 and all(torch.equal(*pair) for pair in zip(whole.draws, parts.draws, strict=True))
         same_state(whole.state, parts.state)
 

@@ -52,7 +52,8 @@ def unbiased(what: str, claim: str, corrected: pd.DataFrame, bare: pd.DataFrame,
     probability = min(1, least * len(corrected))
     row = corrected.loc[corrected.exact_p.idxmin()]
     named = [row.get(column) for column in ("target", "model", "word", "sampler", "minibatches")]
-    named = ", ".join([name for name in named if isinstance(name, str)] + [f"h = {row.step_size:g}"])
+    named = [name for name in named if isinstance(name, str)]
+    named = ", ".join([*named, f"h = {row.step_size:g}"] if "step_size" in row else named)
     here = f"Student's t of {of}: the least likely of {len(corrected)} settings has p = {least:.2g}, by Bonferroni "
     here += f"over all {probability:.2g} ({named}); {(corrected.exact_p < CHANCE).sum()} have p < {CHANCE:g} each; the "
     here += f"same test finds {(bare.exact_p < CHANCE).sum()} of {len(bare)} uncorrected settings biased (p < "

@@ -439,8 +439,14 @@ def _bar(shown: bool, cycles: int):
     if shown and sys.stderr is not None:
         from tqdm.auto import tqdm  # a notebook's, in one
 
+        class Bar(tqdm):
+            def display(self, *given, **named):
+                """What this raised would leave tqdm's lock taken, for which a thread of its waits at the end."""
+                with gone:
+                    return super().display(*given, **named)
+
         with gone:
-            bar = tqdm(total=cycles, unit="cycle", leave=False)
+            bar = Bar(total=cycles, unit="cycle", leave=False)
 
     def update(chain: Chain, row: dict | None) -> None:
         with gone:

@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
 import sgmcmc
 from sgmcmc.potentials.analytic import Gaussian
@@ -77,3 +79,12 @@ def test_draws_in_memory_outlive_a_bar_that_cannot_be_written(monkeypatch, gone,
     monkeypatch.setattr(sys, "stderr", None if gone else Gone())
     result = sgmcmc.sample(Gaussian(2), "hmc", step_size=0.1, cycles=30, progress=True)
     assert result.status == "done" and len(result.draws) == 30
+
+    def free(lock) -> bool:
+        taken = lock.acquire(False)
+        if taken:
+            lock.release()
+        return taken
+
+    with ThreadPoolExecutor() as other:  # else a process would wait at its end for tqdm's thread, which waits for them
+        assert all(other.map(free, tqdm.get_lock().locks))

@@ -107,12 +107,14 @@ def lines(panel, part: pd.DataFrame, column: str, far: bool = False) -> None:
                 color=COLOURS[sampler],
                 lw=2 if mine else 0.7,
                 alpha=1 if mine else 0.7,
-                marker="o" if mine or not value else f"${value}$",
-                ms=4 if mine else 3 + 2 * len(value),
-                mew=1 if mine else 0.2,
+                marker="o" if mine or not value else None,
+                ms=4,
                 elinewidth=2 if mine else 0.4,
                 label=f"{NAMES[sampler]}{setting and f', {only}{setting}'}" if mine else None,
             )
+            known = line[line[column].notna()] if value and not mine else line[:0]
+            for place in zip(known.step_size, known[column], strict=True):  # instead of markers
+                panel.annotate(value, place, size=6, color=COLOURS[sampler], ha="center", va="center")
     if far:
         panel.set_yscale("log")
         ticks(panel.yaxis)

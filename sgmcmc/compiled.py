@@ -482,9 +482,10 @@ def _rounds() -> Callable:
         rounds_(added.unbind(), x0, x1)
         return x0, x1
 
-    # Integers depend on none of the process's settings of floats. With guards on these the run would go on eagerly
-    # where another thread entered or left ``full_precision`` while this is compiled.
-    settings = {"guard_filter_fn": lambda guards: [guard.guard_type != "GLOBAL_STATE" for guard in guards]}
+    # Integers that are there depend on none of these settings. With guards on them the run would go on eagerly where
+    # another thread entered or left ``full_precision`` while this is compiled.
+    of_process = ("GLOBAL_STATE", "DEFAULT_DEVICE")
+    settings = {"guard_filter_fn": lambda guards: [guard.guard_type not in of_process for guard in guards]}
     return torch.compile(block, dynamic=True, fullgraph=True, options=INLINED_ROUNDS | settings)
 
 

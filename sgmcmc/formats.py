@@ -13,7 +13,6 @@ import json
 import os
 import pickle
 import re
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -113,10 +112,10 @@ def read_checkpoint(path: Path) -> dict:
         raise Damaged(f"{path.name} is damaged")
     if fields[0] != b"%d" % _FORMAT:
         raise StoreError(f"{path} was written by another version of this program: give this run another output")
+    if not payload.startswith(b"PK"):  # of another pickle torch would warn before it refuses it
+        raise Damaged(f"{path.name} is damaged")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about a pickle that is not torch's, which is refused
-            return torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+        return torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError):  # code where data should be
         raise Damaged(f"{path.name} is damaged") from None
 

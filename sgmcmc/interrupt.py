@@ -47,7 +47,8 @@ class Signals:
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, *(ending() if self.stored else ())):
-                self._old[number] = signal.signal(number, self._handle)
+                if signal.getsignal(number) is not None:  # a handler that is not Python's could not be put back
+                    self._old[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_) -> None:

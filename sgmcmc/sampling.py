@@ -310,7 +310,8 @@ def _run(kernel, potential, plan: Plan, random, chains: int, begin, dtype, store
 
 @contextmanager
 def _alone(potential) -> Iterator[None]:
-    """Refuse a network while another thread samples it: its module holds the weights of one chain at a time."""
+    """Refuse a network while another thread samples it: its module holds the weights of one chain at a time. At the end
+    it has those that it was given with, at which another target of it starts."""
     if not isinstance(potential, NetworkPotential):
         yield
         return
@@ -322,6 +323,7 @@ def _alone(potential) -> Iterator[None]:
     try:
         yield
     finally:
+        potential.flat.position.copy_(potential.flat.resting)
         SAMPLED.pop(module, None)
 
 

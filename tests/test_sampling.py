@@ -19,6 +19,7 @@ import sgmcmc
 from sgmcmc.checks import _wrong_losses, _wrong_minibatches, wrong_gradient
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status
+from sgmcmc.interrupt import Signals
 from sgmcmc.potentials.analytic import Gaussian
 
 
@@ -407,6 +408,10 @@ def test_a_module_is_sampled_in_one_thread_at_a_time():
                 getattr(another, name)(torch.ones(1, 6), *more)
             except SettingError as error:
                 asked.append(str(error))
+        try:
+            sgmcmc.NetworkPotential(module, rows, dtype=torch.float64)
+        except SettingError as error:
+            asked.append(str(error))
 
     class Meanwhile(sgmcmc.NetworkPotential):
         def initial(self, *arguments):
@@ -423,9 +428,26 @@ def test_a_module_is_sampled_in_one_thread_at_a_time():
     assert refused.startswith("potential=Meanwhile: is being sampled in another thread")
     assert same_module.startswith("potential=NetworkPotential: is being") and other_module == "done"
     assert all(one.startswith("model=Linear: is being sampled in another thread") for one in asked)
-    assert len(asked) == 5
+    assert len(asked) == 6
     elsewhere(another)
     assert said[-1] == "done"
+
+
+def test_a_module_that_was_sampled_starts_as_it_did():
+    """What a prior does not draw starts as the module was given: not where another target's chain came to."""
+    rows = sgmcmc.Dataset(torch.randn(8, 3), torch.arange(8) % 2, 2)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2))
+    first, again = (short(sgmcmc.NetworkPotential(module, rows), "hmc", cycles=3, batch_size=4).draws for _ in "12")
+    assert torch.equal(first, again)
+
+
+def test_a_handler_that_is_not_python_s_is_left(monkeypatch):
+    """It could not be put back, and the run would be lost at its end."""
+    real = signal.getsignal
+    monkeypatch.setattr(signal, "getsignal", lambda number: None if number == signal.SIGINT else real(number))
+    before = real(signal.SIGINT)
+    with Signals():
+        assert real(signal.SIGINT) is before and real(signal.SIGTERM) is not signal.SIG_DFL
 
 
 def test_a_folder_is_of_one_run(tmp_path):

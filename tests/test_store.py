@@ -1,12 +1,15 @@
 """What a run keeps must survive kills, power cuts, full disks and broken files, and say what was lost."""
 
 import errno
+import hashlib
 import json
 import os
+import pickle
 import signal
 import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy
@@ -485,6 +488,17 @@ def test_both_checkpoints_damaged(tmp_path, whole):
         assert folder.load() is None
         folder.commit(**block(None))
     assert len(load_samples(tmp_path / "run")) == 2
+
+
+def test_a_checkpoint_of_another_pickle_is_damaged_and_no_warning_is_hidden(tmp_path):
+    """torch would warn of it; to hide that would be to change the filters of the process, in a thread of several."""
+    payload, path = pickle.dumps({"cycle": 1}), tmp_path / "one.pt"
+    head = b"%s%d %s\n" % (formats._MAGIC, formats._FORMAT, hashlib.sha256(payload).hexdigest().encode())
+    path.write_bytes(head + payload)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(formats.Damaged, match="one.pt is damaged"):
+            formats.read_checkpoint(path)
 
 
 def test_a_checkpoint_is_data(tmp_path):

@@ -42,6 +42,14 @@ def _pixels(down: int, right: int, _: nn.Module, inputs: tuple[Tensor]) -> tuple
     return (inputs[0][..., ::down, ::right],)
 
 
+def _check_thread(model: nn.Module) -> None:
+    """Raise SettingError where another thread samples the module: its chain would go on with other weights."""
+    thread = threading.get_ident()
+    if SAMPLED.get(id(model), thread) != thread:
+        mend = "is being sampled in another thread: ask a target with a module of its own, or wait"
+        raise SettingError("model", type(model).__name__, mend)
+
+
 def _train_recurrent(model: nn.Module) -> None:
     """Put recurrent layers in training mode, in which alone cuDNN gives their gradients, without their dropout."""
     for module in model.modules():
@@ -64,6 +72,7 @@ class FlatModule:
     """
 
     def __init__(self, model: nn.Module, classes: int, some: Tensor, device: torch.device, dtype: torch.dtype):
+        _check_thread(model)
         self.model, self.device, self.dtype = model.to(device, dtype).eval(), device, dtype
         self.name = type(model).__name__
         self._layers = [module for module in model.modules() if isinstance(module, COMPILED)]
@@ -208,10 +217,7 @@ class FlatModule:
 
         Raises SettingError where another thread samples it, whose chain would go on with other weights.
         """
-        thread = threading.get_ident()
-        if SAMPLED.get(id(self.model), thread) != thread:
-            mend = "is being sampled in another thread: ask a target with a module of its own, or wait"
-            raise SettingError("model", self.name, mend)
+        _check_thread(self.model)
         if self._is_lost():
             self.take()
 

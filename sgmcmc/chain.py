@@ -234,6 +234,8 @@ class Chain:
             else:
                 self._compile_segments()
         except CannotCompile as error:
+            if self.signals.raised:  # a run that is left while it compiles does not stay eager for that
+                raise Interrupted from error
             self.compiled = False
             tell(f"the run is not compiled: {error}")
 
@@ -603,6 +605,10 @@ def run(
                     report(chain, row)
         except Interrupted:
             status = RUNNING
+        except Exception:
+            if not signals.raised:
+                raise
+            status = RUNNING  # what torch's clean-up raised in the signal's place
         if status == RUNNING:
             status, signals.answered = INTERRUPTED, signals.arrived is not None
         if chain.states and (unwritten.rows or unwritten.draws or chain.cycle or chain.unfinished):

@@ -27,22 +27,24 @@ class Signals:
 
     def __init__(self):
         self.stored = True
-        self.armed = self.answered = False
+        self.armed = self.answered = self.raised = False
         self.arrived: int | None = None
         self._old: dict = {}
 
     def _handle(self, number: int, _) -> None:
         self.arrived = number
         if self.armed:
-            self.armed = False
-            raise Interrupted
+            self._raise()
+
+    def _raise(self) -> None:
+        self.armed, self.raised = False, True
+        raise Interrupted
 
     def arm(self) -> None:
         """From here on a signal raises, one that has waited at once."""
         self.armed = True
         if self.arrived:
-            self.armed = False
-            raise Interrupted
+            self._raise()
 
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():

@@ -125,6 +125,8 @@ class RunFolder:
     def close(self) -> None:
         """Let another process have the folder."""
         if self._lock is not None:
+            with suppress(OSError):  # a child that was forked meanwhile has the file open, too
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
             self._lock.close()
             self._lock = None
         self._created = False

@@ -6,6 +6,7 @@ differ by rounding alone: 1e-9 is ten thousand times that, and a billion times l
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -323,6 +324,22 @@ def test_a_compiled_run_that_goes_on_without_a_compiler_for_a_while_is_compiled_
         with pytest.warns(UserWarning, match="the run is not compiled: "):
             go(eager, cycles=3)
     assert go(store, cycles=9).compiled and not go(eager, cycles=9).compiled  # begun so
+
+
+def test_a_run_that_is_left_while_it_compiles_is_compiled_when_it_goes_on():
+    """What Inductor raises in a signal's place is no reason to be eager."""
+
+    def left(*_, **__):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            raise RuntimeError("clean-up")
+
+    store = Memory()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("torch._inductor.compile_fx.compile_fx", left)
+        assert go(store, cycles=3).status == INTERRUPTED
+    assert go(store, cycles=3).compiled
 
 
 def test_a_run_that_is_to_be_no_slower_is_left_where_it_cannot_be_compiled(tmp_path, monkeypatch, capsys):

@@ -441,6 +441,27 @@ def test_a_module_that_was_sampled_starts_as_it_did():
     assert torch.equal(first, again)
 
 
+def test_what_is_raised_in_a_signal_s_place_loses_no_draw():
+    """torch's clean-up fails where a signal left it half done, and its error takes the place of the signal's."""
+
+    class Clumsy(Gaussian):
+        asked = 0
+
+        def potential(self, theta):
+            Clumsy.asked += 1
+            if Clumsy.asked == 20:
+                try:
+                    signal.raise_signal(signal.SIGINT)
+                finally:
+                    raise RuntimeError("clean-up")
+            return super().potential(theta)
+
+    result = short(Clumsy(2), "hmc", cycles=100)
+    assert result.status == "interrupted" and 5 < len(result.draws) < 100
+    Clumsy.asked = 20
+    assert short(Clumsy(2), "hmc", cycles=5).status == "done"
+
+
 def test_a_handler_that_is_not_python_s_is_left(monkeypatch):
     """It could not be put back, and the run would be lost at its end."""
     real = signal.getsignal

@@ -490,6 +490,19 @@ def test_both_checkpoints_damaged(tmp_path, whole):
     assert len(load_samples(tmp_path / "run")) == 2
 
 
+def test_a_folder_is_free_when_its_run_ends_though_a_child_still_lives(tmp_path):
+    """One that was forked meanwhile, such as a worker of a DataLoader's, has the lock's file open."""
+    with RunFolder(tmp_path / "run", IDENTITY) as folder:
+        folder.open()
+        held = [folder._lock.fileno()]
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=held)
+    try:
+        with RunFolder(tmp_path / "run", IDENTITY) as again:
+            again.open()
+    finally:
+        child.communicate(b"\n")
+
+
 def test_a_checkpoint_of_another_pickle_is_damaged_and_no_warning_is_hidden(tmp_path):
     """torch would warn of it; to hide that would be to change the filters of the process, in a thread of several."""
     payload, path = pickle.dumps({"cycle": 1}), tmp_path / "one.pt"

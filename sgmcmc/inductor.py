@@ -11,6 +11,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from sgmcmc.interrupt import unbroken
+
 logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # it misses CUDA, which nobody asked for
 
 # How many operations Inductor inlines into their users at most. At its default of 30 it takes up to four times as long
@@ -36,10 +38,10 @@ class CannotCompile(RuntimeError):
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Within, one thread compiles at a time, and what fails raises CannotCompile, one sentence, but for a device's own
-    errors."""
+    """Within, one thread compiles at a time, ``unbroken``, and what fails raises CannotCompile, one sentence, but for a
+    device's own errors."""
     try:
-        with _ALONE:
+        with _ALONE, unbroken():
             yield
     except (CannotCompile, torch.OutOfMemoryError, torch.AcceleratorError):
         raise
@@ -56,16 +58,16 @@ def graph_of(function: Callable, inputs: list[Tensor], settings: dict = INLINED)
     The trace is a run of the function on tensors without values, so a branch on a value is an error and not a
     constant of the graph. Calls skip the guards of ``torch.compile``, which cost as much as a cycle of a toy.
     """
-    from torch._guards import TracingContext, tracing
-    from torch._inductor.compile_fx import compile_fx
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
     if any(tensor.is_cuda for tensor in inputs):
         settings = settings | {"deterministic": True}  # else it takes the kernel that was fastest at that moment
-    mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True)
     with compiling():
+        from torch._guards import TracingContext, tracing
+        from torch._inductor.compile_fx import compile_fx
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.proxy_tensor import make_fx
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True)
         with mode:
             # Each by itself: of one tensor that is given twice the trace would read one input for both.
             shapes = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in inputs]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Interrupted(BaseException):
@@ -14,6 +16,34 @@ def ending() -> list[int]:
     """The signals, besides Ctrl-C, that ask a process to end; SIGHUP unless it is ignored, as under nohup."""
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [signal.SIGTERM, signal.SIGUSR1] + [signal.SIGHUP] * (not ignored)
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Within, Ctrl-C waits for the end; a second one does not.
+
+    What torch imports when it is first asked for gradients or graphs, and what it compiles, is broken for as long as
+    the process lives, a notebook's too, where it is left in the middle.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before in (None, signal.SIG_IGN):
+        yield
+        return
+    arrived = []
+
+    def wait(number: int, _) -> None:
+        arrived.append(number)
+        if len(arrived) == 2:
+            signal.signal(signal.SIGINT, before)
+            signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if len(arrived) == 1:
+            signal.raise_signal(signal.SIGINT)
 
 
 class Signals:

@@ -117,8 +117,9 @@ def sample(
     scheduler's, and SIGHUP are handed on once a checkpoint is written. Without a folder draws are in memory alone.
 
     ``result.status`` is "done"; "diverged" where no chain of a monitored run is finite any more, or "interrupted" by
-    Ctrl-C or a signal: of such runs there are fewer draws (``result.draws`` is None where there are none). Chains that
-    diverged, all or some (``result.frozen``), are told by a UserWarning; they stand still where they were last finite.
+    Ctrl-C or a signal: of such runs there are fewer draws (``result.draws`` is None where there are none). Ctrl-C waits
+    for a graph that is being compiled, a second one does not. Chains that diverged, all or some (``result.frozen``),
+    are told by a UserWarning; they stand still where they were last finite.
     Others tell of chains that are stuck (``result.stuck``) or never move (``result.unmoved``), of temperatures that are
     far from T in the second half, of a gradient that is not that of U, and of an argument that has no effect.
     Raises SettingError, one sentence, for what cannot work (such as a module in two threads), and StoreError for a

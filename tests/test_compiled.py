@@ -32,7 +32,7 @@ from sgmcmc.compiled import Compiled, Normals, Segments, Words, compiles, pays, 
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.formats import read_status
-from sgmcmc.inductor import CannotCompile
+from sgmcmc.inductor import CannotCompile, graph_of
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import FilterResponseNorm
 from sgmcmc.plan import Plan
@@ -340,6 +340,29 @@ def test_a_run_that_is_left_while_it_compiles_is_compiled_when_it_goes_on():
         patched.setattr("torch._inductor.compile_fx.compile_fx", left)
         assert go(store, cycles=3).status == INTERRUPTED
     assert go(store, cycles=3).compiled
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_waits_for_a_graph_and_a_second_one_does_not(monkeypatch, times):
+    """What is imported and compiled for the first time fails in this process for good where it is left half done."""
+    from torch._inductor.compile_fx import compile_fx
+
+    compiled = []
+
+    def press(*inputs, **settings):
+        for _ in range(times):
+            signal.raise_signal(signal.SIGINT)
+        compiled.append(times)
+        return compile_fx(*inputs, **settings)
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", press)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            graph_of(lambda one: [one + 1], [torch.ones(2)])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert compiled == [1] * (times == 1)
 
 
 def test_a_run_that_is_to_be_no_slower_is_left_where_it_cannot_be_compiled(tmp_path, monkeypatch, capsys):

@@ -19,8 +19,8 @@ import sgmcmc
 from sgmcmc.checks import _wrong_losses, _wrong_minibatches, wrong_gradient
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status
-from sgmcmc.interrupt import Signals
-from sgmcmc.potentials.analytic import Gaussian
+from sgmcmc.interrupt import Signals, unbroken
+from sgmcmc.potentials.analytic import FunctionPotential, Gaussian
 
 
 def square(theta):
@@ -596,6 +596,34 @@ def test_a_long_start_is_known_by_its_hash_and_infinity_by_its_name(tmp_path):
         with pytest.raises(StoreError, match=said):
             short(Wide(dim), initial=other, **kept)
         json.loads((tmp_path / str(dim) / "status.json").read_text(), parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_waits_for_what_would_stay_broken_where_it_is_left(times):
+    """Such as torch's imports at its first derivative; a second one does not wait."""
+    steps, before = [], signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), unbroken():
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+                steps.append(times)
+        assert len(steps) == 1 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+        def pressing(theta):
+            steps.append(theta)
+            for _ in range(times * (len(steps) == 2)):
+                signal.raise_signal(signal.SIGINT)
+            return theta.sum()
+
+        with pytest.raises(KeyboardInterrupt):
+            FunctionPotential(pressing, 2)
+        assert len(steps) == 4 - times  # once for the value, once for the derivative
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with unbroken():
+            signal.raise_signal(signal.SIGINT)
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_run_that_is_interrupted_in_its_burn_in_has_no_draws_yet(tmp_path):

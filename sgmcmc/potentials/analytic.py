@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc.errors import SettingError
+from sgmcmc.interrupt import unbroken
 from sgmcmc.random import Random
 
 _NEGLIGIBLE = 45.0  # exp(−45) is below the spacing of the 52-bit uniforms, tails included
@@ -408,8 +409,9 @@ class FunctionPotential(Analytic):
         )
         for dtype in (torch.float64, torch.float32):
             try:
-                energies = self._energies(torch.zeros(2, dim, dtype=dtype))
-                self._slope(torch.zeros(2, dim, dtype=dtype))
+                with unbroken():  # torch's first derivative imports much
+                    energies = self._energies(torch.zeros(2, dim, dtype=dtype))
+                    self._slope(torch.zeros(2, dim, dtype=dtype))
             except Exception as error:  # whatever a user's function raises
                 reason = str(error).strip().split("\n")[0]
                 raise SettingError("function", name, f"{need}; with {dtype} it fails: {reason}") from error

@@ -11,6 +11,7 @@ from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential
 
 TOLD = 0.2  # of T: how far a temperature is from it that is told
+SIGN = "U falls outwards: is it log p in place of -log p?"
 
 
 def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> list[tuple[str, float]]:
@@ -46,4 +47,13 @@ def disequilibrium(metrics: dict, kernel: Kernel, potential: Potential, alive: i
     # ⟨θ, ∇U⟩/d has a term of the boundary there.
     walled = [kind for kind, _ in off] == ["configurational"] and float(np.nansum(metrics["not_finite"])) > 0
     wall = ", unless U has a wall, where this temperature is another" * walled
-    return f"mean {means} in the second half, and T is {temperature:g}: not in equilibrium ({why}){wall}"
+    sign = f"; {SIGN}" * any(mean < 0 for _, mean in off)
+    return f"mean {means} in the second half, and T is {temperature:g}: not in equilibrium ({why}){wall}{sign}"
+
+
+def falls_outwards(metrics: dict) -> bool:
+    """Whether U falls in the direction of θ, ⟨θ, ∇U⟩ < 0, where the second half of these rows end, as a log density
+    does that was taken for U. Of a chain that does not move it may do so rightly, between 0 and a mode."""
+    cycles = metrics["cycle"]
+    values = metrics.get("configurational_temperature", cycles * math.nan)
+    return bool(values[np.isfinite(values) & (cycles > cycles[-1:] / 2)].sum() < 0)

@@ -24,7 +24,7 @@ from sgmcmc.chain import DIVERGED, FAILED, INTERRUPTED, Chain, Result, run
 from sgmcmc.checks import check_tensor, doubt
 from sgmcmc.compiled import compiles
 from sgmcmc.data.minibatches import Minibatches
-from sgmcmc.equilibrium import disequilibrium
+from sgmcmc.equilibrium import SIGN, disequilibrium, falls_outwards
 from sgmcmc.errors import SettingError, StoreError, few, nearest
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.loading import load_metrics, load_samples
@@ -359,22 +359,25 @@ def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, pote
             signal.raise_signal(result.signal)
     if result.cycles > cycles:
         warnings.warn(f"{folder} holds {result.cycles} cycles, more than cycles={cycles}", stacklevel=OF_CALLER)
+    rows = {}
+    if result.rows:
+        rows = load_metrics(folder) if folder else {name: _column(result.rows, name) for name in result.rows[0]}
+    sign = f"; {SIGN}" * bool(rows and falls_outwards(rows))
     if result.status == DIVERGED:
         end = f"no chain is finite after cycle {result.cycles} of {cycles}"
-        warnings.warn(f"diverged: {end}; a smaller step_size may do", stacklevel=OF_CALLER)
+        warnings.warn(f"diverged: {end}; a smaller step_size may do{sign}", stacklevel=OF_CALLER)
     elif result.frozen:
         still = f"{of_chains(result.frozen, chains)} diverged and stand still where they were last finite"
         mend = "leave the draws of result.frozen out; a smaller step_size may do"
         warnings.warn(f"{still}: {mend}", stacklevel=OF_CALLER)
-    if result.rows and not (result.status == DIVERGED or result.stuck or result.unmoved):
-        rows = load_metrics(folder) if folder else {name: _column(result.rows, name) for name in result.rows[0]}
+    if rows and not (result.status == DIVERGED or result.stuck or result.unmoved):
         if why := disequilibrium(rows, result.kernel, potential, chains - len(result.frozen)):
             warnings.warn(why, stacklevel=OF_CALLER)
         if why := not_finite(int(numpy.nansum(rows["not_finite"])), result.kernel):
             warnings.warn(why, stacklevel=OF_CALLER)
     if result.stuck:
         some = "{} of {} trajectories are accepted".format(*result.decided)
-        warnings.warn(f"the chain is stuck: {some}; take a smaller step_size", stacklevel=OF_CALLER)
+        warnings.warn(f"the chain is stuck: {some}; take a smaller step_size{sign}", stacklevel=OF_CALLER)
     if result.unmoved:
         warnings.warn(f"{of_chains(result.unmoved, chains)} never moved: {UNMOVED}", stacklevel=OF_CALLER)
 

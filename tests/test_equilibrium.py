@@ -68,6 +68,27 @@ def test_a_wall_may_be_the_configurational_temperature_s_reason():
     )
 
 
+@pytest.mark.parametrize(
+    ("log_density", "settings", "begun"),
+    [
+        (lambda theta: -2 * (1 + theta**2 / 3).log().sum(), {"sampler": "hmc"}, "mean configurational temperature -"),
+        (lambda theta: -(theta**2).sum() / 2, {"sampler": "hmc", "step_size": 0.5}, "the chain is stuck"),
+        (lambda theta: -(theta**2).sum() / 2, {"sampler": "ggmc", "cycles": 400}, "diverged"),
+    ],
+)
+def test_a_log_density_in_place_of_u_is_asked_about(log_density, settings, begun):
+    """Other libraries are given log p, and it goes another way wherever it is taken for U; a steep U that is right
+    diverges, too, and a narrow one is stuck, and neither falls outwards."""
+    options = {"dim": 2, "step_size": 0.1, "cycles": 200, "chains": 4, "acceptance": None} | settings
+    for sign, asked in ((1, 1), (-1, 0)):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            steeper = {} if sign == 1 else {"step_size": 9.0, "initial": torch.full((4, 2), 3.0)}
+            sgmcmc.sample(lambda theta, sign=sign: sign * log_density(theta), **options | steeper)
+        about = [str(one.message) for one in told if "log p in place of -log p?" in str(one.message)]
+        assert len(about) == asked and all(one.startswith(begun) for one in about), [str(one.message) for one in told]
+
+
 def test_only_momenta_that_there_are_tell_of_a_short_run():
     """Two of 22 coordinates move: of 10 chains 20 momenta, whose mean is 2.5 T in one row of a million or so."""
     target, kernel = MixedBinary(), make_kernel("hmc", MixedBinary(), 0.1)

@@ -23,7 +23,7 @@ from sgmcmc.kernel import Kernel
 from sgmcmc.ladder import steps_of_epochs
 from sgmcmc.potentials import groups, is_network
 from sgmcmc.potentials.network import NetworkPotential
-from sgmcmc.sampling import UNMOVED, not_finite, of_chains
+from sgmcmc.sampling import UNMOVED, missed, not_finite, of_chains
 
 ROWS_SHOWN = 20  # of a run's rows, or as many as there are half hours; the others are in metrics.csv
 SILENT = 1800.0  # seconds
@@ -309,6 +309,8 @@ class Voice:
             )
         _, whole = outcome.spans(metrics, self.pieces.plan.log_every)
         if why := not_finite(int(metrics["not_finite"][whole].sum()), kernel):
+            lines.append(why)
+        if why := missed(result, self.pieces.plan):
             lines.append(why)
         if result.unmoved:
             lines.append(f"{of_chains(result.unmoved, self.pieces.chains)} never moved: {UNMOVED}")

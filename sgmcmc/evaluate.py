@@ -70,6 +70,8 @@ def evaluate(
     data or, without labels, their predictive entropies (``ess_…`` is NaN of chains that hardly ever move). ``tell`` is
     called after each draw of a chain.
     """
+    if not isinstance(data, Dataset):
+        raise SettingError("data", type(data).__name__, "must be an sgmcmc.Dataset(inputs, labels, classes)")
     inputs, chains = asked(potential, data), draws.shape[1]
     ensembles: list[diagnostics.Ensemble] = []
     single: dict[str, list[float]] = {}

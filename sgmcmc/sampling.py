@@ -37,6 +37,7 @@ from sgmcmc.random import Random
 from sgmcmc.samplers import NUMBERS, Sampler, custom, lookup
 from sgmcmc.schedules import Schedule
 from sgmcmc.store import RunFolder
+from sgmcmc.subsampled import why_inexact
 from sgmcmc.words import Word
 
 
@@ -336,6 +337,8 @@ def _warn_before(kernel: Kernel, given: dict, noise) -> None:
     corrected, unless that was said."""
     for name in _without_effect(kernel, given):
         warnings.warn(f"{name} has no effect on this chain", stacklevel=OF_CALLER)
+    if kernel.subsampled:
+        warnings.warn(f"not exactly corrected: {why_inexact(kernel)}", stacklevel=OF_CALLER)
     if isinstance(noise, int | float) and noise and kernel.gradient != "minibatch":
         mend = "" if kernel.gradient == "none" else "; gradient='minibatch' adds it"
         warnings.warn(f"the target's noise={noise:g} has no effect on this chain{mend}", stacklevel=OF_CALLER)
@@ -365,16 +368,17 @@ def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, pote
     sign = f"; {SIGN}" * bool(rows and falls_outwards(rows))
     if result.status == DIVERGED:
         end = f"no chain is finite after cycle {result.cycles} of {cycles}"
-        warnings.warn(f"diverged: {end}; a smaller step_size may do{sign}", stacklevel=OF_CALLER)
+        warnings.warn(f"diverged: {end}; {SMALLER}{sign}", stacklevel=OF_CALLER)
     elif result.frozen:
         still = f"{of_chains(result.frozen, chains)} diverged and stand still where they were last finite"
-        mend = "leave the draws of result.frozen out; a smaller step_size may do"
-        warnings.warn(f"{still}: {mend}", stacklevel=OF_CALLER)
+        warnings.warn(f"{still}: leave the draws of result.frozen out; {SMALLER}", stacklevel=OF_CALLER)
     if rows and not (result.status == DIVERGED or result.stuck or result.unmoved):
         if why := disequilibrium(rows, result.kernel, potential, chains - len(result.frozen)):
             warnings.warn(why, stacklevel=OF_CALLER)
         if why := not_finite(int(numpy.nansum(rows["not_finite"])), result.kernel):
             warnings.warn(why, stacklevel=OF_CALLER)
+    if why := missed(result, plan):
+        warnings.warn(why, stacklevel=OF_CALLER)
     if result.stuck:
         some = "{} of {} trajectories are accepted".format(*result.decided)
         warnings.warn(f"the chain is stuck: {some}; take a smaller step_size{sign}", stacklevel=OF_CALLER)
@@ -387,6 +391,7 @@ def _column(rows: list[dict], name: str) -> numpy.ndarray:
 
 
 STAIRS = ("every", "factor")  # what of a ``Schedule`` is of stairs alone
+SMALLER = "a smaller step_size may do, where U is finite"
 UNMOVED = "a smaller step size or another start would do, a mean over chains is biased by them"
 
 
@@ -395,6 +400,20 @@ def not_finite(ends: int, kernel: Kernel) -> str | None:
     if not ends or kernel.acceptance == "monitor":
         return None
     return f"{ends:,} {'trajectory' if ends == 1 else 'trajectories'} ended where U or theta is not finite: rejected"
+
+
+def missed(result: Result, plan: Plan) -> str | None:
+    """The sentence that tells of an acceptance that was tuned, and after the burn-in has four times the odds of its
+    target or a fourth, beyond six errors; None elsewhere. Stairs, and a length that is chosen, have others."""
+    decided = (result.cycles - plan.burn_in) * len(result.accept_prob if result.accept_prob is not None else ())
+    if plan.tune is None or plan.trajectory or decided < 1 or result.kernel.schedule.varies_between():
+        return None
+    rate, target = float(result.accept_prob.nanmean()), plan.tune
+    odds = (rate + 0.5 / decided) / (1 - rate + 0.5 / decided) * (1 - target) / target
+    if not (abs(math.log(odds)) > math.log(4) and abs(rate - target) > 6 * math.sqrt(target * (1 - target) / decided)):
+        return None
+    mend = "give a longer burn_in, or begin with the step size that it came to"
+    return f"acceptance {rate:.3g} after the burn-in, which tuned it to {target:g}: {mend}"
 
 
 def of_chains(some: list[int], chains: int) -> str:
@@ -425,6 +444,17 @@ def _own_names():
         raise type(error)(text.replace("settings.sampler.", "").replace("settings.", "")) from None
 
 
+# Arguments by the names that they have elsewhere, where those are like none of them.
+ELSEWHERE = {
+    **dict.fromkeys(("warmup", "num_warmup", "warmup_steps", "n_tune"), "burn_in"),
+    **dict.fromkeys(("num_samples", "n_samples", "draws", "num_results", "iterations"), "cycles"),
+    **dict.fromkeys(("num_integration_steps", "num_leapfrog_steps", "n_leapfrog"), "steps"),
+    **dict.fromkeys(("learning_rate", "eps"), "step_size"),
+    **dict.fromkeys(("init", "x0", "theta0", "initial_params", "initial_position", "start"), "initial"),
+    **dict.fromkeys(("rng", "key", "generator"), "seed"),
+}
+
+
 def _check_names(policies: dict) -> None:
     """Refuse keyword arguments that there are not."""
     known = [name for name in inspect.signature(sample).parameters if name != "policies"]
@@ -434,6 +464,8 @@ def _check_names(policies: dict) -> None:
         if name == "lr":
             raise SettingError(name, value, "is the command line's; here give step_size = sqrt(lr/N) with N data")
         if name not in known:
+            if name in ELSEWHERE:
+                raise SettingError(name, value, f"did you mean {ELSEWHERE[name]}?")
             mend = f"there is no such argument; known are {', '.join(known)}"
             raise SettingError(name, value, nearest(name, known, mend))
 

@@ -124,6 +124,11 @@ def test_every_number_of_given_predictions(together):
     assert len(row) == 4 * 5 + 4 and all(type(value) is float for value in row.values())
 
 
+def test_what_is_no_data_set_is_one_sentence():
+    with pytest.raises(SettingError, match=r"data=Tensor: must be an sgmcmc.Dataset\(inputs, labels, classes\)"):
+        evaluate(Table(torch.ones(1, 1)), torch.zeros(2, 1, 1), torch.ones(3, 2))
+
+
 def test_without_labels_there_is_the_entropy_and_its_mixing():
     from arviz_stats.base import array_stats
 

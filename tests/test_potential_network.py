@@ -391,6 +391,21 @@ def test_batch_norm_that_keeps_no_statistics_is_refused(digits):
         make(digits, nn.Sequential(norm, nn.Flatten(), nn.Linear(64, 10)))
 
 
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        (lambda: nn.InstanceNorm2d(1, track_running_stats=True), "instance normalisation with track_running_stats"),
+        (lambda: nn.utils.parametrizations.spectral_norm(nn.Conv2d(1, 1, 1)), "spectral normalisation"),
+        (lambda: nn.utils.spectral_norm(nn.Conv2d(1, 1, 1)), "spectral normalisation"),
+    ],
+)
+def test_layers_that_go_by_what_they_remember_are_refused(digits, layer, said):
+    """They would go by how they were initialised; an instance normalisation that remembers nothing is welcome."""
+    with pytest.raises(SettingError, match=f"model=Sequential: has {said}"):
+        make(digits, nn.Sequential(layer(), nn.Flatten(), nn.Linear(64, 10)))
+    make(digits, nn.Sequential(nn.InstanceNorm2d(1), nn.Flatten(), nn.Linear(64, 10)))
+
+
 def test_batch_norm_takes_the_statistics_of_each_batch(digits):
     """U is that of 60 = 25 + 25 + 10 images; predictions have the plain mean of the three batches' statistics."""
     potential, model = make(digits, tiny("bn"), prior="unit", evaluation_batch=25), tiny("bn").double()

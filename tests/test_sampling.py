@@ -114,6 +114,8 @@ def short(target=square, sampler="ggmc", **settings):
         ({"step_size": None}, "step_size=None: has to be given"),
         ({"friction": "infinite"}, "friction=infinite: must be a number, .*; infinite friction is math.inf"),
         ({"acceptence": "metropolis"}, "acceptence=metropolis: did you mean acceptance.$"),
+        ({"num_samples": 9}, "num_samples=9: did you mean cycles.$"),
+        ({"warmup": 9}, "warmup=9: did you mean burn_in.$"),
         ({"zeal": 1}, "zeal=1: there is no such argument; known are potential, sampler, step_size"),
         ({"lr": 0.1, "step_size": None}, "lr=0.1: is the command line's; here give step_size = sqrt(lr/N)"),
         ({"dtype": "float16"}, "dtype=float16: must be torch.float32 or torch.float64"),
@@ -292,6 +294,38 @@ def test_groups_of_chains_take_the_step_sizes_of_a_list_and_compiled_cycles_are_
             short(burn_in=10, trajectory=given)
     with pytest.raises(SettingError, match="^compile=True: trajectories whose length is tuned are not compiled"):
         short(burn_in=10, trajectory=True, compile=True)
+
+
+class Terms(WithData):
+    """The mean of four data, all 0, as a sum over them."""
+
+    def losses(self, theta, batch):
+        return self.potential(theta)[:, None].expand(-1, batch.shape[-1]) / 4
+
+    def prior(self, theta):
+        return 0 * self.potential(theta)
+
+
+@pytest.mark.parametrize("acceptance", ["austerity", "barker_minibatch"])
+def test_decisions_on_a_part_of_the_data_are_told_not_to_be_exact(acceptance):
+    with pytest.warns(UserWarning, match=f"^not exactly corrected: {acceptance} decides on batches of 2 data, "):
+        short(Terms(), "hmc", acceptance=acceptance, decision_batch=2)
+    with warnings.catch_warnings(action="error"):
+        short(Terms(), "hmc", acceptance="barker")
+
+
+def test_a_tuned_acceptance_that_is_far_from_its_target_is_told(tmp_path):
+    """From a step a thousand times too small 150 cycles do not come to where nine in ten are accepted; from one near it
+    they do. Of a chain that is not corrected its probability counts."""
+    options = {"dim": 20, "cycles": 300, "burn_in": 150, "chains": 4, "steps": 5, "tune": 0.9}
+    for acceptance in ("metropolis", "monitor"):
+        with pytest.warns(UserWarning, match=r"^acceptance 1 after the burn-in, which tuned it to 0\.9: give a longer"):
+            sgmcmc.sample(square, "hmc", step_size=4e-4, acceptance=acceptance, **options)
+    with warnings.catch_warnings(action="error"):
+        sgmcmc.sample(square, "hmc", step_size=0.4, **options)
+        chosen = {"steps": 9, "trajectory": True}  # its own tuning is cut into spans
+        for others in (chosen, {"schedule": sgmcmc.Schedule("stairs", every=160, factor=0.1)}):
+            sgmcmc.sample(square, "hmc", step_size=0.4, **options | others)
 
 
 def test_long_chains_are_compiled_by_auto_where_they_can_be(monkeypatch):
@@ -1115,7 +1149,10 @@ def test_parts_of_a_sum_over_data_that_do_not_make_the_whole_are_told(acceptance
         warnings.simplefilter("always")
         settings = {"acceptance": acceptance, "step_size": 0.05, "batch_size": 10, "cycles": 4, "chains": 3}
         sgmcmc.sample(Line(), "ggmc", dtype=dtype, **settings)
-    assert [str(one.message)[: len(told or "")] for one in warned] == ([told] if told else [])
+    need = ["not exactly corrected: "] * (acceptance == "barker_minibatch") + ([told] if told else [])
+    assert len(warned) == len(need) and all(
+        str(one.message).startswith(it) for one, it in zip(warned, need, strict=True)
+    )
 
 
 def test_the_views_of_the_data_are_parts_of_the_sum_too(monkeypatch):

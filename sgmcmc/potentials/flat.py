@@ -83,6 +83,7 @@ class FlatModule:
             _take_pixels_first(model)
         if any(map(is_lazy, (*model.parameters(), *model.buffers()))):
             self._try(some)
+        module_checks.check_statistics(self.name, model)
         self.batch_norms = [module for module in model.modules() if isinstance(module, BATCH_NORMS)]
         if any(norm.running_mean is None for norm in self.batch_norms):
             mend = "has batch normalisation with track_running_stats=False, which cannot predict: leave that out"

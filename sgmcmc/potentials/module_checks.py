@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sgmcmc.environment import of_the_machine
 from sgmcmc.errors import SettingError
@@ -29,6 +29,19 @@ def check_outputs(name: str, outputs, number: int, classes: int) -> None:
         raise SettingError("model", name, f"must give logits {[number, classes]}, gave {shape}")
     if bool((outputs >= 0).all()) and torch.allclose(outputs.sum(-1), torch.ones_like(outputs[:, 0]), atol=1e-5):
         raise SettingError("model", name, "gives probabilities, which sum to 1: leave the softmax out")
+
+
+def check_statistics(name: str, model: nn.Module) -> None:
+    """No layer goes by what it remembers of inputs or weights that it was once trained with: no θ changes that. (Batch
+    normalisation's is collected.)"""
+    for module in model.modules():
+        if isinstance(module, nn.modules.instancenorm._InstanceNorm) and module.track_running_stats:
+            mend = "has instance normalisation with track_running_stats=True, by images of its training: leave that out"
+            raise SettingError("model", name, mend)
+        hooks = module._forward_pre_hooks.values()
+        if any(type(one).__name__ in ("_SpectralNorm", "SpectralNorm") for one in (module, *hooks)):
+            mend = "has spectral normalisation, by an estimate of its training: it is no fixed function of the weights"
+            raise SettingError("model", name, mend)
 
 
 @torch.no_grad()

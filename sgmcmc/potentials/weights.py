@@ -37,6 +37,8 @@ def prior_std(model: nn.Module, prior: str | float = "fan_in", flat_norms: bool 
     U/N has no normaliser for them, and ⟨θ, ∇U⟩ no expectation there. The posterior is then improper behind a ReLU: U
     stays what it is where a shift goes to −∞ and no datum passes, so that a long chain has no law to come to.
     """
+    if isinstance(prior, Tensor) and prior.numel() == 1:
+        prior = prior.item()
     if isinstance(prior, str):
         if prior not in PRIORS:
             raise SettingError("model.prior", prior, f"must be one of {', '.join(PRIORS)}, or a variance")

@@ -184,7 +184,8 @@ class Random:
         return x0.view(shape), x1.view(shape)
 
     def normal(self, stream: str, trajectory: int, steps, chains, dim: int, dtype=torch.float32) -> Tensor:
-        """Standard normals ``[steps, chains, dim]`` (Box–Muller).
+        """Standard normals ``[steps, chains, dim]`` (Box–Muller): of other means and widths they are
+        ``mean + sd * random.normal("start", 0, 1, chains, dim)[0]``, of trajectory 0 and one step.
 
         Steps 2k and 2k + 1 are the cosine and the sine of one pair of words, so single steps cost as
         much as pairs. float32 and float64 come from the same words: they agree to 1e-4, where a float32's

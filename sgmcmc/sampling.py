@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from sgmcmc import kept
-from sgmcmc.arguments import check_memory, find_device, float_type, number, numbers, whole
+from sgmcmc.arguments import check_memory, find_device, float_type, number, numbers, one_a_chain, whole
 from sgmcmc.chain import DIVERGED, FAILED, INTERRUPTED, Chain, Result, run
 from sgmcmc.checks import check_tensor, doubt
 from sgmcmc.compiled import compiles
@@ -147,8 +147,8 @@ def sample(
         chains = max([1, *(len(value) for value in (step_size, *ways.values()) if isinstance(value, list))])
     check_memory(chains, potential.dim, device)
     rows = ", as many as initial has rows" if initial is not None else ""
-    step_size = _one_a_chain("step_size", step_size, chains, rows)
-    ways = {name: _one_a_chain(name, value, chains, rows) for name, value in ways.items()}
+    step_size = one_a_chain("step_size", step_size, chains, rows)
+    ways = {name: one_a_chain(name, value, chains, rows) for name, value in ways.items()}
     sampler = _sampler(sampler, word)
     row = lookup(sampler) if isinstance(sampler, str) else sampler
     if isinstance(schedule, str):
@@ -242,17 +242,6 @@ def _check_length(cycles: int, burn_in: int, thin: int) -> None:
         raise SettingError("burn_in", burn_in, f"leaves no draws of cycles={cycles}: make it less")
     if thin > cycles - burn_in:
         raise SettingError("thin", thin, f"leaves no draws of {cycles - burn_in} cycles: make it less")
-
-
-def _one_a_chain(name: str, value: float | list[float], chains: int, rows: str) -> float | list[float]:
-    """A number as it is; of a list each value as often as its group of chains is large, so that there is one a chain.
-    SettingError, which may tell of the ``rows`` of ``initial``, where the groups would not be equal."""
-    if not isinstance(value, list):
-        return value
-    if not value or chains % len(value):
-        shown = value if len(value) < 10 else f"[{len(value)} numbers]"
-        raise SettingError(name, shown, f"must be a number or {chains}, one a chain{rows}, or one for equal groups")
-    return [one for one in value for _ in range(chains // len(value))]
 
 
 def _sampler(sampler, word) -> str | Sampler:

@@ -35,7 +35,7 @@ from sgmcmc.potentials.flat import SAMPLED
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.samplers import NUMBERS, Sampler, custom, lookup
-from sgmcmc.schedules import Schedule
+from sgmcmc.schedules import STAIRS, Schedule
 from sgmcmc.store import RunFolder
 from sgmcmc.words import Word
 
@@ -228,8 +228,7 @@ def _target(potential, dim: int | None, unneeded: tuple[str, ...]) -> Potential:
         potential = FunctionPotential(potential, whole("dim", dim, 1))
     elif dim is not None and dim != getattr(potential, "dim", dim):
         raise SettingError("dim", dim, f"the target has its own, {potential.dim}: leave it out")
-    needed = [name for name in NEEDED if name not in unneeded]
-    missing = [name for name in needed if getattr(potential, name, None) is None]
+    missing = [name for name in NEEDED if name not in unneeded and getattr(potential, name, None) is None]
     if missing:
         mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
         raise SettingError("potential", type(potential).__name__, mend)
@@ -371,7 +370,6 @@ def _column(rows: list[dict], name: str) -> numpy.ndarray:
     return numpy.array([row.get(name, math.nan) for row in rows])
 
 
-STAIRS = ("every", "factor")  # what of a ``Schedule`` is of stairs alone
 UNMOVED = "a smaller step size or another start would do, a mean over chains is biased by them"
 
 
@@ -462,8 +460,8 @@ def _without_effect(kernel: Kernel, given: dict) -> list[str]:
     }
     unused = [name for name, value in given.items() if value is not None and not used.get(name, True)]
     if not kernel.schedule.varies_between():
-        stairs = [name for name in STAIRS if getattr(kernel.schedule, name) != getattr(Schedule(), name)]
-        unused += [f"schedule.{name}" for name in stairs]
+        said = [name for name in STAIRS if getattr(kernel.schedule, name) != getattr(Schedule, name)]
+        unused += [f"schedule.{name}" for name in said]
     return unused
 
 

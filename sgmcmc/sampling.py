@@ -474,8 +474,7 @@ def _initial(value, chains: int | None, dim: int, dtype: torch.dtype) -> Tensor:
         raise SettingError("initial", value, need) from None
     if chains is None:
         chains = len(initial) if initial.ndim == 2 else 1
-    if not 1 <= initial.ndim <= 2 or not chains:
-        raise SettingError("shape of initial", list(initial.shape), need)
-    if initial.numel() != chains * dim or initial.ndim == 2 and initial.shape != (chains, dim):
+    in_a_row = initial.ndim == 1 and len(initial) == chains * dim
+    if not chains or not (in_a_row or initial.shape == (chains, dim)):
         raise SettingError("shape of initial", list(initial.shape), need)
     return initial.detach().reshape(chains, dim)

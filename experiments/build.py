@@ -111,7 +111,8 @@ def build(config: dict) -> Pieces:
     plan = build_plan(config, potential, kernel, device)
     random = Random(config["seed"], device)
     initial = starts(config, potential, kernel, random, device, dtype)
-    return Pieces(potential, kernel, plan, random, config["chains"], initial, _predictions(config, data, potential))
+    predictions = _predictions(config, data, potential, device)
+    return Pieces(potential, kernel, plan, random, config["chains"], initial, predictions)
 
 
 def reopened(folder: str | Path, device: str | torch.device = "cpu", root: str | None = None) -> tuple[Potential, Data]:
@@ -600,7 +601,7 @@ def _stored(path: str, potential: Potential) -> Tensor:
     return stored
 
 
-def _predictions(config: dict, data: Data, potential: Potential) -> dict:
+def _predictions(config: dict, data: Data, potential: Potential, device: torch.device) -> dict:
     """The sets that chains predict: ``test`` with its labels, ``ood`` without."""
     data, other = predictable(data, potential), config["data"]["ood"]
     if not callable(getattr(potential, "predict", None)) or data.train is None:
@@ -609,9 +610,9 @@ def _predictions(config: dict, data: Data, potential: Potential) -> dict:
         return {}
     sets = {}
     if data.test is not None:
-        test = data.test.to(find_device(config["device"]))
+        test = data.test.to(device)
         sets["test"] = (asked(potential, test), test.targets)
     if other is not None:
         inputs = foreign("data.ood", other, load(other, config["data"]["root"]).test, data.train)
-        sets["ood"] = (asked(potential, inputs.to(find_device(config["device"]))), None)
+        sets["ood"] = (asked(potential, inputs.to(device)), None)
     return sets

@@ -319,7 +319,7 @@ def make_kernel(
         ends=ends,
         schedule=schedule,
         rescaled=row.rescaled,
-        **{name: NUMBERS[name][2] if value is None else value for name, value in numbers.items()},
+        **{name: value for name, value in numbers.items() if value is not None},
     )
     _check_numbers(kernel, dtype)
     if kernel.exact_ends and not word.kicks_at_both_ends:

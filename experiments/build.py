@@ -21,8 +21,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.dotted import flatten
+from experiments.dotted import flatten, get
 from experiments.resolved import (
+    FRICTION,
     OWN_DATA,
     PAPER_FRICTION,
     STARTS,
@@ -34,7 +35,7 @@ from experiments.resolved import (
     scientific,
 )
 from sgmcmc import LAW, kept
-from sgmcmc.arguments import check_memory, find_device
+from sgmcmc.arguments import check_memory, find_device, one_a_chain
 from sgmcmc.captured import why_not_captured
 from sgmcmc.checks import check_tensor
 from sgmcmc.compiled import compiles
@@ -61,6 +62,7 @@ from sgmcmc.potentials import (
 )
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
+from sgmcmc.samplers import NUMBERS
 from sgmcmc.schedules import Schedule
 from sgmcmc.warm_start import sgd
 from sgmcmc.words import Word
@@ -109,7 +111,8 @@ def build(config: dict) -> Pieces:
     plan = build_plan(config, potential, kernel, device)
     random = Random(config["seed"], device)
     initial = starts(config, potential, kernel, random, device, dtype)
-    return Pieces(potential, kernel, plan, random, config["chains"], initial, _predictions(config, data, potential))
+    predictions = _predictions(config, data, potential, device)
+    return Pieces(potential, kernel, plan, random, config["chains"], initial, predictions)
 
 
 def reopened(folder: str | Path, device: str | torch.device = "cpu", root: str | None = None) -> tuple[Potential, Data]:
@@ -423,33 +426,18 @@ def steps_a_cycle(config: dict, potential: Potential, word: Word, gradient: str)
 
 def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kernel:
     """The kernel; ``make_kernel`` refuses what cannot be."""
-    sampler, schedule = config["sampler"], config["schedule"]
-    word = Word(sampler["word"])
-
-    def each(value):
-        """A list of n values is one for each of n equal groups of chains."""
-        if not isinstance(value, list):
-            return value
-        return [one for one in value for _ in range(config["chains"] // len(value))]
-
-    h = each(step_size(config, potential.data_size))
-    gradient = sampler["gradient"]
-    if gradient is None:
-        gradient = "minibatch" if is_network(potential) else "full"
-    friction = Friction.of(
-        h,
-        word.euler,
-        friction=each(config["friction"]),
-        momentum_decay=each(config["momentum_decay"]),
-        beta=each(sampler["beta"]),
-        b=each(sampler["b"]),
-    )
+    chains, sampler, schedule = config["chains"], config["sampler"], config["schedule"]
+    row, word = sampler_row(sampler), Word(sampler["word"])
+    h = one_a_chain("step_size", step_size(config, potential.data_size), chains)
+    gradient = sampler["gradient"] or ("minibatch" if is_network(potential) else "full")
+    ways = {way.removeprefix("sampler."): one_a_chain(way, get(config, way), chains) for way in FRICTION}
+    friction = Friction.of(h, word.euler, **ways)
     if friction and friction.said[0] in sampler:  # the command line calls them sampler.…
         friction = replace(friction, said=(f"sampler.{friction.said[0]}", sampler[friction.said[0]]))
-    if friction is None and is_network(potential) and word.refreshes:
-        friction = None if sampler_row(sampler).friction == "infinite" else Friction("gamma", PAPER_FRICTION)
+    if friction is None and is_network(potential) and word.refreshes and row.friction != "infinite":
+        friction = Friction("gamma", PAPER_FRICTION)
     return make_kernel(
-        sampler_row(sampler),
+        row,
         potential,
         h,
         steps=steps_a_cycle(config, potential, word, gradient),
@@ -458,12 +446,8 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
         temperature=config["temperature"],
         mass=1.0 if config["mass"] in (None, "estimate") else config["mass"],
         refresh=sampler["refresh"],
-        alpha=sampler["alpha"],
         acceptance=sampler["acceptance"],
-        delta=sampler["delta"],
-        decision_batch=sampler["decision_batch"],
-        epsilon=sampler["epsilon"],
-        sigma=sampler["sigma"],
+        **{name: sampler[name] for name in NUMBERS},
         gradient=gradient,
         ends=sampler["ends"] or "minibatch",
         minibatches=sampler["minibatches"] or "independent",
@@ -475,9 +459,7 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
 
 def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch.device) -> Plan:
     """How long, what is kept, what is measured."""
-    size, epochs = potential.data_size, config["epochs_per_cycle"]
-    if epochs is None:
-        epochs = kernel.epochs(size)
+    epochs = config["epochs_per_cycle"]
     cycles, tuned = count_cycles(config, potential, kernel), config["tune"]["trajectory"] is not None
     if planned_cycles(config) is None:  # what the settings alone tell is checked, of the whole run, where they are read
         check_length(config, cycles)
@@ -495,7 +477,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         mass_cycles=config["mass_cycles"],
         trace=config["trace"],
         trace_cycles=tuple(config["trace_cycles"] or ()),
-        epochs_per_cycle=float(epochs),
+        epochs_per_cycle=kernel.epochs(potential.data_size) if epochs is None else float(epochs),
         compile=compiles(config["compile"], kernel, potential, config["chains"], cycles, tuned),
         graph=captures(config, potential, kernel, device),
     )
@@ -619,7 +601,7 @@ def _stored(path: str, potential: Potential) -> Tensor:
     return stored
 
 
-def _predictions(config: dict, data: Data, potential: Potential) -> dict:
+def _predictions(config: dict, data: Data, potential: Potential, device: torch.device) -> dict:
     """The sets that chains predict: ``test`` with its labels, ``ood`` without."""
     data, other = predictable(data, potential), config["data"]["ood"]
     if not callable(getattr(potential, "predict", None)) or data.train is None:
@@ -628,9 +610,9 @@ def _predictions(config: dict, data: Data, potential: Potential) -> dict:
         return {}
     sets = {}
     if data.test is not None:
-        test = data.test.to(find_device(config["device"]))
+        test = data.test.to(device)
         sets["test"] = (asked(potential, test), test.targets)
     if other is not None:
         inputs = foreign("data.ood", other, load(other, config["data"]["root"]).test, data.train)
-        sets["ood"] = (asked(potential, inputs.to(find_device(config["device"]))), None)
+        sets["ood"] = (asked(potential, inputs.to(device)), None)
     return sets

@@ -18,7 +18,7 @@ from experiments.resolved import (
 )
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import NUMBERS, Sampler
-from sgmcmc.schedules import Schedule, why_impossible
+from sgmcmc.schedules import STAIRS, Schedule, why_impossible
 from sgmcmc.words import Word
 
 
@@ -53,12 +53,12 @@ def filled(config: dict, said) -> dict:
     without_data = data == "none" and not own and target not in OWN_DATA
     _fill_step(config, target, without_data)
     _fill_length(config, row, target, without_data, said)
-    if sampler["gradient"] not in ("minibatch", None) or without_data:
-        config["batch_size"] = None
-    # Networks go through whole shuffled epochs, as the papers' did, where cycles are given in epochs.
-    law = "shuffled" if (network or own) and config["epochs_per_cycle"] is not None else "independent"
-    stochastic = sampler["gradient"] in ("minibatch", None) and not without_data
-    sampler["minibatches"] = (sampler["minibatches"] or law) if stochastic else None
+    if sampler["gradient"] in ("minibatch", None) and not without_data:
+        # Networks go through whole shuffled epochs, as the papers' did, where cycles are given in epochs.
+        law = "shuffled" if (network or own) and config["epochs_per_cycle"] is not None else "independent"
+        sampler["minibatches"] = sampler["minibatches"] or law
+    else:
+        config["batch_size"] = sampler["minibatches"] = None
     _fill_schedule(config["schedule"])
     _fill_data(config, network, said)
     _fill_start(config, network, said)
@@ -85,10 +85,9 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: b
     if not word.kicks:
         sampler["gradient"] = "none"
     elif sampler["gradient"] is None:
-        sampler["gradient"] = row.gradient
-        if row.gradient in ("either", "none"):
-            # Of a target of one's own only the engine knows whether it is a network.
-            sampler["gradient"] = None if own else "minibatch" if network else "full"
+        # Of a target of one's own only the engine knows whether it is a network.
+        usual = None if own else "minibatch" if network else "full"
+        sampler["gradient"] = usual if row.gradient in ("either", "none") else row.gradient
     stochastic = sampler["gradient"] in ("minibatch", None)
     sampler["ends"] = (sampler["ends"] or "minibatch") if stochastic else None
     for key, (policy, ways, default) in NUMBERS.items():
@@ -153,9 +152,9 @@ def _fill_length(config: dict, row: Sampler, target: str, without_data: bool, sa
 def _fill_schedule(schedule: dict) -> None:
     default = Schedule(schedule["name"])
     schedule["direction"] = schedule["direction"] or default.direction
-    for key in ("every", "factor"):
+    for key in STAIRS:
         value = getattr(default, key) if schedule[key] is None else schedule[key]
-        schedule[key] = value if schedule["name"] == "stairs" else None
+        schedule[key] = value if default.varies_between() else None
 
 
 def _fill_data(config: dict, network: bool, said) -> None:

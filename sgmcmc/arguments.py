@@ -54,6 +54,17 @@ def numbers(name: str, value, each: str = "chain") -> float | list[float]:
     return given.flatten().tolist() if given.ndim else float(given)
 
 
+def one_a_chain(name: str, value: float | list[float], chains: int, rows: str = "") -> float | list[float]:
+    """A number as it is; of a list each value as often as its group of chains is large, so that there is one a chain.
+    SettingError, which may tell of the ``rows`` of ``initial``, where the groups would not be equal."""
+    if not isinstance(value, list):
+        return value
+    if not value or chains % len(value):
+        shown = value if len(value) < 10 else f"[{len(value)} numbers]"
+        raise SettingError(name, shown, f"must be a number or {chains}, one a chain{rows}, or one for equal groups")
+    return [one for one in value for _ in range(chains // len(value))]
+
+
 def number(name: str, value) -> float:
     """A number; SettingError for anything else."""
     try:

@@ -28,7 +28,7 @@ from sgmcmc.diagnostics import Ensemble
 from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.interrupt import Interrupted, Signals
-from sgmcmc.kernel import Kernel, check_decay, check_kept
+from sgmcmc.kernel import Kernel, check_decay
 from sgmcmc.measured import diagnostic_gradient, estimated_mass, mass_gradients, observer, predicted, temperatures
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, groups, is_network, shown, together
@@ -408,8 +408,7 @@ class Chain:
         is alive."""
         living = self.kernel.rows(torch.nonzero(self.alive).flatten())
         last = replace(living, step_size=living.step_size * self._stair(self.plan.cycles))
-        check_decay(last, size)
-        check_kept(last, dtype, size)
+        check_decay(last, dtype, size)
 
     def _set_kernel(self) -> None:
         """Set the kernel, and what a trajectory costs, from what tuning and mass are now."""

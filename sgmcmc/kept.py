@@ -47,7 +47,7 @@ def settings(kernel: Kernel, plan: Plan, potential: Potential, chains: int, seed
     told |= {"steps_per_cycle": kernel.steps, "batch_size": getattr(kernel.batches, "batch_size", None)}
     told |= {"temperature": kernel.temperature, "mass": kernel.mass, "schedule": asdict(kernel.schedule)}
     told |= {"burn_in": plan.burn_in, "thin": plan.thin}
-    told["tune"] = {"target": plan.tune, "trajectory": bool(plan.trajectory)}
+    told["tune"] = {"target": plan.tune, "trajectory": plan.trajectory}
     told |= {"chains": chains, "seed": seed, "dtype": str(dtype).removeprefix("torch."), "init": initial}
     return plain(told)
 

@@ -285,12 +285,12 @@ def make_kernel(
     check_attributes(potential)
     row = lookup(sampler) if isinstance(sampler, str) else sampler
     given = {"word": word, "refresh": refresh, "acceptance": acceptance, "gradient": gradient}
-    kicks = Word(word or row.word).kicks
-    if not gradient and kicks == (row.gradient == "none"):  # which only another word than the row's can be
-        mend = "needs a gradient: full or minibatch" if kicks else "has no kick: give sampler.gradient=none"
-        raise SettingError("sampler.word", word, mend)
+    word, schedule = Word(word or row.word), schedule or Schedule()
+    if not gradient and word.kicks == (row.gradient == "none"):  # which only another word than the row's can be
+        mend = "needs a gradient: full or minibatch" if word.kicks else "has no kick: give sampler.gradient=none"
+        raise SettingError("sampler.word", word.letters, mend)
     row = replace(row, **{name: value for name, value in given.items() if value})
-    word, schedule, gradient = Word(row.word), schedule or Schedule(), row.gradient
+    gradient = row.gradient
     if gradient == "either":
         gradient = "minibatch" if is_network(potential) else "full"
     one_of("sampler.ends", ends, ("exact", "minibatch"))
@@ -319,7 +319,7 @@ def make_kernel(
         ends=ends,
         schedule=schedule,
         rescaled=row.rescaled,
-        **{name: NUMBERS[name][2] if value is None else value for name, value in numbers.items()},
+        **{name: value for name, value in numbers.items() if value is not None},
     )
     _check_numbers(kernel, dtype)
     if kernel.exact_ends and not word.kicks_at_both_ends:
@@ -381,15 +381,10 @@ def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
     """Refuse a decay outside [−1, 1], a kept momentum that is never refreshed, α and δ outside (−1, 1), c < 0 in two
     O's, E or infinite friction in a rescaled word, and stairs that may take AMAGOLD's β past 1/h where it cannot."""
     letters, euler = kernel.word.letters, kernel.word.euler
-    decay = check_decay(kernel, "this step size")
-    if kernel.refresh == "keep":
-        if not kernel.word.refreshes:
-            raise SettingError(
-                "sampler.refresh",
-                "keep",
-                f"the word {letters} would never refresh its momentum: use sampler.refresh=full",
-            )
-        check_kept(kernel, dtype, "this step size")
+    if kernel.refresh == "keep" and not kernel.word.refreshes:
+        mend = f"the word {letters} would never refresh its momentum: use sampler.refresh=full"
+        raise SettingError("sampler.refresh", "keep", mend)
+    decay = check_decay(kernel, dtype, "this step size")
     if kernel.refresh == "partial" and not abs(kernel.alpha) < 1:
         raise SettingError("sampler.alpha", kernel.alpha, "must be above -1 and below 1")
     if kernel.refresh == "partial" and 1 - abs(rounded := float(held(kernel.alpha, dtype))) < _nearest(dtype):
@@ -410,29 +405,23 @@ def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
         check_growth(kernel, "the schedule")
 
 
-def check_decay(kernel: Kernel, size: str) -> Tensor:
-    """The momentum decay at the kernel's step ``size``, float64; SettingError where it is outside [−1, 1]."""
+def check_decay(kernel: Kernel, dtype: torch.dtype, size: str) -> Tensor:
+    """The momentum decay at the kernel's step ``size``, float64; SettingError where it is outside [−1, 1], and where
+    the O's of a kept momentum refresh it never or too little for its dtype."""
     decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, kernel.word.euler), dtype=torch.float64)
     if not bool(torch.isfinite(decay).all()) or bool((decay.abs() > 1).any()):
         raise kernel.friction.refusal(
             f"together with {size} gives a momentum decay outside [-1, 1]; make either smaller, not negative"
         )
-    return decay
-
-
-def check_kept(kernel: Kernel, dtype: torch.dtype, size: str) -> None:
-    """Refuse a kept momentum that its O's, at the kernel's step ``size``, refresh never or too little for its dtype."""
-    if kernel.refresh != "keep" or kernel.temperature == 0:
-        return
-    decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, kernel.word.euler), dtype=torch.float64)
     each = held(decay.abs() ** (1 / max(kernel.word.letters.count("O"), 1)), dtype)
-    if bool((1 - each < _nearest(dtype)).any()):
+    if kernel.refresh == "keep" and kernel.temperature > 0 and bool((1 - each < _nearest(dtype)).any()):
         what = "never refreshes the momentum" if bool((each == 1).any()) else "refreshes the momentum too little"
         exact = bool((decay.abs() < 1).all()) and dtype != torch.float64
         raise kernel.friction.refusal(
             f"{what} at {size}: give more of either, or use sampler.refresh=full"
             + ", or dtype=float64, which holds a momentum decay so near 1" * exact
         )
+    return decay
 
 
 def _nearest(dtype: torch.dtype) -> float:

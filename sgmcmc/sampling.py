@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from sgmcmc import kept
-from sgmcmc.arguments import check_memory, find_device, float_type, number, numbers, whole
+from sgmcmc.arguments import check_memory, find_device, float_type, number, numbers, one_a_chain, whole
 from sgmcmc.chain import DIVERGED, FAILED, INTERRUPTED, Chain, Result, run
 from sgmcmc.checks import check_tensor, doubt
 from sgmcmc.compiled import compiles
@@ -35,7 +35,7 @@ from sgmcmc.potentials.flat import SAMPLED
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.samplers import NUMBERS, Sampler, custom, lookup
-from sgmcmc.schedules import Schedule
+from sgmcmc.schedules import STAIRS, Schedule
 from sgmcmc.store import RunFolder
 from sgmcmc.subsampled import why_inexact
 from sgmcmc.words import Word
@@ -149,8 +149,8 @@ def sample(
         chains = max([1, *(len(value) for value in (step_size, *ways.values()) if isinstance(value, list))])
     check_memory(chains, potential.dim, device)
     rows = ", as many as initial has rows" if initial is not None else ""
-    step_size = _one_a_chain("step_size", step_size, chains, rows)
-    ways = {name: _one_a_chain(name, value, chains, rows) for name, value in ways.items()}
+    step_size = one_a_chain("step_size", step_size, chains, rows)
+    ways = {name: one_a_chain(name, value, chains, rows) for name, value in ways.items()}
     sampler = _sampler(sampler, word)
     row = lookup(sampler) if isinstance(sampler, str) else sampler
     if isinstance(schedule, str):
@@ -230,8 +230,7 @@ def _target(potential, dim: int | None, unneeded: tuple[str, ...]) -> Potential:
         potential = FunctionPotential(potential, whole("dim", dim, 1))
     elif dim is not None and dim != getattr(potential, "dim", dim):
         raise SettingError("dim", dim, f"the target has its own, {potential.dim}: leave it out")
-    needed = [name for name in NEEDED if name not in unneeded]
-    missing = [name for name in needed if getattr(potential, name, None) is None]
+    missing = [name for name in NEEDED if name not in unneeded and getattr(potential, name, None) is None]
     if missing:
         mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
         raise SettingError("potential", type(potential).__name__, mend)
@@ -244,17 +243,6 @@ def _check_length(cycles: int, burn_in: int, thin: int) -> None:
         raise SettingError("burn_in", burn_in, f"leaves no draws of cycles={cycles}: make it less")
     if thin > cycles - burn_in:
         raise SettingError("thin", thin, f"leaves no draws of {cycles - burn_in} cycles: make it less")
-
-
-def _one_a_chain(name: str, value: float | list[float], chains: int, rows: str) -> float | list[float]:
-    """A number as it is; of a list each value as often as its group of chains is large, so that there is one a chain.
-    SettingError, which may tell of the ``rows`` of ``initial``, where the groups would not be equal."""
-    if not isinstance(value, list):
-        return value
-    if not value or chains % len(value):
-        shown = value if len(value) < 10 else f"[{len(value)} numbers]"
-        raise SettingError(name, shown, f"must be a number or {chains}, one a chain{rows}, or one for equal groups")
-    return [one for one in value for _ in range(chains // len(value))]
 
 
 def _sampler(sampler, word) -> str | Sampler:
@@ -390,7 +378,6 @@ def _column(rows: list[dict], name: str) -> numpy.ndarray:
     return numpy.array([row.get(name, math.nan) for row in rows])
 
 
-STAIRS = ("every", "factor")  # what of a ``Schedule`` is of stairs alone
 SMALLER = "a smaller step_size may do, where U is finite"
 UNMOVED = "a smaller step size or another start would do, a mean over chains is biased by them"
 
@@ -509,8 +496,8 @@ def _without_effect(kernel: Kernel, given: dict) -> list[str]:
     }
     unused = [name for name, value in given.items() if value is not None and not used.get(name, True)]
     if not kernel.schedule.varies_between():
-        stairs = [name for name in STAIRS if getattr(kernel.schedule, name) != getattr(Schedule(), name)]
-        unused += [f"schedule.{name}" for name in stairs]
+        said = [name for name in STAIRS if getattr(kernel.schedule, name) != getattr(Schedule, name)]
+        unused += [f"schedule.{name}" for name in said]
     return unused
 
 
@@ -523,8 +510,7 @@ def _initial(value, chains: int | None, dim: int, dtype: torch.dtype) -> Tensor:
         raise SettingError("initial", value, need) from None
     if chains is None:
         chains = len(initial) if initial.ndim == 2 else 1
-    if not 1 <= initial.ndim <= 2 or not chains:
-        raise SettingError("shape of initial", list(initial.shape), need)
-    if initial.numel() != chains * dim or initial.ndim == 2 and initial.shape != (chains, dim):
+    in_a_row = initial.ndim == 1 and len(initial) == chains * dim
+    if not chains or not (in_a_row or initial.shape == (chains, dim)):
         raise SettingError("shape of initial", list(initial.shape), need)
     return initial.detach().reshape(chains, dim)

@@ -20,6 +20,7 @@ from sgmcmc.words import Word
 
 SCHEDULES = ("constant", "cosine", "palindromic_cosine", "stairs")
 DIRECTIONS = ("forward", "random")
+STAIRS = ("every", "factor")  # what of a ``Schedule`` is of stairs alone
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sgmcmc import residual
 from sgmcmc.convolution import Convolution, SameConv2d
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, one_of
 from sgmcmc.models.normalisation import FilterResponseNorm
 
 NORMS = ("frn", "bn", "gn", "none")
@@ -69,10 +69,8 @@ class ResNet(nn.Module):
         super().__init__()
         if depth < 8 or (depth - 2) % 6:
             raise SettingError("model.depth", depth, "must be 6n + 2: 8, 14, 20, …")
-        if norm not in NORMS:
-            raise SettingError("model.norm", norm, f"must be one of {', '.join(NORMS)}")
-        if pad not in PADS:
-            raise SettingError("model.pad", pad, f"must be one of {', '.join(PADS)}")
+        one_of("model.norm", norm, NORMS)
+        one_of("model.pad", pad, PADS)
         for setting, value in (("width", width), ("in_channels", in_channels), ("classes", classes)):
             if value < 1:
                 raise SettingError(f"model.{setting}", value, "must be at least 1")

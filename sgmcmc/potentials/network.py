@@ -25,7 +25,7 @@ from sgmcmc import convolution
 from sgmcmc.arguments import find_device, float_type, whole
 from sgmcmc.data import Dataset
 from sgmcmc.data.augment import VIEWS, augment, frozen_views, random_views
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, one_of
 from sgmcmc.models.normalisation import FilterResponseNorm
 from sgmcmc.potentials.flat import FlatModule
 from sgmcmc.potentials.module_checks import check_each, check_gradients, close
@@ -104,8 +104,7 @@ class NetworkPotential:
         for name, data, kinds in (("data", train, Dataset), ("test", test, Dataset | None)):
             if not isinstance(data, kinds):
                 raise SettingError(name, type(data).__name__, "must be an sgmcmc.Dataset(inputs, targets, classes)")
-        if augmentation not in AUGMENTATIONS:
-            raise SettingError("augmentation", augmentation, f"must be one of {', '.join(AUGMENTATIONS)}")
+        one_of("augmentation", augmentation, AUGMENTATIONS)
         if augmentation != "none" and train.inputs.ndim != 4:
             raise SettingError("augmentation", augmentation, "needs images; must be none with these data")
         if augmentation == "averaged" and views not in range(1, VIEWS + 1):
@@ -318,12 +317,9 @@ class NetworkPotential:
         """
         scales = start_scales(self.model, dict(zip(self.flat.names, self.flat.parameters, strict=True)), how)
         normal, uniform = map(self.flat.spread, zip(*scales, strict=True))
-        noise = self._start_noise(chains, random)
+        noise = random.normal("start", 0, 1, chains, self.dim, torch.float64)[0].to(self.device)
         drawn = normal * noise + uniform * (2 * torch.special.ndtr(noise) - 1)
         return torch.where((normal > 0) | (uniform > 0), drawn, self.flat.resting.double()).to(self.dtype)
-
-    def _start_noise(self, chains: int | range, random: Random) -> Tensor:
-        return random.normal("start", 0, 1, chains, self.dim, torch.float64)[0].to(self.device)
 
     # data
 

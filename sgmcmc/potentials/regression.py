@@ -206,10 +206,7 @@ class GeneratedLogistic(LogisticRegression):
     """
 
     def __init__(self, size: int = 10_000, features: int = 10, prior_variance: float = 100.0):
-        _counts(size=size, features=features)
-        random = Random(2020)
-        inputs = random.normal("split", 0, 1, size, features, torch.float64)[0]
-        beta = random.normal("split", 1, 1, 1, features, torch.float64)[0, 0]
+        random, inputs, beta = _generated(size, features)
         targets = (random.uniform("split", 2, size)[:, 0] < (inputs @ beta).sigmoid()).to(torch.int64)
         super().__init__(Dataset(inputs, targets, 2), prior_variance)
         self.beta = beta
@@ -384,18 +381,19 @@ def _shape_and_scale(setting: str, numbers: tuple[float, float]) -> tuple[float,
     return first, second
 
 
-def _counts(**numbers: int) -> None:
-    for setting, number in numbers.items():
+def _generated(size: int, features: int) -> tuple[Random, Tensor, Tensor]:
+    """Inputs ``[size, features]`` and coefficients ``[features]``, all N(0, 1), of the "split" numbers of seed 2020."""
+    for setting, number in (("size", size), ("features", features)):
         if number < 1:
             raise SettingError(setting, number, "must be at least 1")
+    random = Random(2020)
+    inputs = random.normal("split", 0, 1, size, features, torch.float64)[0]
+    return random, inputs, random.normal("split", 1, 1, 1, features, torch.float64)[0, 0]
 
 
 def _illustration(size: int, features: int) -> tuple[Tensor, Tensor]:
     """The data set of HierarchicalRegression's docstring: inputs ``[size, features]``, targets ``[size]``."""
-    _counts(size=size, features=features)
-    random = Random(2020)
-    inputs = random.normal("split", 0, 1, size, features, torch.float64)[0]
-    beta = random.normal("split", 1, 1, 1, features, torch.float64)[0, 0]
+    random, inputs, beta = _generated(size, features)
     return inputs, inputs @ beta + 0.5 * random.normal("split", 2, 1, size, 1, torch.float64)[0, :, 0]
 
 

@@ -730,6 +730,14 @@ def test_a_summary_says_what_was_tuned(rates, capsys):
     assert len(given) == (2 if rates == "1e-4" else 4) and sizes[-1] != sizes[0]
 
 
+@pytest.mark.parametrize(("size", "told"), [("1e-5", 1), ("0.6", 0)])
+def test_a_summary_says_where_tuning_missed_its_target(size, told, capsys):
+    words = "model=quartic sampler=hmc steps_per_cycle=3 chains=4 cycles=200 burn_in=50 tune.target=0.8 output=run"
+    assert main([*words.split(), "progress=false", f"step_size={size}"]) == 0
+    missed = "acceptance 1 after the burn-in, which tuned it to 0.8: give a longer burn_in, or begin with the step size"
+    assert capsys.readouterr().out.count(missed) == told
+
+
 def test_what_is_tuned_under_stairs_is_the_first_stair_s(capsys):
     words = "model=quartic sampler=hmc step_size=0.5 steps_per_cycle=3 chains=4 cycles=30 burn_in=15 tune.target=0.6"
     words += " schedule=stairs schedule.factor=0.25 schedule.every=10 output=run progress=false"

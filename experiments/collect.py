@@ -9,9 +9,11 @@ for all columns; printed are the settings and the numbers most looked at.
 
     accept_prob      the mean probability of acceptance after the burn-in. Where sampler.acceptance is monitor, that of
                      proposals from where the uncorrected chain is
-    log_accept       the mean of log MH over the second half of the cycles, of proposals that are finite
+    log_accept       the mean of log MH, of proposals that are finite, of the rows that lie in the second half of the
+                     cycles, by the rows' cycles (or of the last row; where the burn-in is longer, of its end, too)
     ess ± …          effective sample size of all chains of the row, with its own standard error, for the slowest of the
-                     functions of theta that were looked at (ess_of). There is none for chains that hardly ever move,
+                     functions of theta that were looked at (ess_of): as many independent draws know its mean as well
+                     (ArviZ's ess of method="mean"; r_hat is by ranks). There is none for chains that hardly ever move,
                      interrupted runs, and lists of more than 24 values. With over=seed: the mean over the runs, each
                      taken by itself, and the error of that mean (to join seeds as chains: sgmcmc.load_samples([…]))
     ess_per_second   ess by the run's seconds, burn-in included; a group is given the seconds in proportion to its
@@ -22,14 +24,18 @@ for all columns; printed are the settings and the numbers most looked at.
                      evaluations of U (the column work says which)
     r_hat            the largest over the functions that were looked at, from r_hat_over of the row's chains, which have
                      mixed if it is below r_hat_limit (with over=seed: the mean over the runs)
-    still            how many coordinates never moved; they are in no ess and no r_hat
+    still            how many coordinates never moved; they are in no ess, and r_hat is infinite where they are at
+                     other places in other chains
     cycles_done      of an interrupted run, whose other numbers are of these cycles
     tuned_step_size  what tuning found in the burn-in, for trajectories of tuned_steps; step_size is where it began, and
                      both are of the first stair of schedule=stairs
     finite           how many of the row's chains (chains_of_row) did not diverge: accept_prob, ess and r_hat are theirs
+    seconds          what the cycles of the whole run took, be the row of a group of its chains: not what went before
+                     them (data, compiling, SGD) or between them (predictions, writing)
     others           columns of metrics.csv: ensembles as in the last row, the others their mean over the rows after the
-                     burn-in. These and log_accept are over all chains of a run, so rows of groups have none; to have
-                     them, make a run for each value (-m step_size=0.1,0.2), or predict: experiments.evaluate
+                     burn-in, by the rows' cycles. These and log_accept are over all chains of a run, so rows of groups
+                     have none; to have them, make a run for each value (-m step_size=0.1,0.2), or predict:
+                     experiments.evaluate
 
 Runs that are going on, were killed (as far as this machine can know) or have failed, and those of ``sgmcmc.sample``,
 show their settings alone. A mean is left out where a run lacks the number.

@@ -60,7 +60,8 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
       these are worth less than ``ENOUGH`` a chain;
     - ``r_hat``, ``r_hat_over``, ``r_hat_limit``: the largest R-hat, over how many chains it is taken, and the value
       above which they have not mixed (see ``mixed_below``);
-    - ``still``: how many coordinates never move in any chain; they are in none of these numbers.
+    - ``still``: how many coordinates never move in any chain; they are in no ``ess``, and where they are at another
+      place in another chain ``r_hat`` is infinite.
 
     A number that cannot be told is not there: of few draws, of chains that hardly ever move or, where ArviZ is not
     installed, of any.
@@ -115,9 +116,9 @@ def averages(metrics: dict, burn_in: int, every: int) -> dict[str, float]:
 
 
 def second_half(metrics: dict, every: int) -> tuple[float, float, float] | None:
-    """The mean of log MH over the second half of the cycles, its standard error (of one row infinite), and the median
-    of the rows, which a few proposals far out do not move; None where no row of that half has one. The last row may be
-    the only one of the second half."""
+    """The mean of log MH over the rows that lie in the second half of the cycles, by their cycles; its standard error
+    (of one row infinite); and the median of the rows, which a few proposals far out do not move. None where no row of
+    that half has one. The last row may be the only one of the second half."""
     cycles, values = metrics["cycle"], metrics["log_accept"]
     starts, late = spans(metrics, every)
     late &= abs(values) < math.inf
@@ -137,7 +138,7 @@ def _mixing(
     told = {"still": still} if still else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        size = diagnostics.ess(draws)
+        size = diagnostics.ess(draws, method="mean")
     times = finite / draws.shape[1]
     worst = int(torch.as_tensor(size.value).nan_to_num(nan=math.inf).argmin())
     value, error = float(size.value[worst]) * times, float(size.error[worst]) * times
@@ -154,7 +155,8 @@ def _mixing(
     worst_r_hat = float(torch.as_tensor(diagnostics.r_hat(draws)).nan_to_num(nan=0, posinf=math.inf).max())
     if worst_r_hat:
         functions = 2 * pieces.potential.dim if draws.shape[2] > 1 else 1
-        limit = mixed_below(len(draws), draws.shape[1], functions)
+        cut = 1 + (draws.shape[1] == 1)  # one chain is cut into two
+        limit = mixed_below(len(draws) // cut, draws.shape[1] * cut, functions)
         told |= {"r_hat": worst_r_hat, "r_hat_limit": limit, "r_hat_over": draws.shape[1]}
     return told
 
@@ -198,6 +200,7 @@ def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
             return
         of = f"the slowest of {dim:,} means and {dim:,} variances" if dim > 1 else "the slower of mean and variance"
         of += f" ({COORDINATES} of each looked at)" * (dim > COORDINATES)
+        of += f" in the last {len(draws):,} of {kept:,} draws" * (len(draws) < kept)
         for place, (_, group) in enumerate(groups):
             finite = [chain for chain in group if chain not in frozen]
             if finite:
@@ -232,7 +235,7 @@ def grouped(config: dict, chains: int) -> list[tuple[dict, list[int]]]:
 
 def slowest(draws: Tensor, number: int) -> Tensor:
     """So many coordinates of ``[draws, chains, dim]``: those whose means of parts of a chain vary most, in units of the
-    draws' own variance, which is in proportion to an autocorrelation time; what stands still comes last."""
+    draws' own variance, which is in proportion to an autocorrelation time; what stands still at one place is last."""
     parts = math.isqrt(len(draws))
     means = torch.stack([part.mean(0, dtype=torch.float64) for part in draws.tensor_split(parts)]).flatten(0, 1)
     ratio = means.var(0) / draws.flatten(0, 1).var(0)

@@ -403,6 +403,11 @@ class Chain:
         if self.kernel.schedule.varies_between():
             self._check_last(dtype, "the schedule's last step size")
 
+    def _mean_step(self) -> float:
+        """The mean step size of the chains that are alive, or of all where none is."""
+        living = self.kernel.rows(torch.nonzero(self.alive).flatten()) if bool(self.alive.any()) else self.kernel
+        return float(torch.as_tensor(living.step_size, dtype=torch.float64).mean())
+
     def _check_last(self, dtype: torch.dtype, size: str) -> None:
         """Refuse a momentum that is kept too well, or grows, at the step size of the run's last cycle, in a chain that
         is alive."""
@@ -460,7 +465,7 @@ class Chain:
             "not_finite": int(sums["not_finite"]),
             **({"data_per_decision": sums["data"] / number} if kernel.subsampled else {}),
             "alive": int(self.alive.sum()),
-            "step_size": float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean()) * self._stair(self.cycle),
+            "step_size": self._mean_step() * self._stair(self.cycle),
             **({"steps_per_cycle": kernel.steps} if plan.trajectory else {}),
             **temperatures(kernel, potential, self.states, self._gradients()),
             **self._fit(),

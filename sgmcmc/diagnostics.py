@@ -237,12 +237,15 @@ def hardly_moves(draws: Tensor) -> bool:
     return int((draws[1:] != draws[:-1]).any(-1).sum()) < LEAST * draws.shape[1]
 
 
-def ess(draws: Tensor | ArrayLike) -> Estimate:
-    """Bulk effective sample size ``[dim]`` of draws ``[draws, chains, dim]``, all chains together, and its error.
+def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate:
+    """Effective sample size ``[dim]`` of draws ``[draws, chains, dim]``, all chains together, and its error.
 
-    Source: Vehtari et al. 2021, computed by ArviZ (arviz-stats 0.8) of the half-chains' normal scores. NaN where no
-    chain moves, and where ArviZ's upper bound is reached, n log₁₀ n of all n draws: then they are too few (less than
-    ten a chain always are), or so antithetic that it cannot tell; the slowest of the other coordinates is
+    Source: Vehtari et al. 2021, computed by ArviZ (arviz-stats 0.8) of the half-chains: of their normal scores, by
+    ``method`` "bulk", which has a meaning for the widest tails; or, by "mean", of the values as they are: as many
+    independent draws have the variance of these draws' mean. Of two wells the scores can be worth twice the values.
+
+    NaN where no chain moves, and where ArviZ's upper bound is reached, n log₁₀ n of all n draws: then they are too few
+    (less than ten a chain always are), or so antithetic that it cannot tell; the slowest of the other coordinates is
     ``numpy.nanmin`` of the values. Where R-hat says that chains do not agree, it means nothing. The error is an
     estimate for chains that have converged, with tau = all draws/ESS, n draws in half a chain, C chains: a relative
     variance of 2(4 tau + 1)/(all draws) from a window of 2 tau (Madras and Sokal 1988) and of (2 min(3 tau, n)/n)^2/C
@@ -253,7 +256,8 @@ def ess(draws: Tensor | ArrayLike) -> Estimate:
 
     draws = _draws(draws)
     n, chains, _ = draws.shape
-    value = _of_halves(lambda halves: array_stats.ess(_rank_normalised(halves), method="identity"), draws)
+    scored = {"bulk": _rank_normalised, "mean": lambda halves: halves}[method]
+    value = _of_halves(lambda halves: array_stats.ess(scored(halves), method="identity"), draws)
     whole = max(n // 2 * 2 * chains, 1)  # in halves
     value[value >= 0.999 * whole * np.log10(whole)] = np.nan
     tau = n * chains / value

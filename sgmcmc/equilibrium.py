@@ -9,6 +9,7 @@ import numpy as np
 from sgmcmc.diagnostics import LEAST
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential
+from sgmcmc.potentials.analytic import FunctionPotential
 
 TOLD = 0.2  # of T: how far a temperature is from it that is told
 SIGN = "U falls outwards: is it log p in place of -log p?"
@@ -16,7 +17,8 @@ SIGN = "U falls outwards: is it log p in place of -log p?"
 
 def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> list[tuple[str, float]]:
     """Which of the two temperatures, and their means over the second half of the cycles, are far from T: by more than a
-    fifth, and six standard errors of ``LEAST`` rows or more, taken as independent. They are those where a row ends.
+    fifth, and six standard errors of ``LEAST`` rows or more, taken as independent; as they need not be, the means of
+    all of ``LEAST`` blocks of them have to lie on that side of T. They are those where a row ends.
 
     Of fewer rows, of as many cycles, the kinetic one is told by the error T √(2/momenta) that a single row has in
     equilibrium, where it is the mean over so many ``momenta``, of all chains and coordinates.
@@ -30,7 +32,9 @@ def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> l
             continue
         mean = float(values.mean())
         error = temperature * math.sqrt(2 / momenta) if few else float(values.std(ddof=1)) / math.sqrt(len(values))
-        if abs(mean - temperature) > max(TOLD * temperature, 6 * error):
+        blocks = [values] if few else np.array_split(values, LEAST)
+        sides = {bool(block.mean() > temperature) for block in blocks}
+        if abs(mean - temperature) > max(TOLD * temperature, 6 * error) and len(sides) == 1:
             found.append((kind, mean))
     return found
 
@@ -47,13 +51,20 @@ def disequilibrium(metrics: dict, kernel: Kernel, potential: Potential, alive: i
     # ⟨θ, ∇U⟩/d has a term of the boundary there.
     walled = [kind for kind, _ in off] == ["configurational"] and float(np.nansum(metrics["not_finite"])) > 0
     wall = ", unless U has a wall, where this temperature is another" * walled
-    sign = f"; {SIGN}" * any(mean < 0 for _, mean in off)
+    sign = f"; {SIGN}" * (any(mean < 0 for _, mean in off) and is_of_ones_own(potential))
     return f"mean {means} in the second half, and T is {temperature:g}: not in equilibrium ({why}){wall}{sign}"
 
 
-def falls_outwards(metrics: dict) -> bool:
-    """Whether U falls in the direction of θ, ⟨θ, ∇U⟩ < 0, where the second half of these rows end, as a log density
-    does that was taken for U. Of a chain that does not move it may do so rightly, between 0 and a mode."""
+def is_of_ones_own(potential: Potential) -> bool:
+    """Whether its sign is a user's: of a class, or a function, that is not the library's."""
+    return isinstance(potential, FunctionPotential) or not type(potential).__module__.startswith("sgmcmc.")
+
+
+def falls_outwards(metrics: dict, potential: Potential) -> bool:
+    """Whether one's own U falls in the direction of θ, ⟨θ, ∇U⟩ < 0, where the second half of these rows end, as a log
+    density does that was taken for U. Of a chain that does not move it may do so rightly, between 0 and a mode."""
     cycles = metrics["cycle"]
+    if not is_of_ones_own(potential):
+        return False
     values = metrics.get("configurational_temperature", cycles * math.nan)
     return bool(values[np.isfinite(values) & (cycles > cycles[-1:] / 2)].sum() < 0)

@@ -67,7 +67,8 @@ def evaluate(
     data are not ``labelled``); of each of these ``chain_…``, the mean over the chains' own ensembles, with its standard
     error ``chain_…_error``, and ``sample_…``, the mean over single samples; ``r_hat_max``, ``r_hat_median``,
     ``ess_min`` and ``ess_median`` over the functions that are followed, the log-odds of the labels of the first 200
-    data or, without labels, their predictive entropies (``ess_…`` is NaN of chains that hardly ever move). ``tell`` is
+    data or, without labels, their predictive entropies (``ess_…``, bulk and of these draws alone, is NaN of chains that
+    hardly ever move). ``tell`` is
     called after each draw of a chain.
     """
     if not isinstance(data, Dataset):

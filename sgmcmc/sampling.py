@@ -353,7 +353,7 @@ def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, pote
     rows = {}
     if result.rows:
         rows = load_metrics(folder) if folder else {name: _column(result.rows, name) for name in result.rows[0]}
-    sign = f"; {SIGN}" * bool(rows and falls_outwards(rows))
+    sign = f"; {SIGN}" * bool(rows and falls_outwards(rows, potential))
     if result.status == DIVERGED:
         end = f"no chain is finite after cycle {result.cycles} of {cycles}"
         warnings.warn(f"diverged: {end}; {SMALLER}{sign}", stacklevel=OF_CALLER)

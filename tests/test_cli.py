@@ -267,7 +267,9 @@ def summarised(monkeypatch):
         monkeypatch.setattr(sgmcmc, "load_samples", lambda path: rows)
         ess = Estimate(np.array([40.0, np.nan, 16.0]), np.array([1.0, 2.0, 4.0]))
         r_hat = np.array([1.001, 1.02, np.nan])
-        monkeypatch.setattr("experiments.outcome.diagnostics.ess", lambda draws: seen.append(draws.shape) or ess)
+        monkeypatch.setattr(
+            "experiments.outcome.diagnostics.ess", lambda draws, method: seen.append(draws.shape) or ess
+        )
         monkeypatch.setattr("experiments.outcome.diagnostics.r_hat", lambda draws: r_hat)
         voice = object.__new__(Voice)
         voice.config, target = {**config, **(said or {})}, SimpleNamespace(data_size=size, dim=20)
@@ -337,7 +339,7 @@ def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(s
     half after the burn-in: 3 of 6, whose 16 are 1,280 of all chains. Of the last 15 draws 16 are less than one a chain,
     as many as of chains that never move."""
     assert summarised(draws=30, keep=30)[2].endswith(
-        " variances (16 of each looked at) 16 ± 4: 8 a second, 0.016 a gradient"
+        " variances (16 of each looked at) in the last 30 of 60 draws 16 ± 4: 8 a second, 0.016 a gradient"
     )
     few = summarised(draws=15, keep=15)
     assert few[2].endswith(" 16 ± 4: of so few of all draws, which do not tell how many a second")
@@ -479,7 +481,7 @@ def test_trajectories_that_end_where_nothing_is_finite_are_counted(summarised):
 
 def test_coordinates_that_never_move_are_counted(summarised):
     """They have no effective sample size, so that the least of the others' must not stand for all."""
-    assert summarised(still=3)[2] == "3 of 20 coordinates never moved in any chain: they are in no number below"
+    assert summarised(still=3)[2] == "3 of 20 coordinates never moved in any chain: they are in no ESS below"
     assert "never moved" not in " ".join(summarised())
 
 
@@ -490,7 +492,7 @@ def test_variances_are_looked_at_as_means_are(tmp_path, monkeypatch):
     words = "model=gaussian model.dim=2 sampler=hmc step_size=.5 steps_per_cycle=6 cycles=2000 output=run"
     assert main(words.split()) == 0
     draws = sgmcmc.load_samples("run").double()
-    means, variances = (diagnostics.ess(one).value for one in (draws, (draws - draws.mean(0)) ** 2))
+    means, variances = (diagnostics.ess(one, "mean").value for one in (draws, (draws - draws.mean(0)) ** 2))
     assert variances.max() < 1000 and not means.min() < 2000  # or so antithetic that it is not known
     voice = object.__new__(Voice)
     voice.path, voice.config = Path("run"), compose(words.split())

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import sgmcmc
-from sgmcmc.equilibrium import disequilibrium, out_of_equilibrium
+from sgmcmc.equilibrium import disequilibrium, falls_outwards, out_of_equilibrium
 from sgmcmc.kernel import make_kernel
-from sgmcmc.potentials.analytic import Gaussian
+from sgmcmc.potentials.analytic import FunctionPotential, Gaussian
 from sgmcmc.potentials.mixed import MixedBinary
 
 
@@ -87,6 +87,25 @@ def test_a_log_density_in_place_of_u_is_asked_about(log_density, settings, begun
             sgmcmc.sample(lambda theta, sign=sign: sign * log_density(theta), **options | steeper)
         about = [str(one.message) for one in told if "log p in place of -log p?" in str(one.message)]
         assert len(about) == asked and all(one.startswith(begun) for one in about), [str(one.message) for one in told]
+
+
+def test_nobody_is_asked_about_the_sign_of_what_the_library_has():
+    metrics = {"cycle": np.arange(1, 41), "kinetic_temperature": np.ones(40), "not_finite": np.zeros(40)}
+    metrics["configurational_temperature"] = np.full(40, -2.0)
+    for target, asked in ((Gaussian(3), False), (FunctionPotential(lambda theta: theta.sum(), 3), True)):
+        told = disequilibrium(metrics, make_kernel("hmc", target, 0.1), target, 10)
+        assert ("log p" in told, falls_outwards(metrics, target)) == (asked, asked)
+
+
+def test_rows_that_hang_together_tell_less():
+    """Of a temperature that is .45 for half of the rows, and then 1.01, the mean is .73, eight errors of independent
+    rows from 1. One that comes from far and is nearly there is told."""
+    metrics = {"cycle": np.arange(1, 121), "kinetic_temperature": np.repeat([9.0, 0.45, 1.01], [60, 30, 30])}
+    assert out_of_equilibrium(metrics, 1.0) == []
+    drift = {**metrics, "kinetic_temperature": 1 + 8 * np.exp(-np.arange(120) / 40)}
+    assert [kind for kind, _ in out_of_equilibrium(drift, 1.0)] == ["kinetic"]
+    metrics["kinetic_temperature"][60:] = np.random.default_rng(1).permuted(metrics["kinetic_temperature"][60:])
+    assert [kind for kind, _ in out_of_equilibrium(metrics, 1.0)] == ["kinetic"]
 
 
 def test_only_momenta_that_there_are_tell_of_a_short_run():

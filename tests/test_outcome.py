@@ -38,7 +38,7 @@ def seen(monkeypatch):
         return looked
 
     ess = Estimate(np.array([16.0]), np.array([4.0]))
-    monkeypatch.setattr("experiments.outcome.diagnostics.ess", lambda draws: looked.append(draws) or ess)
+    monkeypatch.setattr("experiments.outcome.diagnostics.ess", lambda draws, method: looked.append(draws) or ess)
     monkeypatch.setattr("experiments.outcome.diagnostics.r_hat", lambda draws: np.array([1.5]))
     return of
 

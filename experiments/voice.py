@@ -353,9 +353,7 @@ class Voice:
             lines.append(f"{name}{FEW_WOULD_BE}")
         if "still" in group:
             of = counted(dim, "coordinate")
-            lines.append(
-                f"{name}{group['still']:,} of {of} never moved in any chain: they are in no effective sample size"
-            )
+            lines.append(f"{name}{group['still']:,} of {of} never moved in any chain: they are in no ESS below")
         if "ess" in group:
             rates = "of so few of all draws, which do not tell how many a second"
             if "work" in group:

@@ -97,6 +97,7 @@ def _check_terms(potential: Potential, theta: Tensor) -> None:
 
 CLOSE = 1e-2  # how near to U's slope a gradient must be
 FEW = 8  # data of a network that its gradient is looked at on, and that it is known by
+CHANGED = 1e-2  # of T: by how much U of one θ may differ
 PARTS = 1e-3  # of the largest of them: how near the parts of a partition must add up to the whole
 
 
@@ -106,7 +107,7 @@ def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     float32's precision. None where it may."""
     if kernel.gradient != "none" and (why := _changing_gradient(potential, theta) or wrong_gradient(potential, theta)):
         return why
-    if why := _rounded_potential(potential, theta):
+    if why := _rounded_potential(potential, theta) or _changing_potential(kernel, potential, theta):
         return why
     if isinstance(potential, NetworkPotential | FunctionPotential) or not potential.data_size > 1:
         return None
@@ -152,6 +153,23 @@ def _rounded_potential(potential: Potential, theta: Tensor) -> str | None:
         return None
     mend = "compute it of theta.double(), not in float32 to cast what comes out"
     return f"U of {type(potential).__name__} is rounded to float32 on its way (here by {off:.1g}): {mend}"
+
+
+def _changing_potential(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
+    """A sentence where U of a θ is another one when it is asked again, or beside another chain, by more than a
+    hundredth of T. (``check_target`` refuses what is so in proportion to U, which may be large.)"""
+    if isinstance(potential, NetworkPotential | FunctionPotential) or not kernel.evaluates:
+        return None
+    try:
+        some = theta[:2] if together(potential) else theta[:1]
+        values = [float(potential.potential(one.clone())[0]) for one in (theta[:1], theta[:1], some)]
+    except Exception:
+        return None
+    off = max(values) - min(values)
+    if not off > max(CHANGED * kernel.temperature, 1e-12 * max(map(abs, values))):
+        return None
+    said = "is another one when it is asked again, or beside another chain"
+    return f"U of {type(potential).__name__} {said} (here by {off:.1g}): no decision is exact"
 
 
 def _wrong_minibatches(potential: Potential, theta: Tensor, batch: int) -> str | None:

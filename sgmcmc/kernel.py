@@ -294,6 +294,9 @@ def make_kernel(
     if gradient == "either":
         gradient = "minibatch" if is_network(potential) else "full"
     one_of("sampler.ends", ends, ("exact", "minibatch"))
+    if type(schedule) is not Schedule:
+        mend = "is a schedule of one's own, which need not read the same backwards: give an sgmcmc.Schedule"
+        raise SettingError("schedule", type(schedule).__name__, mend)
     one_of("sampler.minibatches", minibatches, LAWS)
     friction = _friction(row, sampler if isinstance(sampler, str) else "this sampler", friction)
     step_size = _per_chain("step_size", step_size, positive=True)

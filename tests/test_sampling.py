@@ -1155,6 +1155,31 @@ def test_parts_of_a_sum_over_data_that_do_not_make_the_whole_are_told(acceptance
     )
 
 
+@pytest.mark.parametrize("apart", ["noise", "others"])
+def test_a_large_u_that_is_not_one_function_is_told(apart):
+    """Where U is a million, what a decision is made of is a millionth of it."""
+
+    class Large(WithoutStart):
+        def potential(self, theta):
+            more = torch.rand(len(theta), dtype=torch.float64) if apart == "noise" else theta.double().mean()
+            return 1e6 + more + super().potential(theta)
+
+    settings = {"initial": torch.arange(6.0).view(3, 2), "step_size": 0.1, "cycles": 2}
+    with pytest.warns(UserWarning, match=r"^U of Large is another one when it is asked again, or beside another chain"):
+        sgmcmc.sample(Large(), "hmc", **settings)
+    with warnings.catch_warnings(action="error"):
+        sgmcmc.sample(WithoutStart(), "hmc", **settings)
+
+
+def test_a_schedule_of_ones_own_is_refused():
+    class Falling(sgmcmc.Schedule):
+        def factors(self, steps, trajectory):
+            return [1 / (1 + step) for step in range(steps)]
+
+    with pytest.raises(SettingError, match="^schedule=Falling: is a schedule of one's own, which need not read the"):
+        short(sampler="hmc", schedule=Falling())
+
+
 def test_the_views_of_the_data_are_parts_of_the_sum_too(monkeypatch):
     """Two of each datum: what is averaged over both, and a batch has rows of either."""
 

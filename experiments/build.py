@@ -143,8 +143,9 @@ def settings_of(folder: str | Path, root: str | None = None) -> dict:
     if not path.is_file():
         raise SettingError("folder", folder, "is not a run folder: it has no config.yaml")
     config = OmegaConf.to_container(OmegaConf.load(path))
-    if "data" not in config:
-        raise SettingError("folder", folder, "is of sgmcmc.sample: no setting says what its target is")
+    if not isinstance(config, dict) or not all(isinstance(config.get(one), dict) for one in ("data", "model")):
+        mend = "is of sgmcmc.sample, or its config.yaml is damaged: no setting says what its target is"
+        raise SettingError("folder", folder, mend)
     if edited := edits(path.parent):
         mend = f"its config.yaml was edited ({edited}): the run's own command writes it anew"
         raise SettingError("folder", folder, mend)
@@ -161,7 +162,13 @@ def edits(folder: Path) -> str | None:
         text, identity = (folder / "config.yaml").read_text(), read_status(folder)["identity"]
         if identity["law"] != LAW:
             return None
-        there, known = flatten(scientific(_parsed(text))), flatten(identity["settings"])
+        try:
+            parsed = _parsed(text)
+        except ValueError:
+            parsed = None
+        if not isinstance(parsed, dict):
+            return "it is damaged"
+        there, known = flatten(scientific(parsed)), flatten(identity["settings"])
         names = [name for name in known | there if there.get(name) != known.get(name)]
         return "; ".join(f"{name}={there.get(name)}, not {known.get(name)}" for name in names[:3]) or None
     return None

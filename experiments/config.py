@@ -239,7 +239,8 @@ def _drop_other_models(config: dict, said, block) -> None:
 
 
 def _drop_other_policies(config: dict, said) -> None:
-    """Where the command line chooses another sampler than the experiment's own, that one's policies are gone.
+    """Where the command line chooses another sampler than the experiment's own and those of its grid, what the file
+    says of policies is gone.
 
     What the experiment says of its data stays: batches, exact ends where the other word has gradients there, and
     that nothing is corrected.
@@ -248,8 +249,8 @@ def _drop_other_policies(config: dict, said) -> None:
     path = schema.CONF / "experiment" / f"{experiment}.yaml"
     if "sampler" not in said or not path.is_file():
         return
-    own, sampler = _own_sampler(path, path.stat().st_mtime_ns), config["sampler"]
-    if own is None or sampler["name"] == own:
+    own, sampler = _own_samplers(path, path.stat().st_mtime_ns), config["sampler"]
+    if not own or sampler["name"] in own:
         return
     kept = ["name", "ends", "minibatches"] + ["acceptance"] * (sampler["acceptance"] == "monitor")
     config["sampler"] = {
@@ -261,10 +262,14 @@ def _drop_other_policies(config: dict, said) -> None:
 
 
 @cache
-def _own_sampler(path: Path, changed: int) -> str | None:
-    """The sampler that an experiment's file, as it was changed last, says."""
-    lines = OmegaConf.load(path).get("defaults") or []
-    return next((line["override /sampler"] for line in lines if "override /sampler" in line), None)
+def _own_samplers(path: Path, changed: int) -> set[str]:
+    """The sampler that an experiment's file, as it was changed last, says, and those of its grid; none where it says
+    none."""
+    file = OmegaConf.load(path)
+    own = {line["override /sampler"] for line in file.get("defaults") or [] if "override /sampler" in line}
+    swept = str(OmegaConf.select(file, "hydra.sweeper.params.sampler", default="")).split(",")
+    swept += [str(point["sampler"]) for point in file.get("points") or [] if "sampler" in point]
+    return own | {name.strip() for name in swept} if own else own
 
 
 def _check_keys(config: dict, block: set[str]) -> None:

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from sgmcmc.errors import SettingError
-from sgmcmc.samplers import Sampler, custom, lookup
+from sgmcmc.samplers import SAMPLERS, Sampler, custom, lookup
 from sgmcmc.schedules import Schedule
 
 DONE, MISTAKE, DIVERGED, INTERRUPTED = 0, 2, 3, 75  # exit statuses of a run
@@ -46,6 +46,9 @@ def scientific(config: dict) -> dict:
     """The settings of a resolved configuration that its chain depends on, without nulls."""
     science = {key: value for key, value in config.items() if key not in NOT_IDENTITY}
     science["data"] = {key: value for key, value in config["data"].items() if key != "root"}
+    name = config["sampler"]["name"]
+    if name in SAMPLERS and SAMPLERS[name].rescaled != (name == "ovrvo"):  # of a row of one's own, or an edited one
+        science["sampler"] = {**config["sampler"], "rescaled": SAMPLERS[name].rescaled}
     return _without_nulls(science)
 
 

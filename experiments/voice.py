@@ -17,7 +17,7 @@ from experiments.resolved import is_own
 from sgmcmc import chain as engine
 from sgmcmc import compiled, subsampled
 from sgmcmc.checks import doubt
-from sgmcmc.equilibrium import disequilibrium
+from sgmcmc.equilibrium import disequilibrium, is_of_ones_own
 from sgmcmc.errors import StoreError
 from sgmcmc.kernel import Kernel
 from sgmcmc.ladder import steps_of_epochs
@@ -198,7 +198,8 @@ class Voice:
             if self.config["init"] == "sgd":
                 say(f"warm start: {counted(self.config['warm_start']['epochs'], 'epoch')} of SGD")
             theta = initial()
-            if is_own(self.config) and (why := doubt(self.pieces.kernel, self.pieces.potential, theta)):
+            own = is_own(self.config) or is_of_ones_own(self.pieces.potential)
+            if own and (why := doubt(self.pieces.kernel, self.pieces.potential, theta)):
                 say(f"warning: {why}")
             return theta
 

@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     jug = [sys.executable, "-c", "from jug.jug import main; main()"]
     common = ["jugfile.py", *words, "--jugdir", options.jugdir]
     command = [*jug, "execute", *common, "--will-cite"]
-    # An error in one chain leaves the others. What needs a chain is waited for two minutes, not twelve, which after an
+    # An error in one chain leaves the others. What needs a chain is waited for two minutes, not thirty, which after an
     # error is in vain: otherwise the worker that ends the chain goes on with it.
     command += ["--keep-going", "--wait-cycle-time", "5", "--nr-wait-cycles", "24"]
     arrived: list[int] = []

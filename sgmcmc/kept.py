@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sgmcmc import LAW
 from sgmcmc.checks import of_few
+from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.kernel import Kernel
@@ -79,7 +80,8 @@ def plain(value, nan: str | None = "nan"):
 def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: torch.device) -> list[float | str]:
     """What a target is known by, at one θ of standard normals: U and, with minibatches of the first data, the gradient
     along θ and its norm. Of a network, whose logits are so large there that another machine's rounding is another
-    gradient, where a chain may start: U as its first data estimate it. Nothing where the target cannot be asked."""
+    gradient, where a chain may start: U as its first data estimate it, and sums over all its inputs and labels. Nothing
+    where the target cannot be asked."""
     if is_network(potential):
         return [] if kernel.inexact else _of_network(potential, dtype, device)
     theta = Random(0, device).normal("diagnostic", 0, 1, 1, potential.dim, dtype)[0]
@@ -99,9 +101,18 @@ def _of_network(potential: Potential, dtype: torch.dtype, device: torch.device) 
     try:
         theta = potential.initial(range(1), Random(0)).to(device=device, dtype=dtype)
         with full_precision():
-            return plain([float(of_few(potential).potential(theta))])
+            data = _of_data(potential.train) if isinstance(potential.train, Dataset) else []
+            return plain([float(of_few(potential).potential(theta)), *data])
     except Exception:
         return []
+
+
+def _of_data(data: Dataset) -> list[float]:
+    """Two sums over the data, with weights of their own: of the inputs' mean squares, and of the labels."""
+    weights = 1 + Random(0).uniform("diagnostic", 0, 1, len(data))[0]
+    parts = data.inputs.cpu().split(4096)  # of bytes, which as floats are eight times as large
+    squares = torch.cat([part.flatten(1).double().square().mean(1) for part in parts])
+    return [float((weights * one).sum()) for one in (squares, data.targets.cpu().double())]
 
 
 def known(
@@ -122,7 +133,8 @@ def known(
     if is_network(potential):
         if not begun or not now:  # begun before networks told
             return True
-        slack = (1e-3 * abs(float(now[0])),)
+        now = now[: len(begun)]  # or before they told of their data
+        slack = 1e-3 * abs(float(now[0])), 0.0, 0.0
     if len(begun) != len(now) or not all(map(_near, begun, now, slack)):
         mend = "gives another U or gradient than when the run was begun: give the run another name or output"
         raise SettingError("target", type(getattr(potential, "model", potential)).__name__, mend)

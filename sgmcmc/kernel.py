@@ -370,7 +370,7 @@ def _batches(
         return None
     if potential.data_size:
         if batch_size is None:
-            mend = f"give the size of a minibatch, at most {potential.data_size}, or gradient=full"
+            mend = f"give the size of a minibatch, at most {potential.data_size}, or sampler.gradient=full"
             raise SettingError("batch_size", "null", mend)
         if batch_size < getattr(potential, "least_batch", 1):
             mend = "is one datum, of which batch normalisation makes no statistics: take more"

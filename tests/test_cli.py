@@ -1254,6 +1254,25 @@ def test_a_network_that_was_edited_since_neither_goes_on_nor_predicts(capsys, mo
     assert main(words) == 0  # begun before networks told what they are
 
 
+@pytest.mark.parametrize("changed", ["inputs", "targets", None])
+def test_a_network_whose_data_were_changed_since_is_another_target(changed, capsys):
+    """The last of twenty, which its first data do not tell. A run that was begun before it told goes on."""
+    Path("brought.py").write_text(
+        "import torch\nfrom torch import nn\nfrom sgmcmc import Dataset, NetworkPotential\n\nchanged = None\n\n\n"
+        "def make():\n    inputs, targets = torch.linspace(-1, 1, 40).view(20, 2), torch.arange(20) % 2\n"
+        "    if changed:\n        (inputs if changed == 'inputs' else targets)[-1] = 0\n"
+        "    return NetworkPotential(nn.Linear(2, 2), Dataset(inputs, targets, 2))\n"
+    )
+    words = "model._target_=brought.make sampler=hmc lr=1e-3 batch_size=5 steps_per_cycle=2 cycles=3 output=run"
+    words = [*words.split(), "progress=false"]
+    assert main(words) == 0
+    sys.modules["brought"].changed = changed
+    capsys.readouterr()
+    assert main(words) == (2 if changed else 0)
+    assert ("gives another U or gradient than when the run was begun" in capsys.readouterr().err) == bool(changed)
+    sys.modules.pop("brought")
+
+
 def test_runs_of_a_class_that_starts_by_its_seed_are_evaluated_together(capsys):
     Path("seeded.py").write_text(
         "import torch\nfrom torch import nn\nfrom sgmcmc import NetworkPotential\n\n\nclass Seeded(NetworkPotential):\n"

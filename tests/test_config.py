@@ -2,7 +2,9 @@
 
 import math
 import re
+import shutil
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -486,6 +488,16 @@ def test_what_is_part_of_an_identity(composing, words):
     assert identity(composing("lr=1e-4", words)) != identity(composing("lr=1e-4"))
 
 
+def test_a_row_that_is_rescaled_is_another_sampler(composing, monkeypatch):
+    """Its word and policies are settings; ovrvo's own runs keep their names."""
+    config, ovrvo = composing("lr=1e-4"), composing("lr=1e-4 sampler=ovrvo")
+    before = identity(config), identity(ovrvo)
+    for name in ("ggmc", "ovrvo"):
+        monkeypatch.setitem(SAMPLERS, name, replace(SAMPLERS[name], rescaled=name == "ggmc"))
+    assert identity(config) != before[0] and identity(ovrvo) != before[1]
+    assert "rescaled" not in scientific(composing("lr=1e-4 sampler=hmc"))["sampler"]
+
+
 def test_null_settings_do_not_count_and_the_law_does(composing, monkeypatch):
     import sgmcmc
 
@@ -568,11 +580,31 @@ def test_infinite_friction_stays_infinite_under_an_experiment(composing):
         # that nothing is corrected, and exact ends where a word has gradients there, are the experiment's
         ("experiment=garriga2021 sampler=hmc", {"sampler.acceptance": "monitor", "sampler.ends": "exact"}),
         ("experiment=garriga2021 sampler=amagold", {"sampler.acceptance": "monitor", "sampler.ends": "minibatch"}),
+        # what the file says is said of the samplers of its own grid
+        ("experiment=note_temperatures sampler=baoab step_size=.1", {"sampler.gradient": "full"}),
+        ("experiment=note_temperatures sampler=amagold step_size=.1", {"sampler.gradient": "minibatch"}),
     ],
 )
 def test_another_sampler_has_its_own_policies(composing, words, expected):
     config = composing(words)
     assert {key: get(config, key) for key in expected} == expected
+
+
+def test_what_an_experiment_says_of_policies_is_said_of_all_samplers_of_its_grid(tmp_path, monkeypatch):
+    """Else a corrected sampler would stand beside others that are not."""
+    shutil.copytree(schema.CONF, tmp_path / "conf")
+    monkeypatch.setattr(schema, "CONF", tmp_path / "conf")
+    begin = "# @package _global_\ndefaults:\n  - override /model: banana\n  - override /sampler: ggmc\n"
+    begin += "name: mine\nstep_size: 0.1\nsampler:\n  acceptance: metropolis\n"
+    grids = ["hydra:\n  sweeper:\n    params:\n      sampler: ggmc, baoab\n", "points:\n  - {sampler: baoab}\n"]
+    for grid, words, acceptance in (
+        (grids[0], "sampler=baoab", "metropolis"),
+        (grids[0], "sampler=aboba", "monitor"),
+        (grids[1], "point=0", "metropolis"),
+        ("", "sampler=baoab", "monitor"),
+    ):
+        (tmp_path / "conf" / "experiment" / "mine.yaml").write_text(begin + grid)
+        assert compose(["experiment=mine", words])["sampler"]["acceptance"] == acceptance
 
 
 def test_a_burn_in_must_leave_draws(composing):

@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 
-from experiments.build import build, foreign, reopened
+from experiments.build import build, edits, foreign, reopened
 from experiments.command_line import main as run
 from experiments.config import compose
 from experiments.evaluate import main
@@ -528,6 +528,13 @@ def test_a_configuration_that_is_damaged_is_one_sentence(runs, tmp_path, capsys)
     assert main([str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
     assert "config.yaml" in said and "is not YAML" in said and said.count("\n") == 1
+    for text in (":::{", "", "data: 3\nmodel: 4\n"):
+        (tmp_path / "run/config.yaml").write_text(text)
+        assert main([str(tmp_path / "run")]) == 2
+        said = capsys.readouterr().err
+        assert "or its config.yaml is damaged: no setting says what its target is" in said and said.count("\n") == 1
+        if not text:
+            assert edits(tmp_path / "run") == "it is damaged"
 
 
 def points() -> NetworkPotential:

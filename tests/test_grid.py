@@ -453,8 +453,6 @@ PINNED_GRIDS = {  # of experiments none of whose tables tells: the first digits 
     "amagold_logistic": "945a22c2",
     "neal_rejection": "38f7160c",
     "neal_pictures": "ab4b4e2d",
-    "note_temperatures": "98ec11ad",
-    "note_energy": "d832db5c",
     "finding_words_network": "cddc5ce2",
     "finding_theorem2": "58814a39",
     "finding_trajectory": "d1a03984",

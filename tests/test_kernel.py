@@ -369,7 +369,8 @@ def test_batches_are_for_the_points_that_need_one():
     assert kernel("aboba", four, steps=4, batch_size=1).batches.points == 4
     assert kernel(target=four, steps=4001, batch_size=1, ends="exact", minibatches="shuffled").batches.points == 4000
     assert kernel(target=four, steps=1, batch_size=1, ends="exact").batches is None
-    assert "give the size of a minibatch, at most 4, or gradient=full" in refusal(lambda: kernel(target=four, steps=2))
+    said = refusal(lambda: kernel(target=four, steps=2))
+    assert "give the size of a minibatch, at most 4, or sampler.gradient=full" in said
     assert kernel(steps=4).batches.points == 5 and kernel(steps=4).batches.std == 1.0
     assert kernel(target=Quartic(2), steps=4).batches is None
     assert kernel("hmc", steps=4).batches is None and kernel("hmc", steps=4).points == 5

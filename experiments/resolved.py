@@ -46,7 +46,7 @@ def scientific(config: dict) -> dict:
     """The settings of a resolved configuration that its chain depends on, without nulls."""
     science = {key: value for key, value in config.items() if key not in NOT_IDENTITY}
     science["data"] = {key: value for key, value in config["data"].items() if key != "root"}
-    name = config["sampler"]["name"]
+    name = (config.get("sampler") or {}).get("name")
     if name in SAMPLERS and SAMPLERS[name].rescaled != (name == "ovrvo"):  # of a row of one's own, or an edited one
         science["sampler"] = {**config["sampler"], "rescaled": SAMPLERS[name].rescaled}
     return _without_nulls(science)

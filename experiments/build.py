@@ -157,15 +157,12 @@ def settings_of(folder: str | Path, root: str | None = None) -> dict:
 
 def edits(folder: Path) -> str | None:
     """In which settings a run's ``config.yaml`` is not what its ``status.json`` knows the run by, in words; None where
-    in none, or one of the two cannot be read, or is of another ``LAW``."""
+    in none, or the status cannot be read, or is of another ``LAW``."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, StoreError):
         text, identity = (folder / "config.yaml").read_text(), read_status(folder)["identity"]
         if identity["law"] != LAW:
             return None
-        try:
-            parsed = _parsed(text)
-        except ValueError:
-            parsed = None
+        parsed = _parsed(text)
         if not isinstance(parsed, dict):
             return "it is damaged"
         there, known = flatten(scientific(parsed)), flatten(identity["settings"])
@@ -174,16 +171,18 @@ def edits(folder: Path) -> str | None:
     return None
 
 
-def _parsed(text: str) -> dict:
-    """What ``resolved.show`` wrote: JSON where there was no YAML, which reads 1e-6 as a word."""
+def _parsed(text: str):
+    """What ``resolved.show`` wrote: JSON where there was no YAML, which reads 1e-6 as a word. None, or something else
+    than a dictionary, where it is damaged."""
     if text.lstrip().startswith("{"):
-        return json.loads(text)
+        with suppress(ValueError):
+            return json.loads(text)
+        return None
     import yaml  # which a machine that only computes can do without
 
-    try:
+    with suppress(yaml.YAMLError):
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError from error
+    return None
 
 
 def predictable(data: Data, potential: Potential) -> Data:

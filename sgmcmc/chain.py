@@ -403,15 +403,20 @@ class Chain:
         if self.kernel.schedule.varies_between():
             self._check_last(dtype, "the schedule's last step size")
 
+    @property
+    def _living(self) -> Kernel:
+        """The kernel of the chains that are alive."""
+        return self.kernel.rows(torch.nonzero(self.alive).flatten())
+
     def _mean_step(self) -> float:
         """The mean step size of the chains that are alive, or of all where none is."""
-        living = self.kernel.rows(torch.nonzero(self.alive).flatten()) if bool(self.alive.any()) else self.kernel
-        return float(torch.as_tensor(living.step_size, dtype=torch.float64).mean())
+        kernel = self._living if bool(self.alive.any()) else self.kernel
+        return float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean())
 
     def _check_last(self, dtype: torch.dtype, size: str) -> None:
         """Refuse a momentum that is kept too well, or grows, at the step size of the run's last cycle, in a chain that
         is alive."""
-        living = self.kernel.rows(torch.nonzero(self.alive).flatten())
+        living = self._living
         last = replace(living, step_size=living.step_size * self._stair(self.plan.cycles))
         check_decay(last, dtype, size)
 

@@ -23,12 +23,11 @@ def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> l
     Of fewer rows, of as many cycles, the kinetic one is told by the error T √(2/momenta) that a single row has in
     equilibrium, where it is the mean over so many ``momenta``, of all chains and coordinates.
     """
-    found, cycles = [], metrics["cycle"]
+    found = []
     for kind in ("kinetic", "configurational"):
-        values = metrics.get(f"{kind}_temperature", cycles * math.nan)
-        values = values[(abs(values) < math.inf) & (cycles > cycles[-1:] / 2)]
+        values = _late(metrics, kind)
         few = len(values) < LEAST
-        if few and (kind != "kinetic" or not len(values) or cycles[-1] < 2 * LEAST):
+        if few and (kind != "kinetic" or not len(values) or metrics["cycle"][-1] < 2 * LEAST):
             continue
         mean = float(values.mean())
         error = temperature * math.sqrt(2 / momenta) if few else float(values.std(ddof=1)) / math.sqrt(len(values))
@@ -37,6 +36,13 @@ def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> l
         if abs(mean - temperature) > max(TOLD * temperature, 6 * error) and len(sides) == 1:
             found.append((kind, mean))
     return found
+
+
+def _late(metrics: dict, kind: str) -> np.ndarray:
+    """The temperatures of a kind, as far as they are finite, of the rows that end in the second half of the cycles."""
+    cycles = metrics["cycle"]
+    values = metrics.get(f"{kind}_temperature", cycles * math.nan)
+    return values[(abs(values) < math.inf) & (cycles > cycles[-1:] / 2)]
 
 
 def disequilibrium(metrics: dict, kernel: Kernel, potential: Potential, alive: int) -> str | None:
@@ -63,8 +69,4 @@ def is_of_ones_own(potential: Potential) -> bool:
 def falls_outwards(metrics: dict, potential: Potential) -> bool:
     """Whether one's own U falls in the direction of θ, ⟨θ, ∇U⟩ < 0, where the second half of these rows end, as a log
     density does that was taken for U. Of a chain that does not move it may do so rightly, between 0 and a mode."""
-    cycles = metrics["cycle"]
-    if not is_of_ones_own(potential):
-        return False
-    values = metrics.get("configurational_temperature", cycles * math.nan)
-    return bool(values[np.isfinite(values) & (cycles > cycles[-1:] / 2)].sum() < 0)
+    return is_of_ones_own(potential) and bool(_late(metrics, "configurational").sum() < 0)

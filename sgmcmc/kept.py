@@ -128,13 +128,14 @@ def known(
     if begun is None or (status.get("identity") or {}).get("hash") != digest:
         return False
     now = target(kernel, potential, dtype, device)
-    norm = now[-1] if len(now) == 3 and isinstance(now[-1], float) else 0.0
-    slack = 1e-5, 5e-3 * norm, 5e-3 * norm
     if is_network(potential):
         if not begun or not now:  # begun before networks told
             return True
         now = now[: len(begun)]  # or before they told of their data
         slack = 1e-3 * abs(float(now[0])), 0.0, 0.0
+    else:
+        norm = now[-1] if len(now) == 3 and isinstance(now[-1], float) else 0.0
+        slack = 1e-5, 5e-3 * norm, 5e-3 * norm
     if len(begun) != len(now) or not all(map(_near, begun, now, slack)):
         mend = "gives another U or gradient than when the run was begun: give the run another name or output"
         raise SettingError("target", type(getattr(potential, "model", potential)).__name__, mend)

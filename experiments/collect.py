@@ -8,7 +8,8 @@ means over the runs and their standard errors; a run that diverged is counted, b
 for all columns; printed are the settings and the numbers most looked at.
 
     accept_prob      the mean probability of acceptance after the burn-in. Where sampler.acceptance is monitor, that of
-                     proposals from where the uncorrected chain is
+                     proposals from where the uncorrected chain is. Of several chains with its standard error, which
+                     they tell by how they differ
     log_accept       the mean of log MH, of proposals that are finite, of the rows that lie in the second half of the
                      cycles, by the rows' cycles (or of the last row; where the burn-in is longer, of its end, too)
     ess ± …          effective sample size of all chains of the row, with its own standard error, for the slowest of the
@@ -64,6 +65,7 @@ from sgmcmc.store import killed
 # Printed, as far as they are there.
 NUMBERS = ("tuned_step_size", "tuned_steps", "accept_prob", "log_accept", "ess", "ess_per_second", "ess_per_work")
 NUMBERS += ("r_hat", "test_accuracy", "test_nll", "test_ensemble_accuracy", "test_ensemble_nll", "seconds")
+ERRORS = ("accept_prob_error", "ess_error")  # of one run
 COUNTS = ("cycles_done", "chains_of_row", "finite", "r_hat_limit", "r_hat_over", "still")  # which have no errors
 WORDS = ("ess_of", "work", "acceptance")  # beside numbers
 ENDED = ("done", "diverged", "interrupted")  # states in which a status tells what came out
@@ -152,7 +154,7 @@ def _over_seeds(table: pd.DataFrame) -> pd.DataFrame:
         mend = "finish it by the command that began it, or leave it out"
         raise SettingError("over", "seed", f"{left.run.iloc[0]} is {left.state.iloc[0]}{more}: {mend}")
     keys = [name for name in table.attrs["settings"] if name != "seed"]
-    numbers = [name for name in table if name not in (*keys, *WORDS, "run", "state", "seed", "ess_error")]
+    numbers = [name for name in table if name not in (*keys, *WORDS, "run", "state", "seed", *ERRORS)]
     rows = []
     for key, part in table.groupby(keys, dropna=False, sort=False) if keys else [((), table)]:
         twice = part[part.seed.duplicated(keep=False)] if "seed" in part else part[:0]

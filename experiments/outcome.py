@@ -48,7 +48,8 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
 
     - ``settings``: the values that the lists give to this group;
     - ``chains``: how many chains it has, and ``finite``, how many of them have not diverged;
-    - ``accept_prob``: the mean over the finite chains after the burn-in;
+    - ``accept_prob``: the mean over the finite chains after the burn-in, and ``accept_prob_error``, the standard
+      error, which several independent chains tell (of a tuned step size: given that step size);
     - ``tuned_step_size`` and ``tuned_steps`` (of a trajectory), where those were tuned.
 
     Draws are looked at if the run's rows of ``metrics`` are given (else None):
@@ -78,7 +79,10 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
         if finite and burnt and plan.trajectory:
             record["tuned_steps"] = kernel.steps
         if finite and result.cycles > plan.burn_in and result.accept_prob is not None and not kernel.impossible:
-            record["accept_prob"] = float(result.accept_prob[finite].mean())
+            chances = result.accept_prob[finite]
+            record["accept_prob"] = float(chances.mean())
+            if len(finite) > 1:
+                record["accept_prob_error"] = float(chances.std()) / math.sqrt(len(finite))
         records.append({key: value for key, value in record.items() if value == value})
     if estimates(metrics):
         for place, *looked in _looked(pieces, path, groups, result, metrics):

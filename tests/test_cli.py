@@ -409,6 +409,7 @@ def test_chains_with_settings_of_their_own_are_looked_at_by_themselves(summarise
     many = {"said": {"step_size": [0.01 * one for one in range(1, 41)]}, "result": {"accept_prob": probabilities}}
     assert len(summarised(**many)) == 2  # too many for lines
     assert [round(group["accept_prob"], 3) for group in summarised.facts["groups"]][:2] == [0.005, 0.025]
+    assert summarised.facts["groups"][0]["accept_prob_error"] == pytest.approx(0.01 / 2)  # of 0 and .01
     lines = summarised(said={"step_size": [0.1, 0.2]}, result={"accept_prob": probabilities, "frozen": [0]})
     assert lines[3] == "step_size=0.1: acceptance 0.2" and "step_size=0.2: acceptance 0.595" in lines
 

@@ -45,7 +45,8 @@ def test_each_group_of_chains_has_a_row_with_its_own_numbers(runs):
         functions = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], -1)
         assert row.ess == pytest.approx(min(diagnostics.ess(functions, "mean").value), rel=1e-6)
         assert row.r_hat == pytest.approx(max(diagnostics.r_hat(functions)), rel=1e-6)
-        assert row.accept_prob == read_status(row.run)["groups"][int(row.step_size == 1.4)]["accept_prob"]
+        group = read_status(row.run)["groups"][int(row.step_size == 1.4)]
+        assert (row.accept_prob, row.accept_prob_error) == (group["accept_prob"], group["accept_prob_error"])
     late = [
         load_metrics(runs / "grid" / str(seed))["accept_prob"][2:].mean() for seed in range(3)
     ]  # rows of ten cycles

@@ -440,7 +440,8 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
     friction = Friction.of(h, word.euler, **ways)
     if friction and friction.said[0] in sampler:  # the command line calls them sampler.…
         friction = replace(friction, said=(f"sampler.{friction.said[0]}", sampler[friction.said[0]]))
-    if friction is None and is_network(potential) and word.refreshes and row.friction != "infinite":
+    has_friction = (word.refreshes or row.rescaled) and row.friction != "infinite"
+    if friction is None and is_network(potential) and has_friction:
         friction = Friction("gamma", PAPER_FRICTION)
     return make_kernel(
         row,

@@ -997,6 +997,8 @@ class Bowl:
     said = "model=Soft: gives probabilities, which sum to 1: leave the softmax out"
     assert capsys.readouterr().err.strip() == said
     own = "model._target_=nets.of_my_own batch_size=5 step_size=.01"
+    rescaled = build(compose([*own.split(), "sampler=ovrvo", "sampler.word=BAB", "sampler.refresh=full"]))  # b(γh)
+    assert rescaled.kernel.friction.value == pytest.approx(-math.sqrt(5e5) * math.log(0.98), rel=1e-12)
     hand_on = "and give that to NetworkPotential"
     config = compose("model._target_=nets.of_any_kind batch_size=5 step_size=.01 dtype=float64".split())
     assert build(config).potential.dtype == torch.float64

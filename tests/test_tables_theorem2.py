@@ -110,6 +110,31 @@ def test_the_bound_depends_on_mass_friction_and_dimension_as_the_theorem_says():
     assert theorem2(2.0, 2.0, 4, sigma=2.0, beta=0.5)["valid"]
 
 
+def staying(x: float, size: float, noise: float, sigma: float, beta: float) -> float:
+    """log of the density, at the double well's θ* = θ = x, of a trajectory of one step of AMAGOLD, which is accepted.
+
+    r = 2σ²(θ_0 − x)/ε and r* = −r; the noise of both kinds, (1 + εβ) r* − (1 − εβ) r + ε∇U(θ_0), is normal.
+    """
+    half = torch.linspace(x - 3, x + 6, 100_001, dtype=torch.float64)
+    r = 2 * sigma**2 * (half - x) / size
+    spread = 4 * size * beta * sigma**2 + (size * noise) ** 2
+    both = size * DoubleWell().gradient(half[:, None])[:, 0] - 2 * r
+    logs = -(r**2) / (2 * sigma**2) - both**2 / (2 * spread)
+    scale = (2 * sigma**2 / size) ** 2 * (1 + size * beta) / (2 * math.pi * sigma * spread**0.5)
+    return float(torch.logsumexp(logs, 0)) + math.log(scale * float(half[1] - half[0]))
+
+
+@pytest.mark.parametrize(("x", "left"), [(0.0, 1.0), (4.0, 0.88), (5.5, 0.00656)])
+def test_far_out_the_density_of_staying_is_not_at_least_the_bound_times_l2mc_s(x, left):
+    """What the caption says of the theorem's proof, whose A_t has ε² σ⁻² ∇U with another σ for AMAGOLD."""
+    theory = theorem2(0.25, 0.25, 1)
+    ratio = math.exp(
+        staying(x, 0.25, 0.25, theory["sigma"], theory["beta"]) - staying(x, 0.25, 0.0, sigma=1.0, beta=0.25)
+    )
+    assert ratio == pytest.approx(left, rel=0.02) and (ratio > theory["bound"]) == (x < 5)
+    assert theory["bound"] == pytest.approx(0.767, abs=1e-3) and theory["valid"]
+
+
 def test_the_hyperbola_at_a_point_worked_by_hand():
     """U(3) = 16 √(25/16) = 20, U'(3) = 3/√(25/16) = 2.4."""
     theta = torch.tensor([[3.0], [0.0]], dtype=torch.float64)

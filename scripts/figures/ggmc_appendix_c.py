@@ -16,7 +16,8 @@ their root. Left: mean acceptance over the time Σ hᵢ that a trajectory goes, 
 densities of the path back and the path there, from their definition, median and 5 to 95 %: for the cosine the way back
 meets the same positions and minibatches with the step sizes in the same order again, and its noises are absurd.
 Appendix C says that its acceptance probability is zero; with noise in every direction it is this, which no chain will
-ever accept. The paper has no numbers: target, noise, friction and step sizes are chosen here.
+ever accept. Equation 10 is read as equation 2 has it, backward densities over forward ones, with momenta negated; as
+printed its ratio is upside down. The paper has no numbers: target, noise, friction and step sizes are chosen here.
 """
 LOOK = {
     ("constant", "forward"): (BLUE, "o", "constant"),
@@ -73,9 +74,7 @@ def compare(table: pd.DataFrame):
             fine = part.accept.max() == 0 and part.true_largest.max() < -700
             yield "cosine (Zhang et al. 2019): acceptance", "0", here, "agrees" if fine else "differs"
             continue
-        claim = {"constant": "equation 10 is exact", "palindromic_cosine": "equation 10 is exact"}.get(
-            name, "not in the paper"
-        )
+        claim = "not in the paper" if name == "cosine" else "equation 10 is exact (its ratio as in equation 2)"
         here = f"log MH is the log ratio of the path densities to {part.off.max():.0e} (exact: 1e-9); "
         here += f"acceptance {part.accept.iloc[0]:.2f} … {part.accept.iloc[-1]:.2f} at times "
         here += f"{part.time.iloc[0]:.2g} … {part.time.iloc[-1]:.2g}"

@@ -27,8 +27,8 @@ its autocorrelation alone. Gradient noise N(0, I) for AMAGOLD and SGHMC alone; �
 hollow marker: the chains are shorter than 50 of their autocorrelation times (of z₁, z₂ or z₁z₂, the slowest; in the
 table, empty where it is too long to tell), so that J tells of that length and not of a long chain. A cross: chains of
 that step size diverged, and are left out. Decided where the paper is silent: step sizes, start and burn-in; bins 100 ×
-100 on [−5, 15] × [−8, 8] (Dist1) and [−6, 6]² (Dist2), over those that hold draws; SGHMC momentum first, as in the
-authors' code.
+100 on [−5, 15] × [−8, 8] (Dist1) and [−6, 6]² (Dist2), over those that hold draws. SGHMC moves momentum first, as the
+authors' code of the double well does, and not the position, as Algorithm 1.
 
 SGHMC's bias does not vanish with ε: with a fresh momentum every T = 10 steps of a word that moves it first, SGHMC is at
 temperature T/(T + 1) = .909 as ε → 0, gradient noise or not (derived under Figure 1); a triangle at ε = 0 is the bias

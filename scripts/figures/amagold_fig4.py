@@ -37,7 +37,8 @@ every 20th draw (quick 10th), which makes the MSE larger by less than a hundredt
 them, autocorrelation times (in the table) are 130 trajectories and more. At small step sizes chains are shorter than 50
 of them, and the error is mostly of how far they have come. Decided where the paper is silent: standardised columns,
 prior N(0, 100 I), σ = 1, start from independent standard normals, burn-in, step sizes, minibatches independent of each
-other (the authors' code takes those of a new permutation), SGHMC momentum first as in the authors' code.
+other (the authors' code takes those of a new permutation). SGHMC moves momentum first, as the authors' code does, and
+not the position, as Algorithm 1.
 """
 PARTS = (("australian", "(a) Australian"), ("heart", "(b) Heart"))
 SAMPLERS = ("hmc", "l2mc", "sghmc", "amagold")

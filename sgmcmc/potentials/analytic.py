@@ -153,7 +153,7 @@ class DoubleWell(Independent):
     """U(x) = (x + 4)(x + 1)(x − 1)(x − 3)/14 + ½, one coordinate (AMAGOLD, section 5 and Fig. 1).
 
     At T = 1: Z = 28.0224, mean −2.14796, variance 2.86177, P(x < 0) = .87122. AMAGOLD's experiments have
-    ``noise=1``. Chains start at x = 0, between the wells, as the paper's do.
+    ``noise=1``. Chains start at x = 0, between the wells, as in the authors' code.
     """
 
     reach = 4.0

@@ -11,18 +11,18 @@ from verdicts import limit
 SOURCE = "Neal, models with discrete variables"
 CAPTION = """
 The talk's claim is that a Langevin method, which allows discrete variables to be updated more often, can be better than
-HMC; his paper of that year (arXiv:2001.11950) says nearly twice as efficient, for a mixed problem that was not compared
-with this one. Here two continuous variables u ~ N(0, 1), v ~ N(u, .04²), and 20 binary ones, w ~ Bernoulli(1/(1 +
-e^u)): u and v by HMC or Langevin updates, the w by Gibbs updates after each trajectory of L leapfrog steps (HMC) or
-after every step (Langevin with persistent momentum); green dashed: non-reversible Langevin of the same chains and
-length, with them after every tenth. Effective sample size per 1,000 leapfrog steps over the step size, of u, of the
-number of ones, and of a single w; a line an L or α, the thick one has a sampler's best point, the points of the others
-are numbers, their L (5 to 60) or α. Bars are standard errors over chains: 150 of each setting (600 at ε = .06), of
-12,000 leapfrog steps, from exact draws (quick fewer and shorter). The talk states the claim without a target: this one,
-its grids, and δ = 1 − α are our choices. A missing point: chains shorter than 20 τ. The gradient that is computed anew
-after a Gibbs update is free; last rows of the claim below: counted. A judged row is decided beyond what chance allows
-the largest of six (Bonferroni); that each side is the best of its grid is not in the errors. Leapfrog steps are stable
-up to ε = .0566: at .06 HMC accepts next to nothing.
+HMC; the abstract of his paper of that year (arXiv:2001.11950) says nearly twice as efficient, for a mixed problem that
+is, as far as remembered, this one: more of the paper was not at hand to compare. Here two continuous variables u ~ N(0,
+1), v ~ N(u, .04²), and 20 binary ones, w ~ Bernoulli(1/(1 + e^u)): u and v by HMC or Langevin updates, the w by Gibbs
+updates after each trajectory of L leapfrog steps (HMC) or after every step (Langevin with persistent momentum); green
+dashed: non-reversible Langevin of the same chains and length, with them after every tenth. Effective sample size per
+1,000 leapfrog steps over the step size, of u, of the number of ones, and of a single w; a line an L or α, the thick one
+has a sampler's best point, the points of the others are numbers, their L (5 to 60) or α. Bars are standard errors over
+chains: 150 of each setting (600 at ε = .06), of 12,000 leapfrog steps, from exact draws (quick fewer and shorter). The
+talk states the claim without a target; the grids, and δ = 1 − α are our choices. A missing point: chains shorter than
+20 τ. The gradient that is computed anew after a Gibbs update is free; last rows of the claim below: counted. A judged
+row is decided beyond what chance allows the largest of six (Bonferroni); that each side is the best of its grid is not
+in the errors. Leapfrog steps are stable up to ε = .0566: at .06 HMC accepts next to nothing.
 
 HMC's best is a resonance. In the stiff direction of (u, v), of curvature 1250.5, a leapfrog step turns by φ, cos φ = 1
 − 625.25 ε² (the w change it little), and a trajectory whose Lφ is nearly a multiple of π ends there with the energy

@@ -28,8 +28,8 @@ class MixedBinary(Analytic):
     small ``sd`` bounds the step size. All marginals are known: u ~ N(0, 1), v ~ N(0, 1 + sd²), P(w_i = 1) = ½.
 
     ``every`` is after how many trajectories there is a Gibbs update, of all w at once (they are independent given u).
-    Source: Neal (talk, 2020), "Advantage for Models with Discrete Variables", which names no target: this is the
-    choice made here.
+    Source: Neal (talk, 2020), "Advantage for Models with Discrete Variables", which names no target. This one is that
+    of his paper (arXiv:2001.11950) as far as remembered: of the paper only the abstract was at hand to compare.
     """
 
     def __init__(self, binary: int = 20, sd: float = 0.04, every: int = 1, noise: float = 0.0):

@@ -333,6 +333,7 @@ TABLES = {
     "amagold_fig1": ("amagold_fig1", of_each(_double_well, _word)),
     "amagold_fig1_density": ("amagold_fig1", of_each(_double_well_density, _word)),
     "amagold_2d": ("amagold_2d", of_each(_planes, _model)),
+    "amagold_2d_printed": ("amagold_2d_printed", of_each(_planes, _model)),
     "amagold_2d_growth": ("amagold_2d", of_each(_planes_growth, _model)),
     "amagold_2d_density": ("amagold_2d", _planes_density),
     "amagold_one_chain": ("amagold_one_chain", of_each(_one_chain, _model)),

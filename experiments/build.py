@@ -41,7 +41,7 @@ from sgmcmc.checks import check_tensor
 from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.environment import needs_memory, of_the_machine
-from sgmcmc.errors import DataError, NoRoom, SettingError, StoreError
+from sgmcmc.errors import DataError, NoDevice, NoRoom, SettingError, StoreError
 from sgmcmc.evaluate import asked
 from sgmcmc.formats import read_status
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
@@ -516,7 +516,8 @@ def captures(config: dict, potential: Potential, kernel: Kernel, device: torch.d
     """Whether steps are replayed as CUDA graphs: ``graph``, or by ``auto`` wherever they can be."""
     asked, reason = config["graph"], why_not_captured(kernel, potential, device)
     if asked is True and reason:
-        raise SettingError("graph", "true", f"{reason}; leave graph out")
+        kind = SettingError if device.type == "cuda" else NoDevice
+        raise kind("graph", "true", f"{reason}; leave graph out")
     return reason is None and asked is not False
 
 

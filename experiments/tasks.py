@@ -24,7 +24,7 @@ from experiments import tables
 from experiments.resolved import INTERRUPTED, MISTAKE, NETWORKS, folder, identity, is_own, planned_cycles
 from experiments.signals import signals_first
 from sgmcmc import disk
-from sgmcmc.errors import DataError, DiskError, DiskFull, FolderBusy, NoRoom, SettingError, StoreError
+from sgmcmc.errors import DataError, DiskError, DiskFull, FolderBusy, NoDevice, NoRoom, SettingError, StoreError
 from sgmcmc.formats import read_status
 
 SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each
@@ -46,8 +46,8 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
 
     A chain that diverged or failed is a result: the rest of the grid goes on. A signal ends the worker after a
     checkpoint, and the task can be taken up by another; so do a full disk, and a run folder that another process is
-    writing. Data, a folder, or as much memory, that cannot be had here, and a class of one's own that cannot be used,
-    are a mistake that ends it, too: elsewhere, or later, the task may be done.
+    writing. Data, a folder, a device, or as much memory, that cannot be had here, and a class of one's own that cannot
+    be used, are a mistake that ends it, too: elsewhere, or later, the task may be done.
     """
     from experiments.run import run, status_of
     from experiments.voice import say
@@ -61,7 +61,7 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
     try:
         with _ended_by_disk(f" ({MEND})"), signals_first():
             code = run({**config, "progress": False})
-    except (DataError, NoRoom) as error:
+    except (DataError, NoDevice, NoRoom) as error:
         _stop(error)
     except (SettingError, StoreError) as error:
         if is_own(config):  # of code, which can be mended without another setting

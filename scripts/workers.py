@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+GPU = r"(\d+|(GPU|MIG)-[\w/-]+)"  # a number, or the name of a GPU or of a part of one, which SLURM may give instead
 sys.path.insert(0, str(ROOT))
 
 from experiments import locks  # noqa: E402
@@ -123,8 +124,8 @@ def arguments(argv):
         options.cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if options.cpus < 1:
         parser.error(f"--cpus {options.cpus}: must be at least 1")
-    if options.gpus and not re.fullmatch(r"\d+(,\d+)*", options.gpus):
-        parser.error(f"--gpus {options.gpus}: must be numbers, such as 0,1,2")
+    if options.gpus and not re.fullmatch(rf"{GPU}(,{GPU})*", options.gpus):
+        parser.error(f"--gpus {options.gpus}: must be numbers, such as 0,1,2, or names as in CUDA_VISIBLE_DEVICES")
     if options.gpus and (found := cuda_devices(options.gpus)) < len(options.gpus.split(",")):
         parser.error(f"--gpus {options.gpus}: torch finds {found} of these CUDA devices here; or take --cpus")
     if "://" not in options.jugdir:
@@ -135,10 +136,12 @@ def arguments(argv):
 
 
 def cuda_devices(gpus: str) -> int:
-    """How many of the GPUs a worker would find."""
-    command = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
-    asked = subprocess.run(command, env=environment(gpus), capture_output=True, text=True)
-    return int(asked.stdout or 0)
+    """How many of the GPUs a worker would find. Of parts of GPUs (MIG) a process finds one, so each is asked for."""
+    command, found = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"], 0
+    for some in gpus.split(",") if "MIG-" in gpus else [gpus]:
+        asked = subprocess.run(command, env=environment(some), capture_output=True, text=True)
+        found += int(asked.stdout or 0)
+    return found
 
 
 def no_answer(address: str) -> str | None:

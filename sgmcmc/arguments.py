@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import NoDevice, SettingError
 
 
 def find_device(name: str | torch.device) -> torch.device:
@@ -21,7 +21,7 @@ def find_device(name: str | torch.device) -> torch.device:
         raise SettingError("device", name, "must be auto, cpu, cuda or cuda:1")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         found = torch.cuda.device_count()
-        raise SettingError("device", name, f"this machine has {found or 'no'} CUDA devices; use device=cpu or auto")
+        raise NoDevice("device", name, f"this machine has {found or 'no'} CUDA devices; use device=cpu or auto")
     return device
 
 

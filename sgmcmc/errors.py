@@ -45,6 +45,10 @@ class NoRoom(SettingError):
     """What needs more memory than there is: on this machine, and today, and not on another or tomorrow."""
 
 
+class NoDevice(SettingError):
+    """A device that this machine does not have, and another may."""
+
+
 class DataError(RuntimeError):
     """A file of data or starting positions that is missing, damaged or cannot be had; the message is one sentence."""
 

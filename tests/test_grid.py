@@ -265,6 +265,20 @@ def test_data_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch, caps
     assert not (tmp_path / "results").exists()
 
 
+def test_a_device_that_is_not_here_is_no_result(tmp_path, monkeypatch, capsys):
+    """Of one machine of many: a node without a GPU would end a whole grid by failed chains."""
+    monkeypatch.chdir(tmp_path)
+    words = ["model=banana", "sampler=hmc", "step_size=.1", "cycles=5", "name=deviceless"]
+    with pytest.raises(SystemExit) as left:
+        segment(compose([*words, "device=cuda:99"]), 5, None)
+    assert left.value.code == 2 and "device=cuda:99: this machine has" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as left:
+        segment(compose([*words, "device=cpu", "graph=true"]), 5, None)
+    assert left.value.code == 2 and "graph=true: a CUDA graph needs" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+    assert segment(compose([*words, "device=cpu"]), 5, None)["status"] == "done"
+
+
 def test_positions_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     config = compose(["model=banana", "sampler=hmc", "step_size=.1", "cycles=5", "init=start.pt", "name=startless"])

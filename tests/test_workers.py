@@ -141,9 +141,18 @@ def test_gpus_that_are_not_there_are_no_cpus(monkeypatch, capsys):
     with pytest.raises(SystemExit) as left:
         workers.main(["--gpus", "0,1"])
     assert left.value.code == 2 and "torch finds 1 of these CUDA devices here" in capsys.readouterr().err
-    assert workers.arguments(["--gpus", "3"])[0].gpus == "3"
+    for gpu in ("3", "GPU-8932f937-d72c", "MIG-GPU-8932f937-d72c/1/0", "MIG-3f2a"):
+        assert workers.arguments(["--gpus", gpu])[0].gpus == gpu
     monkeypatch.undo()
     assert workers.cuda_devices("0") == min(torch.cuda.device_count(), 1)
+
+
+@pytest.mark.parametrize(("gpus", "found"), [("0,1,2", 1), ("GPU-8932,GPU-f937", 1), ("MIG-3f2a,MIG-77b0", 2)])
+def test_each_part_of_a_gpu_is_asked_for(monkeypatch, gpus, found):
+    """A process finds one of them, however many are named."""
+    one = subprocess.CompletedProcess([], 0, "1\n")
+    monkeypatch.setattr(workers.subprocess, "run", lambda *_, **__: one)
+    assert workers.cuda_devices(gpus) == found
 
 
 def test_a_redis_server_that_does_not_answer_is_one_sentence(capsys):

@@ -1123,6 +1123,7 @@ class Line(WithoutStart):
 
     def gradient(self, theta, batch=None):
         batch = torch.arange(30)[None] if batch is None else batch
+        batch = batch[:1] if self.wrong == "chains" else batch
         away = (self.x[batch] @ theta.double()[:, :, None])[..., 0] - self.y[batch]
         times = 1 if self.wrong == "N/B" else 30 / batch.shape[1]
         slope = times * (away[..., None] * self.x[batch]).sum(1) + theta.double()
@@ -1140,6 +1141,7 @@ class Line(WithoutStart):
         ("barker_minibatch", None, None),
         ("metropolis", "N/B", "the gradients of Line from minibatches do not average to that of all data: N/B times"),
         ("metropolis", "prior", "the gradients of Line from minibatches do not average"),
+        ("metropolis", "chains", "the gradients of Line from minibatches are others beside another chain: row c of"),
         ("barker_minibatch", "losses", "prior and the sum of losses of Line are not its U"),
     ],
 )

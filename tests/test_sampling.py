@@ -377,6 +377,8 @@ def test_a_chain_that_is_not_corrected_says_so():
             short(**more)
     with pytest.warns(UserWarning, match="^the chain is not corrected; it cannot be: the Euler-Maruyama letter E"):
         short(sampler="sghmc", acceptance=None)
+    with pytest.warns(UserWarning, match=r"it cannot be: the word OBBA .*\(Schedule\(…, direction='random'\)\)$"):
+        short(sampler="custom", word="OBBA", acceptance=None)
 
 
 def test_a_run_in_a_folder_is_gone_on_with(tmp_path, recwarn):

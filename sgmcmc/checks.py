@@ -112,10 +112,11 @@ def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     if isinstance(potential, NetworkPotential | FunctionPotential) or not potential.data_size > 1:
         return None
     try:  # a target that cannot be asked has its own error later
-        theta = theta[:1].clone()
+        two, theta = theta[: 2 if together(potential) else 1].clone(), theta[:1].clone()
         batch = getattr(kernel.batches, "batch_size", 0)
-        if kernel.gradient == "minibatch" and batch and (why := _wrong_minibatches(potential, theta, batch)):
-            return why
+        if kernel.gradient == "minibatch" and batch:
+            if why := _wrong_minibatches(potential, theta, batch) or _mixed_minibatches(potential, two, batch):
+                return why
         return _wrong_losses(potential, theta, kernel.decision_batch) if kernel.subsampled else None
     except Exception:
         return None
@@ -184,6 +185,22 @@ def _wrong_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
     if not bool(off.isfinite().all()) or off.abs().max() <= PARTS * most:
         return None
     said = "from minibatches do not average to that of all data: N/B times the batch's, plus the prior's"
+    return f"the gradients of {type(potential).__name__} {said}"
+
+
+def _mixed_minibatches(potential: Potential, theta: Tensor, batch: int) -> str | None:
+    """A sentence where the estimates of two chains, each from its own minibatch, are others than of each chain alone.
+    (What a gradient of all data makes of other chains ``wrong_gradient`` sees.) Asked a little away from θ, where a
+    gradient that is 0 but for rounding is not."""
+    chains, size = len(theta), potential.data_size * getattr(potential, "views", 1)
+    theta = theta + 0.1 * Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
+    rows = (torch.arange(chains * batch, device=theta.device) % size).view(chains, batch)
+    both = potential.gradient(theta.clone(), rows).double().clone()
+    alone = [potential.gradient(theta[[one]], rows[[one]]).double().clone() for one in range(chains)]
+    slack = PARTS * float(both.nan_to_num().abs().max())
+    if torch.allclose(both, torch.cat(alone), rtol=PARTS, atol=slack, equal_nan=True):
+        return None
+    said = "from minibatches are others beside another chain: row c of a batch [chains, B] is for row c of theta alone"
     return f"the gradients of {type(potential).__name__} {said}"
 
 

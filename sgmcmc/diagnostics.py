@@ -19,6 +19,8 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import gammaincinv, gammaln, ndtri, xlog1py, xlogy
 from torch import Tensor
 
+from sgmcmc.errors import one_of
+
 LEAST = 8  # draws, and moves of a chain on average: with fewer there is no effective sample size
 
 
@@ -254,9 +256,10 @@ def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate:
     """
     from arviz_stats.base import array_stats  # half a second to import
 
-    draws = _draws(draws)
+    scores = {"bulk": _rank_normalised, "mean": lambda halves: halves}
+    one_of("method", method, scores)
+    draws, scored = _draws(draws), scores[method]
     n, chains, _ = draws.shape
-    scored = {"bulk": _rank_normalised, "mean": lambda halves: halves}[method]
     value = _of_halves(lambda halves: array_stats.ess(scored(halves), method="identity"), draws)
     whole = max(n // 2 * 2 * chains, 1)  # in halves
     value[value >= 0.999 * whole * np.log10(whole)] = np.nan

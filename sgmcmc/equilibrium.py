@@ -18,7 +18,9 @@ SIGN = "U falls outwards: is it log p in place of -log p?"
 def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> list[tuple[str, float]]:
     """Which of the two temperatures, and their means over the second half of the cycles, are far from T: by more than a
     fifth, and six standard errors of ``LEAST`` rows or more, taken as independent; as they need not be, the means of
-    all of ``LEAST`` blocks of them have to lie on that side of T. They are those where a row ends.
+    all of ``LEAST`` blocks of them have to lie on that side of T. They are those where a row ends. Where they grow, as
+    in a chain that runs away, their own spread hides how far they are: then the mean of their logarithms, which in
+    equilibrium is below log T, is taken likewise.
 
     Of fewer rows, of as many cycles, the kinetic one is told by the error T √(2/momenta) that a single row has in
     equilibrium, where it is the mean over so many ``momenta``, of all chains and coordinates.
@@ -33,9 +35,19 @@ def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> l
         error = temperature * math.sqrt(2 / momenta) if few else float(values.std(ddof=1)) / math.sqrt(len(values))
         blocks = [values] if few else np.array_split(values, LEAST)
         sides = {bool(block.mean() > temperature) for block in blocks}
-        if abs(mean - temperature) > max(TOLD * temperature, 6 * error) and len(sides) == 1:
+        far = abs(mean - temperature) > max(TOLD * temperature, 6 * error)
+        far = far or not few and _grown(values, temperature)
+        if far and len(sides) == 1:
             found.append((kind, mean))
     return found
+
+
+def _grown(values: np.ndarray, temperature: float) -> bool:
+    """Whether the mean of the values' logarithms is above log T by more than a fifth of T and six standard errors."""
+    if not bool((values > 0).all()):
+        return False
+    logs = np.log(values / temperature)
+    return float(logs.mean()) > max(math.log1p(TOLD), 6 * float(logs.std(ddof=1)) / math.sqrt(len(logs)))
 
 
 def _late(metrics: dict, kind: str) -> np.ndarray:

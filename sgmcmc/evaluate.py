@@ -68,11 +68,15 @@ def evaluate(
     error ``chain_…_error``, and ``sample_…``, the mean over single samples; ``r_hat_max``, ``r_hat_median``,
     ``ess_min`` and ``ess_median`` over the functions that are followed, the log-odds of the labels of the first 200
     data or, without labels, their predictive entropies (``ess_…``, bulk and of these draws alone, is NaN of chains that
-    hardly ever move). ``tell`` is
-    called after each draw of a chain.
+    hardly ever move). ``tell`` is called after each draw of a chain. Raises SettingError for draws of another shape,
+    for what is no data set, and for labels that the target has no class for.
     """
     if not isinstance(data, Dataset):
         raise SettingError("data", type(data).__name__, "must be an sgmcmc.Dataset(inputs, labels, classes)")
+    draws = _draws(potential, draws)
+    if not callable(getattr(potential, "predict", None)):
+        mend = "has no predict(theta, inputs), which gives probabilities [chains, n, classes]"
+        raise SettingError("target", type(potential).__name__, mend)
     inputs, chains = asked(potential, data), draws.shape[1]
     ensembles: list[diagnostics.Ensemble] = []
     single: dict[str, list[float]] = {}
@@ -82,6 +86,9 @@ def evaluate(
         members = potential.predict(draw, inputs) if at_once else None
         for chain in range(chains):
             own = members[chain] if at_once else potential.predict(draw[chain : chain + 1], inputs)[0]
+            if labelled and int(data.targets.max()) >= own.shape[-1]:
+                mend = f"must be from 0 to {own.shape[-1] - 1}: the target predicts {own.shape[-1]} classes"
+                raise SettingError("labels of data", int(data.targets.max()), mend)
             if len(ensembles) <= chain:
                 ensembles.append(diagnostics.Ensemble(*own.shape, device=own.device))
             ensembles[chain].add(own)
@@ -105,6 +112,17 @@ def evaluate(
         result[f"{name}_{'max' if name == 'r_hat' else 'min'}"] = float(worst(values)) if known else float("nan")
         result[f"{name}_median"] = float(np.nanmedian(values)) if known else float("nan")
     return {key: float(value) for key, value in result.items()}
+
+
+def _draws(potential: Potential, draws: Tensor | np.ndarray) -> Tensor:
+    """Draws as a tensor, ``[draws, chains, dim]``; SettingError where they are none, or of another shape."""
+    if not isinstance(draws, Tensor | np.ndarray):
+        raise SettingError("draws", type(draws).__name__, "must be a torch.Tensor, such as result.draws")
+    draws = torch.as_tensor(draws)
+    dim = getattr(potential, "dim", draws.shape[-1:].numel())
+    if draws.ndim != 3 or draws.shape[2] != dim or not draws.numel():
+        raise SettingError("shape of draws", list(draws.shape), f"must be [draws, chains, {dim}]")
+    return draws
 
 
 def _quality(probabilities: Tensor, data: Dataset, labelled: bool) -> dict[str, float]:

@@ -11,6 +11,7 @@ command line, of networks, that of the GGMC paper.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from sgmcmc.errors import SettingError, nearest, one_of
 from sgmcmc.words import Word
@@ -45,10 +46,14 @@ class Sampler:
     friction: str | None = None
 
     def __post_init__(self):
-        """Raise SettingError for no word, a policy that there is not, or a gradient that the word has no use for."""
+        """Raise SettingError for no word, a policy that there is not, a length that is none, or a gradient that the
+        word has no use for."""
         kicks = Word(str(self.word)).kicks
         for policy, known in POLICIES.items():
             one_of(f"sampler.{policy}", getattr(self, policy), known)
+        if self.steps is not None and not (isinstance(self.steps, Integral) and self.steps >= 1):
+            raise SettingError("sampler.steps", self.steps, "must be a whole number, at least 1, or None for any")
+        one_of("sampler.rescaled", self.rescaled, (True, False))
         if kicks == (self.gradient == "none"):
             mend = "has kicks, which need one: full or minibatch" if kicks else "has no kick: give none"
             raise SettingError("sampler.gradient", self.gradient, f"the word {self.word} {mend}")

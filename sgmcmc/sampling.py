@@ -333,7 +333,7 @@ def _warn_before(kernel: Kernel, given: dict, noise) -> None:
     if kernel.acceptance == "monitor" and not given.get("acceptance"):
         mend = "acceptance='metropolis' corrects it"
         if why := kernel.impossible or kernel.inexact:
-            mend = f"it cannot be: {why}"
+            mend = f"it cannot be: {_own(why)}"
         warnings.warn(f"the chain is not corrected; {mend}", stacklevel=OF_CALLER)
 
 
@@ -408,23 +408,24 @@ def of_chains(some: list[int], chains: int) -> str:
     return f"{len(some)} of {chains} chains ({'index' if len(some) == 1 else 'indices'} {few(some, 10)})"
 
 
-@contextmanager
-def _own_names():
-    """Within, errors name the arguments of ``sample`` and not the command line's settings."""
+def _own(text: str) -> str:
+    """The text with the arguments of ``sample`` in the place of the command line's settings."""
     names = {"steps_per_cycle": "steps", "tune.target": "tune", "tune.trajectory": "trajectory", "sampler.": ""}
     names["schedule.direction=random"] = "Schedule(…, direction='random')"
     names["the run another name or output"] = "another folder"
+    for theirs, ours in names.items():
+        text = text.replace(theirs, ours)
+    return text
 
-    def own(text: str) -> str:
-        for theirs, ours in names.items():
-            text = text.replace(theirs, ours)
-        return text
 
+@contextmanager
+def _own_names():
+    """Within, errors name the arguments of ``sample`` and not the command line's settings."""
     try:
         yield
     except SettingError as error:
         value = next((ours for theirs, ours in (("null", None), ("true", True)) if error.value == theirs), error.value)
-        raise SettingError(own(error.setting), value, own(error.mend)) from None
+        raise SettingError(_own(error.setting), value, _own(error.mend)) from None
     except StoreError as error:
         text = str(error).replace("this run another output", "another folder")
         text = text.replace("this run's output", "this folder")

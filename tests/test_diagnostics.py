@@ -13,6 +13,7 @@ from scipy import stats
 from scipy.signal import lfilter
 
 from sgmcmc import diagnostics as d
+from sgmcmc.errors import SettingError
 
 
 @pytest.fixture(autouse=True)
@@ -344,6 +345,11 @@ def test_the_ess_of_the_mean_is_what_means_of_chains_vary_by():
     size = draws.var() / draws.mean(0).var(ddof=1) * 2000
     assert d.ess(draws, "mean").value[0] == pytest.approx(size, rel=0.15)  # five times what is known of it
     assert d.ess(draws).value[0] > 1.3 * size
+
+
+def test_a_method_of_ess_that_there_is_not_is_one_sentence():
+    with pytest.raises(SettingError, match="^method=variance: must be one of bulk, mean$"):
+        d.ess(np.zeros((20, 2, 1)), "variance")
 
 
 @pytest.mark.parametrize("draws", [100, 101, 12])

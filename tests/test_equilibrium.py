@@ -53,6 +53,36 @@ def test_of_few_rows_the_kinetic_temperature_is_told_by_its_own_error(mean, mome
     assert out_of_equilibrium(metrics, 2.0, momenta) == []  # so short a run says nothing
 
 
+@pytest.mark.parametrize(("growth", "told"), [(1.5, True), (1.0, False)])
+def test_temperatures_that_grow_are_told(growth, told):
+    """Their spread is as large as their mean; where they do not grow, that is what equilibrium looks like."""
+    spread = np.random.default_rng(0).chisquare(1, 100)  # of one momentum, of mean 1
+    metrics = {"cycle": np.arange(1, 101), "kinetic_temperature": 2.0 * spread * growth ** np.arange(100)}
+    mean = metrics["kinetic_temperature"][50:].mean()
+    assert out_of_equilibrium(metrics, 2.0) == ([("kinetic", pytest.approx(mean))] if told else [])
+
+
+def test_a_chain_that_runs_away_is_told_of():
+    """Noise that grows with θ, at a step size at which θ² grows on average, and has not overflowed at the end."""
+
+    class Columns:
+        dim, data_size = 1, 2
+
+        def potential(self, theta):
+            return 50 * theta.double()[:, 0] ** 2
+
+        def gradient(self, theta, batch=None):
+            return 100 * theta if batch is None else 200 * (batch[:, :1] == 0) * theta
+
+        def initial(self, chains, random):
+            return random.normal("start", 0, 1, chains, 1)[0]
+
+    settings = {"step_size": 0.05, "batch_size": 1, "chains": 20, "cycles": 200, "acceptance": "monitor"}
+    with pytest.warns(UserWarning, match="mean kinetic temperature .*not in equilibrium"):
+        result = sgmcmc.sample(Columns(), "ggmc", **settings)
+    assert result.status == "done" and result.draws.std() > 1e2 and not result.frozen  # sd .1
+
+
 def test_a_wall_may_be_the_configurational_temperature_s_reason():
     """Of a uniform density on a box ⟨θ, ∇U⟩ is 0, and T is not."""
 

@@ -46,6 +46,9 @@ def test_an_unknown_name_is_answered_by_the_nearest_or_by_those_that_begin_so(na
         (("bab", "full", "monitor", "either", "mine"), "sampler.word=bab: must be made of the letters"),
         ((None, "full", "monitor", "either", "mine"), "sampler.word=None: must be made of the letters"),
         (("OBABO", "keep", "monitor", "either", "mine", None, False, "infinit"), "sampler.friction=infinit: must be"),
+        (("OBABO", "keep", "monitor", "either", "mine", 0), "sampler.steps=0: must be a whole number, at least 1"),
+        (("OBABO", "keep", "monitor", "either", "mine", 2.5), "sampler.steps=2.5: must be a whole number"),
+        (("OBABO", "keep", "monitor", "either", "mine", None, "no"), "sampler.rescaled=no: must be one of True, False"),
     ],
 )
 def test_a_row_of_the_samplers_has_policies_that_there_are(row, said):

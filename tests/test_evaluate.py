@@ -129,6 +129,31 @@ def test_what_is_no_data_set_is_one_sentence():
         evaluate(Table(torch.ones(1, 1)), torch.zeros(2, 1, 1), torch.ones(3, 2))
 
 
+@pytest.mark.parametrize(
+    ("draws", "labels", "said"),
+    [
+        (torch.zeros(8, 4), 2, r"shape of draws=\[8, 4\]: must be \[draws, chains, 4\]"),
+        (torch.zeros(8, 2, 3), 2, r"shape of draws=\[8, 2, 3\]: must be \[draws, chains, 4\]"),
+        (torch.zeros(0, 2, 4), 2, r"shape of draws=\[0, 2, 4\]: must be \[draws, chains, 4\]"),
+        (None, 2, "draws=NoneType: must be a torch.Tensor, such as result.draws"),
+        (torch.zeros(8, 2, 4), 3, "labels of data=2: must be from 0 to 1: the target predicts 2 classes"),
+    ],
+)
+def test_draws_and_labels_that_are_not_the_target_s_are_one_sentence(draws, labels, said):
+    data = Dataset(torch.randn(9, 3), torch.arange(9) % 2, 2)
+    asked = Dataset(data.inputs, torch.arange(9) % labels, labels)
+    with pytest.raises(SettingError, match=f"^{said}"):
+        evaluate(LogisticRegression(data), draws, asked)
+
+
+def test_draws_of_numpy_are_evaluated_as_those_of_torch():
+    data = Dataset(torch.randn(9, 3), torch.arange(9) % 2, 2)
+    target, draws = LogisticRegression(data), torch.randn(8, 2, 4)
+    assert evaluate(target, draws.numpy(), data) == pytest.approx(evaluate(target, draws, data), nan_ok=True)
+    with pytest.raises(SettingError, match=r"^target=SimpleNamespace: has no predict\(theta, inputs\)"):
+        evaluate(SimpleNamespace(dim=4), draws, data)
+
+
 def test_without_labels_there_is_the_entropy_and_its_mixing():
     from arviz_stats.base import array_stats
 

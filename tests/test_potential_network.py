@@ -406,6 +406,18 @@ def test_layers_that_go_by_what_they_remember_are_refused(digits, layer, said):
     make(digits, nn.Sequential(nn.InstanceNorm2d(1), nn.Flatten(), nn.Linear(64, 10)))
 
 
+@pytest.mark.parametrize("kind", ["parameter", "buffer"])
+def test_complex_weights_are_refused(digits, kind):
+    """Without, the imaginary part would be 0, whatever it is where the module was trained."""
+    model, turn = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), torch.tensor([1 + 1j])
+    if kind == "parameter":
+        model[1].register_parameter("turn", nn.Parameter(turn))
+    else:
+        model[1].register_buffer("turn", turn)
+    with pytest.raises(SettingError, match=r"model=Sequential: has the complex tensor 1\.turn: hold its real and"):
+        make(digits, model)
+
+
 def test_batch_norm_takes_the_statistics_of_each_batch(digits):
     """U is that of 60 = 25 + 25 + 10 images; predictions have the plain mean of the three batches' statistics."""
     potential, model = make(digits, tiny("bn"), prior="unit", evaluation_batch=25), tiny("bn").double()

@@ -377,6 +377,8 @@ def test_a_chain_that_is_not_corrected_says_so():
             short(**more)
     with pytest.warns(UserWarning, match="^the chain is not corrected; it cannot be: the Euler-Maruyama letter E"):
         short(sampler="sghmc", acceptance=None)
+    with pytest.warns(UserWarning, match=r"it cannot be: the word OBBA .*\(Schedule\(…, direction='random'\)\)$"):
+        short(sampler="custom", word="OBBA", acceptance=None)
 
 
 def test_a_run_in_a_folder_is_gone_on_with(tmp_path, recwarn):
@@ -1123,6 +1125,7 @@ class Line(WithoutStart):
 
     def gradient(self, theta, batch=None):
         batch = torch.arange(30)[None] if batch is None else batch
+        batch = batch[:1] if self.wrong == "chains" else batch
         away = (self.x[batch] @ theta.double()[:, :, None])[..., 0] - self.y[batch]
         times = 1 if self.wrong == "N/B" else 30 / batch.shape[1]
         slope = times * (away[..., None] * self.x[batch]).sum(1) + theta.double()
@@ -1140,6 +1143,7 @@ class Line(WithoutStart):
         ("barker_minibatch", None, None),
         ("metropolis", "N/B", "the gradients of Line from minibatches do not average to that of all data: N/B times"),
         ("metropolis", "prior", "the gradients of Line from minibatches do not average"),
+        ("metropolis", "chains", "the gradients of Line from minibatches are others beside another chain: row c of"),
         ("barker_minibatch", "losses", "prior and the sum of losses of Line are not its U"),
     ],
 )

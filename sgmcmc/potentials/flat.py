@@ -73,8 +73,9 @@ class FlatModule:
 
     def __init__(self, model: nn.Module, classes: int, some: Tensor, device: torch.device, dtype: torch.dtype):
         _check_thread(model)
-        self.model, self.device, self.dtype = model.to(device, dtype).eval(), device, dtype
         self.name = type(model).__name__
+        module_checks.check_real(self.name, model)
+        self.model, self.device, self.dtype = model.to(device, dtype).eval(), device, dtype
         self._layers = [module for module in model.modules() if isinstance(module, COMPILED)]
         self._compiled: set[nn.Module] = set()  # those of them that are, for this target
         self.sizes: set[int] = set()  # of batches that they are compiled for

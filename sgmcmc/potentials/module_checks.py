@@ -31,6 +31,14 @@ def check_outputs(name: str, outputs, number: int, classes: int) -> None:
         raise SettingError("model", name, "gives probabilities, which sum to 1: leave the softmax out")
 
 
+def check_real(name: str, model: nn.Module) -> None:
+    """No parameter or buffer is complex: cast to the module's dtype it would lose its imaginary part."""
+    for key, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if tensor.is_complex():
+            mend = f"has the complex tensor {key}: hold its real and its imaginary part (torch.view_as_real)"
+            raise SettingError("model", name, mend)
+
+
 def check_statistics(name: str, model: nn.Module) -> None:
     """No layer goes by what it remembers of inputs or weights that it was once trained with: no θ changes that. (Batch
     normalisation's is collected.)"""

@@ -200,6 +200,9 @@ def _mixed_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
     slack = PARTS * float(both.nan_to_num().abs().max())
     if torch.allclose(both, torch.cat(alone), rtol=PARTS, atol=slack, equal_nan=True):
         return None
+    again = potential.gradient(theta.clone(), rows).double()
+    if not torch.allclose(both, again, rtol=PARTS, atol=slack, equal_nan=True):
+        return None  # it is random of itself
     said = "from minibatches are others beside another chain: row c of a batch [chains, B] is for row c of theta alone"
     return f"the gradients of {type(potential).__name__} {said}"
 

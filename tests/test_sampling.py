@@ -16,7 +16,7 @@ import torch
 from test_potentials_device import NAMES, made
 
 import sgmcmc
-from sgmcmc.checks import _wrong_losses, _wrong_minibatches, wrong_gradient
+from sgmcmc.checks import _mixed_minibatches, _wrong_losses, _wrong_minibatches, wrong_gradient
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.interrupt import Signals, unbroken
@@ -1129,6 +1129,7 @@ class Line(WithoutStart):
         away = (self.x[batch] @ theta.double()[:, :, None])[..., 0] - self.y[batch]
         times = 1 if self.wrong == "N/B" else 30 / batch.shape[1]
         slope = times * (away[..., None] * self.x[batch]).sum(1) + theta.double()
+        slope = slope * (1 + 0.1 * torch.rand(1)) if self.wrong == "random" and batch.shape[1] < 30 else slope
         return (slope * times if self.wrong == "prior" else slope).to(theta)
 
     def initial(self, chains, random):
@@ -1155,6 +1156,13 @@ def test_parts_of_a_sum_over_data_that_do_not_make_the_whole_are_told(acceptance
         sgmcmc.sample(Line(), "ggmc", dtype=dtype, **settings)
     need = ["not exactly corrected: "] * (acceptance == "barker_minibatch") + ([told] if told else [])
     assert [str(one.message)[: len(begun)] for one, begun in zip(warned, need, strict=True)] == need
+
+
+def test_gradients_that_are_random_of_themselves_are_not_said_to_mix_chains(monkeypatch):
+    theta = Line().initial(2, sgmcmc.Random(0))
+    for wrong, mixed in (("random", False), ("chains", True)):
+        monkeypatch.setattr(Line, "wrong", wrong)
+        assert bool(_mixed_minibatches(Line(), theta, 10)) == mixed
 
 
 @pytest.mark.parametrize("apart", ["noise", "others"])

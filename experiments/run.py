@@ -242,20 +242,27 @@ def _finished(config: dict, path: Path) -> int | None:
     status, wanted = _status(config, path), planned_cycles(config)
     if wanted is None:
         return None
-    if status.get("state") == engine.DIVERGED:
-        say(f"diverged after {counted(status.get('cycles', 0), 'cycle')}; the run lies in {path}")
-        return DIVERGED
-    if status.get("state") != engine.DONE or status.get("cycles", 0) < wanted or damage(path):
+    diverged = status.get("state") == engine.DIVERGED
+    over = diverged or status.get("state") == engine.DONE and status.get("cycles", 0) >= wanted
+    if not over or damage(path):
         return None  # what is damaged is told when the run is taken up
+    if diverged:
+        say(f"diverged after {counted(status.get('cycles', 0), 'cycle')}; the run lies in {path}")
+    else:
+        _say_done(config, path, status, wanted)
+    if status.get("undrawn") and not (path / picture.NAME).exists():
+        _drawn(path, status["undrawn"], say)
+    return DIVERGED if diverged else DONE
+
+
+def _say_done(config: dict, path: Path, status: dict, wanted: int) -> None:
+    """Say again what came out of a run that is done."""
     more = f", more than the {wanted} asked for" if status["cycles"] > wanted else ""
     say(f"done: {status['cycles']} cycles{more}; the run lies in {path}")
     if config["trace"] and not (path / "trace.csv").exists():
         say("it was run without a trace; more cycles are traced, or another folder (output=…) from the start")
     for line in status.get("summary", ()):
         say(line)
-    if status.get("undrawn") and not (path / picture.NAME).exists():
-        _drawn(path, status["undrawn"], say)
-    return DONE
 
 
 def _status(config: dict, path: Path) -> dict:

@@ -200,8 +200,11 @@ class Chain:
         ]
         ends = [0, *accumulate(len(state.theta) for state in self.states)]
         self.groups = list(map(range, ends, ends[1:]))  # as the run was begun
-        if self.joined and not together(self.potential) and hasattr(self.potential, "join_chains"):
-            self.potential.join_chains()
+        if hasattr(self.potential, "join_chains"):
+            if self.joined and not together(self.potential):
+                self.potential.join_chains()
+            elif saved["compiled"] and not self.joined:  # which those of a network that may go together are not
+                self.potential.together = False
         self.cycle, self.fits = saved["cycle"], saved["fits"]
         self.tally = Tally.of(saved, device)
         self.adaptation.resume(saved)

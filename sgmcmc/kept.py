@@ -125,13 +125,13 @@ def known(
     except StoreError:
         return False  # none yet, or told where it is opened
     begun = status.get("target")
-    if begun is None or (status.get("identity") or {}).get("hash") != digest:
-        return False
+    if not begun or (status.get("identity") or {}).get("hash") != digest:
+        return False  # or it could not be asked then
     now = target(kernel, potential, dtype, device)
     if is_network(potential):
-        if not begun or not now:  # begun before networks told
+        if not now:
             return True
-        now = now[: len(begun)]  # or before they told of their data
+        now = now[: len(begun)]  # begun before networks told of their data
         slack = 1e-3 * abs(float(now[0])), 0.0, 0.0
     else:
         norm = now[-1] if len(now) == 3 and isinstance(now[-1], float) else 0.0

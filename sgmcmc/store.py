@@ -313,9 +313,13 @@ class RunFolder:
             missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
             try:
                 os.makedirs(self.path, exist_ok=True)
+                for path in missing:  # the names of new folders, too, outlast a power cut
+                    if os.access(path.parent, os.R_OK):
+                        disk.sync(path.parent)
                 if self._lock is None:
                     self._enter()
                 self._record_environment()
+                disk.sync(self.path)  # before any other file: whose folder it is, is known by the status
                 config = self.path / "config.yaml"
                 if not config.exists() or config.read_bytes() != self.config_text.encode():
                     disk.write(config, self.config_text.encode())

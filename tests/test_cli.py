@@ -46,6 +46,9 @@ ROOT = Path(__file__).resolve().parent.parent
 TOY = ["model=banana", "sampler=amagold", "step_size=0.1", "chains=3", "steps_per_cycle=2", "cycles=40", "output=run"]
 
 
+TIMINGS = {"seconds", "steps_per_second"}
+
+
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     """An empty current folder, and no data but those that ship with a package."""
@@ -596,6 +599,27 @@ def test_divergence_is_status_3_and_is_remembered(capsys):
     assert "diverged" in capsys.readouterr().out
     assert main(words) == 3
     assert "diverged" in capsys.readouterr().out
+
+
+def test_damage_to_a_run_that_diverged_is_told_and_its_picture_drawn_when_it_can_be(monkeypatch, capsys):
+    words = ["model=quartic", "sampler=ggmc", "step_size=2", "chains=3", "cycles=40", "log_every=1", "output=run"]
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as limited:
+        limited.setattr("experiments.picture.draw", full)
+        assert main(words) == 3
+    assert not Path("run/picture.png").exists()
+    assert main(words) == 3 and Path("run/picture.png").exists()
+    metrics = sgmcmc.load_metrics("run")
+    sound, told = Path("run/metrics.csv").read_bytes(), "metrics.csv is damaged"
+    assert told not in capsys.readouterr().err
+    Path("run/metrics.csv").write_bytes(sound[: len(sound) // 2])
+    assert main(words) == 3
+    assert told in capsys.readouterr().err
+    again = sgmcmc.load_metrics("run")
+    assert all(np.array_equal(again[name], metrics[name], equal_nan=True) for name in {*metrics} - TIMINGS)
 
 
 def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):

@@ -13,7 +13,7 @@ from torch import nn
 from experiments.build import FEW_WEIGHTS, MANY_CHAINS, build
 from experiments.config import compose
 from experiments.run import run as execute
-from sgmcmc import sample
+from sgmcmc import load_samples, sample
 from sgmcmc.chain import DONE, Chain, run
 from sgmcmc.compiled import why_eager
 from sgmcmc.data import load
@@ -406,3 +406,15 @@ def test_a_run_says_how_its_chains_go_and_stays_so(tmp_path, capsys):
     assert "the chains go one after another\n" in capsys.readouterr().out
     one, two = (json.loads((tmp_path / name / "status.json").read_text()) for name in ("run", "other"))
     assert two["together"] is False and one["identity"]["hash"] == two["identity"]["hash"]
+
+
+@pytest.mark.slow
+def test_a_run_that_was_begun_compiled_goes_on_so_where_its_chains_might_go_together(tmp_path, capsys):
+    """Which is what its settings say where compile=true is left out."""
+    given = words(MANY_CHAINS, "model.hidden=[4]")
+    assert execute(compose([*given, "cycles=4", "compile=true", f"output={tmp_path}/whole"])) == 0
+    assert execute(compose([*given, "cycles=2", "compile=true", f"output={tmp_path}/run"])) == 0
+    capsys.readouterr()
+    assert execute(compose([*given, "cycles=4", f"output={tmp_path}/run"])) == 0
+    assert "not compiled" not in capsys.readouterr().out
+    assert torch.equal(load_samples(tmp_path / "run"), load_samples(tmp_path / "whole"))

@@ -588,6 +588,28 @@ def test_a_folder_is_of_one_gradient(tmp_path, monkeypatch):
         short(Gaussian(2, noise=1.0), folder=tmp_path / "noise")
 
 
+@pytest.mark.parametrize("call", range(1, 30))
+def test_a_run_goes_on_whenever_its_target_has_failed(call, tmp_path):
+    """Where the folder is told what the target is, too."""
+
+    class Failing(Gaussian):
+        left = call
+
+        def potential(self, theta):
+            self.left -= 1
+            if not self.left:
+                raise OSError("out of file handles")
+            return super().potential(theta)
+
+    target = Failing(2)
+    with contextlib.suppress(OSError):
+        short(target, cycles=20, folder=tmp_path / "run")
+    assert target.left <= 0
+    draws = short(target, cycles=30, folder=tmp_path / "run").draws
+    assert torch.equal(draws, short(Gaussian(2), cycles=30).draws)
+    assert read_status(tmp_path / "run")["target"]
+
+
 def test_numpy_s_numbers_and_words_are_known_as_python_s(tmp_path):
     schedule = {"name": np.str_("stairs"), "every": np.int64(9), "factor": np.float64(0.5)}
     given = {"tune": np.float64(0.6), "burn_in": np.int64(5), "refresh": np.str_("full"), "trajectory": np.bool_(False)}

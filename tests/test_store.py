@@ -207,6 +207,20 @@ def test_failure_at_every_call_and_continued(tmp_path, monkeypatch, whole, failu
         assert not told
 
 
+def test_the_names_of_new_folders_and_of_the_status_outlast_a_power_cut(tmp_path, monkeypatch):
+    """What has a name on the disk before what: the folders, then whose run it is, and only then anything else."""
+    done, sync, write = [], disk.sync, disk.write
+    monkeypatch.setattr(disk, "sync", lambda folder: (done.append(("sync", folder)), sync(folder)))
+    monkeypatch.setattr(disk, "write", lambda path, data: (done.append(("write", path)), write(path, data)))
+    path = tmp_path / "runs" / "name" / "hash"
+    with RunFolder(path, IDENTITY, "lr: 0.1\n") as folder:
+        folder.open()
+    for one in (tmp_path, tmp_path / "runs", tmp_path / "runs" / "name", path):
+        assert ("sync", one) in done
+    status, config = done.index(("write", path / "status.json")), done.index(("write", path / "config.yaml"))
+    assert ("sync", path) in done[status:config]
+
+
 def test_load_takes_the_newest_block_and_cuts_off_what_follows(tmp_path, monkeypatch):
     for blocks in range(1, 4):
         run(tmp_path / "run", blocks)

@@ -206,6 +206,7 @@ def larger(accepted, large, small):
     here += f"{large.mse / small.mse:.2g} times"
     verdict = too_short(large, small) or farther(large, small)
     if verdict.startswith("differs") and accepted > LOW:  # the claim is of a low acceptance
+        verdict = verdict.replace("differs", "not decided", 1)
         verdict += f"; {accepted:.2f} are accepted, which is not low (under {LOW}; Figure 8): {UNTOLD}"
     return here, verdict
 

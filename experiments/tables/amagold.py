@@ -338,6 +338,7 @@ TABLES = {
     "amagold_2d_density": ("amagold_2d", _planes_density),
     "amagold_one_chain": ("amagold_one_chain", of_each(_one_chain, _model)),
     "amagold_logistic": ("amagold_logistic", _logistic),
+    "amagold_logistic_printed": ("amagold_logistic_printed", _logistic),
     "amagold_logistic_growth": ("amagold_logistic", _logistic_growth),
     "amagold_logistic_acceptance": ("amagold_logistic", _logistic_acceptance),
 }

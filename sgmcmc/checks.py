@@ -112,7 +112,7 @@ def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     if isinstance(potential, NetworkPotential | FunctionPotential) or not potential.data_size > 1:
         return None
     try:  # a target that cannot be asked has its own error later
-        two, theta = theta[: 2 if together(potential) else 1].clone(), theta[:1].clone()
+        two, theta = theta[:2].clone(), theta[:1].clone()
         batch = getattr(kernel.batches, "batch_size", 0)
         if kernel.gradient == "minibatch" and batch:
             if why := _wrong_minibatches(potential, theta, batch) or _mixed_minibatches(potential, two, batch):
@@ -193,15 +193,16 @@ def _mixed_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
     (What a gradient of all data makes of other chains ``wrong_gradient`` sees.) Asked a little away from θ, where a
     gradient that is 0 but for rounding is not."""
     chains, size = len(theta), potential.data_size * getattr(potential, "views", 1)
+    if chains < 2 or not together(potential):
+        return None
     theta = theta + 0.1 * Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
     rows = (torch.arange(chains * batch, device=theta.device) % size).view(chains, batch)
     both = potential.gradient(theta.clone(), rows).double().clone()
     alone = [potential.gradient(theta[[one]], rows[[one]]).double().clone() for one in range(chains)]
-    slack = PARTS * float(both.nan_to_num().abs().max())
-    if torch.allclose(both, torch.cat(alone), rtol=PARTS, atol=slack, equal_nan=True):
+    near = {"rtol": PARTS, "atol": PARTS * float(both.nan_to_num().abs().max()), "equal_nan": True}
+    if torch.allclose(both, torch.cat(alone), **near):
         return None
-    again = potential.gradient(theta.clone(), rows).double()
-    if not torch.allclose(both, again, rtol=PARTS, atol=slack, equal_nan=True):
+    if not torch.allclose(both, potential.gradient(theta.clone(), rows).double(), **near):
         return None  # it is random of itself
     said = "from minibatches are others beside another chain: row c of a batch [chains, B] is for row c of theta alone"
     return f"the gradients of {type(potential).__name__} {said}"

@@ -81,14 +81,14 @@ def evaluate(
     ensembles: list[diagnostics.Ensemble] = []
     single: dict[str, list[float]] = {}
     functions = np.empty((len(draws), chains, min(FUNCTIONS, len(data))))
-    at_once = together(potential)
+    at_once, label = together(potential), int(data.targets.max()) if labelled else 0
     for number, draw in enumerate(draws):
         members = potential.predict(draw, inputs) if at_once else None
         for chain in range(chains):
             own = members[chain] if at_once else potential.predict(draw[chain : chain + 1], inputs)[0]
-            if labelled and int(data.targets.max()) >= own.shape[-1]:
+            if label >= own.shape[-1]:
                 mend = f"must be from 0 to {own.shape[-1] - 1}: the target predicts {own.shape[-1]} classes"
-                raise SettingError("labels of data", int(data.targets.max()), mend)
+                raise SettingError("labels of data", label, mend)
             if len(ensembles) <= chain:
                 ensembles.append(diagnostics.Ensemble(*own.shape, device=own.device))
             ensembles[chain].add(own)

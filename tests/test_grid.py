@@ -463,7 +463,6 @@ PINNED_GRIDS = {  # of experiments none of whose tables tells: the first digits 
     "ggmc_theorem1": "8e1bf13c",
     "ggmc_appendix_c": "d46be0cb",
     "amagold_fig1": "9bb1e0d8",
-    "amagold_2d_printed": "00aa47d9",
     "amagold_one_chain": "c6be809f",
     "amagold_logistic": "945a22c2",
     "neal_rejection": "38f7160c",

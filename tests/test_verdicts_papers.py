@@ -115,9 +115,7 @@ def plane(changed):
     densities = pd.DataFrame(grid(model=("banana", "mixture"), density=(0.1, 0.5, 0.3)))
     changed, common = {("amagold", 0.05): {"J": 1.2}} | changed, {"model": "banana", "J_error": 0.1, "floor": 0.5}
     first = table(rows, changed, 2, **common, bias_error=0.1)
-    position = {("sghmc", size): what for (name, size), what in changed.items() if name == "AE"}
-    sghmc = [row for row in rows if row["sampler"] == "sghmc"]
-    return first, densities, table(sghmc, position, 2, **common, bias_error=0.1)
+    return first, densities, as_printed(rows, changed, 2, **common, bias_error=0.1)
 
 
 def growth(changed):

@@ -13,12 +13,7 @@ from style import COLOURS, GREY, NAMES, clean
 from verdicts import CHANCE, LIMIT, Rows, apart, decided, headed, mark_diverged, not_much_slower, timed, welch
 
 SOURCE = "AMAGOLD, Figure 4"
-TABLES = (
-    "amagold_logistic",
-    "amagold_logistic_growth",
-    "amagold_logistic_acceptance",
-    "amagold_logistic_printed",
-)
+TABLES = ("amagold_logistic", "amagold_logistic_growth", "amagold_logistic_acceptance", "amagold_logistic_printed")
 CAPTION = """
 Mean squared error over coordinates between the mean of a chain's draws and the reference mean: HMC with a tuned step
 size, 100 chains of 100,000 draws at paper scale, of 1,500 at quick scale, whose own Monte-Carlo error is in the table
@@ -158,12 +153,12 @@ def compare(table: pd.DataFrame, growth: pd.DataFrame, acceptance: pd.DataFrame,
             everywhere,
         )
     for data, title in PARTS:
-        rows = Rows(table[table.data == data], "sampler", "step_size")
+        here = {whose: Rows(both[both.data == data], "sampler", "step_size") for whose, both in orders.items()}
+        rows = here["SGHMC's"]
         for size in (1e-3, 5e-3):
             keys = [("sghmc", size), ("amagold", size)]
-            for whose, both in orders.items():
-                what = f"{title}, ε = {size:g}: AMAGOLD's error below {whose}"
-                yield Rows(both[both.data == data], "sampler", "step_size").judge(what, "smaller", keys, smaller)
+            for whose, both in here.items():
+                yield both.judge(f"{title}, ε = {size:g}: AMAGOLD's error below {whose}", "smaller", keys, smaller)
         keys = [("amagold", 5e-3), ("amagold", 1e-3)]
         what = f"{title}: AMAGOLD's error at ε = .005 above that at .001"
         taken = acceptance[(acceptance.data == data) & (acceptance.step_size == 5e-3)].accepted

@@ -11,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from safetensors.torch import save
 
 import sgmcmc
-from experiments import picture
+from experiments import moments, picture
 from experiments.build import build, edits
 from experiments.resolved import (
     DIVERGED,
@@ -164,14 +163,15 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
     for line in lines:
         voice.tell(line)
         store.log(line)
-    _keep_moments(store, result, plan.estimate_mass)
+    told = {"moments": moments.keep(store, result, plan.estimate_mass)}
     undrawn = None
     if (path / "metrics.csv").exists():
         shows = [f"{voice.config['name']}: {lines[0]}", voice.acceptance, plan.log_every]
         drawn = _drawn(path, shows, voice.tell)
         undrawn = None if drawn else shows
         voice.tell(f"{path}: metrics.csv, samples" + f", {picture.NAME}" * drawn)
-    facts = result.facts(plan.cycles) | {"graph": result.captured, "undrawn": undrawn}  # a capture may fail late
+    told |= {"graph": result.captured, "undrawn": undrawn}  # a capture may fail late
+    facts = result.facts(plan.cycles) | told
     # What an earlier end of the run said is no longer so.
     numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
     store.status(state=result.status, **facts, **kept.plain(numbers, nan=None), summary=lines)
@@ -215,23 +215,6 @@ def _start(config: dict) -> str | None:
     return None
 
 
-def _keep_moments(store: sgmcmc.RunFolder, result: engine.Result, estimated: bool) -> None:
-    """Write ``moments.safetensors``: ``mean`` and ``variance`` float64 ``[chains, dim]`` and ``count`` of all draws,
-    and the ``mass`` ``[dim]`` that they were made with where that was ``estimated``."""
-    moments = result.moments
-    if not moments:
-        return
-    count = moments["count"]
-    tensors = {
-        "mean": moments["mean"].cpu().contiguous(),
-        "variance": (moments["m2"] / max(count - 1, 1)).cpu().contiguous(),
-        "count": torch.tensor(count),
-    }
-    if estimated:
-        tensors["mass"] = result.kernel.mass.cpu().contiguous()
-    store.write("moments.safetensors", save(tensors))
-
-
 def status_of(code: int) -> str:
     """The word for an exit status."""
     return next(word for word, known in STATUS.items() if known == code)
@@ -246,6 +229,9 @@ def _finished(config: dict, path: Path) -> int | None:
     over = diverged or status.get("state") == engine.DONE and status.get("cycles", 0) >= wanted
     if not over or damage(path):
         return None  # what is damaged is told when the run is taken up
+    if told := moments.damage(path, status):
+        print(f"{path}: {told}: it is written anew", file=sys.stderr)
+        return None
     if diverged:
         say(f"diverged after {counted(status.get('cycles', 0), 'cycle')}; the run lies in {path}")
     else:

@@ -107,6 +107,19 @@ def test_a_longer_run_continues_a_shorter_one_bit_for_bit(capsys):
     torch.testing.assert_close(moments["variance"], draws.var(0))
 
 
+def test_lost_or_damaged_moments_of_a_run_that_is_done_are_written_anew(capsys):
+    assert main(TOY) == 0
+    path = Path("run/moments.safetensors")
+    written = path.read_bytes()
+    for how, change in (("missing", path.unlink), ("damaged", lambda: path.write_bytes(written[:-1]))):
+        change()
+        capsys.readouterr()
+        assert main(TOY) == 0
+        assert capsys.readouterr().err == f"run: moments.safetensors is {how}: it is written anew\n"
+        assert path.read_bytes() == written
+    assert main(TOY) == 0 and not capsys.readouterr().err
+
+
 def test_the_default_folder_is_named_after_the_configuration():
     assert main(replaced(TOY[:-1], cycles=2)) == 0
     (run,) = Path("results/runs/banana-amagold").iterdir()

@@ -33,6 +33,7 @@ from experiments.tables.statistics import (
 from sgmcmc import formats
 from sgmcmc.data import Dataset
 from sgmcmc.diagnostics import symmetric_kl_floor
+from sgmcmc.errors import StoreError
 from sgmcmc.potentials.analytic import DoubleWell, Mixture
 from sgmcmc.random import Random
 
@@ -839,6 +840,9 @@ def test_purposes_and_the_reference(grid):
     np.testing.assert_allclose(mean, [0.5, -1.0, 2.5])
     assert own == pytest.approx((0.04 + 0.09 + 0) / 3)
     assert amagold.reference(grid, "australian") is None
+    grid[1].facts["moments"] = "0" * 64
+    with pytest.raises(StoreError, match="moments.safetensors is damaged; the run's command writes it again"):
+        amagold.reference(grid, "heart")
     grid[1] = logistic(status="failed", sampler={"name": "hmc"}, keep="none")
     assert amagold.reference(grid, "heart") is None
 

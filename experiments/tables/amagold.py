@@ -13,9 +13,9 @@ from functools import cache
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
+from experiments import moments
 from experiments.tables.common import Run, of_each, passes, standard_error, unfinished
 from experiments.tables.statistics import (
     PLANES,
@@ -247,7 +247,7 @@ def reference(runs: list[Run], data: str) -> tuple[np.ndarray, float] | None:
     run = of_purpose(runs, "reference").get((data, "hmc"))
     if run is None or run.status != "done":
         return None
-    means = load_file(run.path / "moments.safetensors")["mean"].numpy()
+    means = moments.read(run.path, run.facts)["mean"].numpy()
     return means.mean(0), mse_of_mean(means)
 
 

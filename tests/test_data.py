@@ -107,6 +107,7 @@ def test_take_normalises_whatever_the_shape_of_the_index():
         (torch.zeros(4, 2), [0, 1, 0, 1], "targets=list: must be a torch.Tensor"),
         (torch.zeros(4, 2), torch.zeros(3).long(), r"targets=int64 \[3\]: must be int64 \[4\], a label an input"),
         (torch.zeros(4, 2), torch.zeros(4, 1).long(), r"targets=int64 \[4, 1\]: must be int64 \[4\]"),
+        (torch.zeros(4, 2), torch.zeros(4).bool(), r"targets=bool \[4\]: must be int64 \[4\].*targets\.long\(\)"),
         (torch.zeros(4, 2), torch.zeros(4), r"targets=float32 \[4\]: must be int64 \[4\].*a regression is"),
         (torch.zeros(4, 2), torch.tensor([0, 1, 2, 1]), "targets=0 … 2: must be from 0 to 1 of 2 classes"),
         (torch.zeros(4, 2), torch.tensor([0, -1, 1, 1]), "targets=-1 … 1: must be from 0 to 1"),

@@ -69,7 +69,7 @@ class Dataset:
         shape = list(self.targets.shape)
         if self.targets.dtype != torch.int64 or shape != [len(self.inputs)]:
             given, wanted = f"{self.targets.dtype} {shape}", f"int64 [{len(self.inputs)}], a label an input"
-            if self.targets.is_floating_point():
+            if self.targets.dtype != torch.int64:
                 wanted += ": targets.long() of labels; a regression is a target of one's own (see sgmcmc.potentials)"
             raise SettingError("targets", given.removeprefix("torch."), f"must be {wanted}")
         if self.inputs.is_complex():

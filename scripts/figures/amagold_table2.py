@@ -10,21 +10,23 @@ from verdicts import LIMIT, limit
 SOURCE = "AMAGOLD, Table 2"
 CAPTION = """
 Test error on MNIST of the perceptron 784-500-256-10 (523,326 weights) after three epochs of SGD. lr is the h of the
-paper's table, which the authors' code divides by the number N of data: lr/N is ε² of Algorithm 3; b is AMAGOLD's
-friction, and SGHMC's α is 2b. The paper calls these epochs the burn-in; whether draws of the samplers are left out
-besides, thinning, the number of repeats, and what predicts it does not give. Here 20 draws are spread over the second
-half of the authors' lengths (2,500 trajectories of 10 steps; 1,000 epochs of SGHMC), and both readings are given: the
-error of their mean prediction (dots), the reading that was chosen beforehand, and that of single draws, as the authors'
-code scores them (small squares). ± here is the standard error over five seeds. Minibatches are independent of each
-other; the authors' code takes those of new permutations, and nine gradients where T = 10. All chains of the authors'
-begin at one end of SGD, near which AMAGOLD stays: its numbers are compared with what one more seed would give. Their
-SGD begins at the weights that PyTorch gives a network; where it does here is below, for AMAGOLD's error depends on it
-("its start", next). A hollow marker: the run diverged, and the error is of the draws that it had kept until then, or of
-its last finite row of metrics. U contains the prior, which the authors' acceptance leaves out. At quick scale 12,000 of
-the images, batches of 600, 15 epochs of SGD (as many steps), and 10 draws of the second half of 40 trajectories of 10
-steps of either sampler: too short for SGHMC to heat up as in the paper. AMAGOLD rejects most of its trajectories at
-these step sizes (the shares are below), and so stays near where SGD left it; that its error does not depend on b is
-partly that. The first row of metrics is after at most 50 trajectories (quick: 10).
+paper's table, which the authors' code divides by the number N of data: lr/N is Algorithm 3's h, ε² at σ = 1; b is
+AMAGOLD's friction, and SGHMC's α is 2b. The paper calls these epochs the burn-in; whether draws of the samplers are
+left out besides, thinning, the number of repeats, and what predicts it does not give. Here 20 draws are spread over the
+second half of the authors' lengths (2,500 trajectories of 10 steps; 1,000 epochs of SGHMC), and both readings are
+given: the error of their mean prediction (dots), the reading that was chosen beforehand, and that of single draws, as
+the authors' code scores them (small squares). ± here is the standard error over five seeds. Minibatches are independent
+of each other; the authors' code takes those of new permutations, and nine gradients where T = 10. All chains of the
+authors' begin at one end of SGD, near which AMAGOLD stays: its numbers are compared with what one more seed would give.
+Their SGD begins at the weights that PyTorch gives a network; where it does here is below, for AMAGOLD's error depends
+on it ("its start", next). A hollow marker: the run diverged, and the error is of the draws that it had kept until then,
+or of its last finite row of metrics. U contains the prior, which the authors' acceptance leaves out. At quick scale
+12,000 of the images, batches of 600, 15 epochs of SGD (as many steps), and 10 draws of the second half of 40
+trajectories of 10 steps of either sampler: too short for SGHMC to heat up as in the paper. AMAGOLD rejects most of its
+trajectories at these step sizes (the shares are below), and so stays near where SGD left it; that its error does not
+depend on b is partly that. So its rows cannot tell it from a sampler that rejects every trajectory: SGD's own ends,
+about 3.87 in the mean ("its start", next), would agree with the paper's numbers, too. The first row of metrics is after
+at most 50 trajectories (quick: 10).
 """
 WRONG = 50  # test errors, in per cent, above which a run is taken to have diverged
 POINT = 1  # percentage point of test error: less hardly matters, more is much

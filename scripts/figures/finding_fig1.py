@@ -13,7 +13,7 @@ GGMC's first cycle from SGD as above (ResNet-20, 50,000 images, 4,001 steps betw
 is there, with whole shuffled epochs and mass 1; with a mass, one number a tensor of weights, estimated from the
 gradients of 32 minibatches where SGD ended and frozen (`mass=estimate`; Wenzel et al. 2020); with independent
 minibatches (`sampler.minibatches=independent`). The mass is 1 where the gradients are least and more elsewhere, which
-lowers the noise's work, h² times the gradients' variance over the mass, and slows the weights as well, so a cycle goes
+lowers the noise's work, ½ h² times the gradients' variance over the mass, and slows the weights as well: a cycle goes
 less far. The paper's authors estimated theirs anew every epoch, inside trajectories, whose acceptance is not exact
 then. Shuffling, which pays at small steps on regressions and on a small perceptron (see those findings), hardly does at
 these, the less the larger ℓ, because what a minibatch's kick does is soon forgotten ("What do shuffled epochs take

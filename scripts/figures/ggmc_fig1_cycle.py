@@ -17,10 +17,10 @@ accepted; log MH so far above 0 tells that the start is no draw of the target, o
 cycle of a minibatch's U, which scatters) goes on falling at the same rate where U has settled: minibatch noise heats
 every step, friction carries the heat away, and −log MH is what was carried. HMC's momentum is not renewed within the
 cycle: energy swings between U and the momentum, and the noise's heat stays, the more the larger ℓ. The noise's work is
-h² times the gradients' variance over the mass, which is 1 here; the authors' mass, estimated anew every epoch, is 1 or
-more. They ran GGMC from SGD, too: their notebooks show its energy error and kinetic temperature at ℓ = .01, with batch
-normalisation and random augmentation. Quick scale: 2,500 images, a quarter of the width, an epoch (21 steps) from two
-epochs of SGD.
+½ h² times the gradients' variance over the mass, which is 1 here; the authors' mass, estimated anew every epoch, is 1
+or more. They ran GGMC from SGD, too: their notebooks show its energy error and kinetic temperature at ℓ = .01, with
+batch normalisation and random augmentation. Quick scale: 2,500 images, a quarter of the width, an epoch (21 steps) from
+two epochs of SGD.
 """
 OTHERS = "not comparable: their mass, norm and images are others"
 SMALL = "not comparable: fewer images, and steps"

@@ -21,13 +21,13 @@ that they name; errors alone would find it wrong. Where one momentum carries muc
 order 1 and more) it is heated by it, and the splitting's own error adds at large h. Gaussians of 1 to 1,000 coordinates
 and the double well from exact draws with noise N(0, 1), logistic regressions on 1,000 generated data with batches of 20
 and 200 from draws of HMC, a ResNet-20 of width 4 on the digits with batches of 25 and 100 from what short uncorrected
-chains leave, which are not draws of its target, so that E MH and with it the mean may be others. Right: effective draws
-a thousand gradients, of the Gaussian by the mean of its coordinates' τ, of the logistic regression of the slowest
-coordinate, U at the end counted as a full gradient (20 minibatches of the logistic regression), of AMAGOLD over the
-length: the best of five step sizes at L = 1, 4 and 16, and what tune.trajectory=auto, which may choose up to 16, chose
-in its burn-in (stars). There is no point where chains are shorter than 20 τ. At paper scale 100 chains (20 a step size)
-of 2,000 draws of the Gaussian, and of 50,000, 20,000 and 10,000 of the logistic regression at L = 1, 4 and 16; quick 50
-of 800, too few for the latter. Errors are over chains, and the jackknife's over groups of them.
+chains leave, which are not draws of its target. Right: effective draws a thousand gradients, of the Gaussian by the
+mean of its coordinates' τ, of the logistic regression of the slowest coordinate, U at the end counted as a full
+gradient (20 minibatches of the logistic regression), of AMAGOLD over the length: the best of five step sizes at L = 1,
+4 and 16, and what tune.trajectory=auto, which may choose up to 16, chose in its burn-in (stars). There is no point
+where chains are shorter than 20 τ. At paper scale 100 chains (20 a step size) of 2,000 draws of the Gaussian, and of
+50,000, 20,000 and 10,000 of the logistic regression at L = 1, 4 and 16; quick 50 of 800, too few for the latter. Errors
+are over chains, and the jackknife's over groups of them.
 """
 LOOK = {
     ("gaussian", 1): (SKY, "Gaussian, d = 1"),

@@ -219,17 +219,20 @@ def grows(sizes: pd.Series, cycles: int, noise: float = 0.0) -> str:
     return f"not resolved: {steps[rate]:+.2g} to ℓ = {rate:g}, where less than {seen[rate]:.2g} is chance"
 
 
-def accepts_more(hmc: pd.Series, ggmc: pd.Series, rates: list[float]) -> tuple[str, str, str, str]:
-    """The row on whether log MH of HMC's cycle is above GGMC's, by log MH's own scatter (see ``grows``)."""
+def accepts_more(hmc: pd.Series, ggmc: pd.Series, rates: list[float], cycles: int = 1, noise: float = 0.0) -> tuple:
+    """The row on whether log MH of HMC's cycles, its mean over so many, is above GGMC's, by log MH's own scatter (see
+    ``grows``)."""
     hmc, ggmc = hmc.align(ggmc, join="inner")
-    above = (hmc.clip(upper=0) - ggmc.clip(upper=0)) / np.sqrt(2 * (hmc.abs() + ggmc.abs()).clip(NOTHING, INFINITE))
+    variance = 2 * ((hmc.abs() + ggmc.abs()).clip(NOTHING, INFINITE) + noise**2) / cycles
+    above = (hmc.clip(upper=0) - ggmc.clip(upper=0)) / np.sqrt(variance)
     most = limit(max(len(above), 1))
     verdict = "agrees" if (above > most).any() and (above > -most).all() else "not resolved"
     if (above < -most).any():
         verdict = "differs: less at ℓ = " + ", ".join(f"{rate:g}" for rate in above[above < -most].index)
     listed = ", ".join(f"{rate:g}" for rate in rates)
     here = f"{_values(hmc, rates, '.3g')} (HMC), {_values(ggmc, rates, '.3g')} (GGMC); above 0 counts as 0"
-    return f"HMC accepts more than GGMC, by log MH of the cycle, ℓ = {listed}", "yes (their text)", here, verdict
+    by = "log MH of the cycle" if cycles == 1 else f"mean log MH of {cycles} cycles"
+    return f"HMC accepts more than GGMC, by {by}, ℓ = {listed}", "yes (their text)", here, verdict
 
 
 def _values(series, rates: list[float], form: str) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from figures.ggmc_fig1 import ERRORS, FEW, LABEL, ONE, ROWS, colour_of, grows, marked, text_of
+from figures.ggmc_fig1 import ERRORS, FEW, LABEL, ONE, ROWS, accepts_more, colour_of, grows, marked, text_of
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import clean
@@ -61,8 +61,8 @@ def compare(table: pd.DataFrame):
         yield f"{text}: all", "", "", f"not comparable: no run of {text}"
     cycles = late.cycle.nunique()
     of = f"of {cycles} cycles" if cycles > 1 else "of one cycle"
-    late = late.assign(size=late.log_accept.abs(), excess=late.log_accept.clip(upper=0))
-    means = late.groupby(["sampler", "lr"])[["size", "excess", "accept_prob"]].mean()
+    late = late.assign(size=late.log_accept.abs())
+    means = late.groupby(["sampler", "lr"])[["size", "log_accept", "accept_prob"]].mean()
     decay = table[table.sampler == "ggmc"].groupby("lr").momentum_decay.first()
     paper = {1e-6: 0.999936, 1e-4: 0.999361, 1e-3: 0.997982, 1e-2: 0.993632}
     paper = {rate: paper[rate] for rate in decay.index if rate in paper}
@@ -77,14 +77,15 @@ def compare(table: pd.DataFrame):
         )
     else:
         fewer = "not comparable: no run of GGMC at an ℓ of the paper's, whose β tells the number of data"
+    noise = table.noise.max() if "noise" in table else 0.0
     for name, text in ROWS:
         if (name, text) in gone:
             continue
         size, prob = means.loc[name]["size"], means.loc[name].accept_prob
-        noise = table.noise.iloc[0] if "noise" in table else 0.0
         here = ", ".join(f"{value:.3g}" for value in size) + f" (mean of abs {of}; {ERRORS}"
         here += f", and U's noise of {noise:.2g})" if noise else ")"
-        yield f"{text}: abs(log MH) grows with ℓ", "yes", here, grows(size, cycles, noise)
+        verdict = grows(size, cycles, noise) if same or len(size) < 2 else fewer
+        yield f"{text}: abs(log MH) grows with ℓ", "yes", here, verdict
         alone = prob.iloc[0] > 0.5 and bool((prob.iloc[1:] < 0.5).all())
         here = ", ".join(f"{value:.3f}" for value in prob) + f" (mean {of}; close: above .5, the others below)"
         verdict = "agrees" if alone else "differs" if same else fewer
@@ -94,28 +95,19 @@ def compare(table: pd.DataFrame):
             verdict = "not comparable: no run at ℓ = 1e-6"
         yield f"{text}: acceptance close to 1 for ℓ = 1e-6 alone", "yes", here, verdict
     if not gone:
-        yield from of_both(late, means, same, cycles)
+        yield from of_both(late, means, same, cycles, noise)
     if "ggmc" in means.index:
         yield from of_ggmc(late, same)
 
 
-def of_both(late: pd.DataFrame, means: pd.DataFrame, same: bool, cycles: int):
+def of_both(late: pd.DataFrame, means: pd.DataFrame, same: bool, cycles: int, noise: float):
     """Acceptance and potentials of HMC beside GGMC's."""
-    # min(1, MH) of each cycle; where no cycle of either is ever accepted, log MH below 0.
-    ggmc, hmc = means.loc["ggmc"].align(means.loc["hmc"], join="inner", axis=0)
-    never = (ggmc.accept_prob < 1e-3) & (hmc.accept_prob < 1e-3)
-    better = (hmc.accept_prob > ggmc.accept_prob).where(~never, hmc.excess > ggmc.excess)
-    probabilities = [", ".join(f"{value:.2g}" for value in part.accept_prob) for part in (hmc, ggmc)]
-    if better.empty:
+    ggmc, hmc = means.loc["ggmc"].log_accept, means.loc["hmc"].log_accept
+    if not (rates := sorted({*ggmc.index} & {*hmc.index})):
         yield "HMC accepts more than GGMC", "yes", "", "not comparable: no run of both at one ℓ"
         return
-    yield (
-        "HMC accepts more than GGMC",
-        "yes",
-        f"{probabilities[0]} (HMC), {probabilities[1]} (GGMC): more at ℓ = "
-        + (", ".join(f"{rate:g}" for rate in better[better].index) or "none"),
-        ("agrees" if better.all() else "differs") if same else f"not comparable: cycles of each chain: {cycles}",
-    )
+    *row, verdict = accepts_more(hmc, ggmc, rates, cycles, noise)
+    yield *row, verdict if same else f"not comparable: cycles of each chain: {cycles}"
     last = late.groupby(["sampler", "lr"]).potential_per_datum.mean()
     spread = {name: np.ptp(last.loc[name]) for name, _ in ROWS}
     yield (

@@ -68,7 +68,7 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
         return finished
     pieces = pieces or build(config)
     begun = _status(config, path)
-    if not begun and (hint := _begun_without(config)):
+    if not begun and (hint := _begun_without(config) or _begun_before(config)):
         say(hint)
     if "compiled" in begun:  # a run that is continued stays what it was begun as
         pieces.plan = replace(pieces.plan, compile=begun["compiled"])
@@ -204,6 +204,15 @@ def _begun_without(config: dict) -> str | None:
         return None
     said = ", ".join(f"{name}={value}" for name, value in given.items())
     return f"{said}: makes a run of its own, which begins anew; without it the one in {other} goes on"
+
+
+def _begun_before(config: dict) -> str | None:
+    """A sentence where the same settings were run by an earlier ``LAW``, which is in a run's name."""
+    for law in range(sgmcmc.LAW - 1, 0, -1):
+        other = folder(config).with_name(identity(config, law))
+        if not config["output"] and (other / "status.json").exists():
+            return f"sgmcmc.LAW={sgmcmc.LAW}: has other numbers than {law}, by which {other} was run: this begins anew"
+    return None
 
 
 def _start(config: dict) -> str | None:

@@ -645,6 +645,19 @@ def test_a_new_run_says_that_it_was_begun_without_save_every(capsys):
     assert Path(first.split(" the one in ")[1].removesuffix(" goes on"), "config.yaml").exists()
 
 
+def test_a_new_run_says_that_an_earlier_law_has_run_it(monkeypatch, capsys):
+    """It begins anew, in a folder of its own, where the same command went on, or said that all was done."""
+    words = [*TOY[:-1], "cycles=2", "progress=false"]
+    assert main(words) == 0
+    (before,) = Path("results/runs").glob("*/*")
+    monkeypatch.setattr(sgmcmc, "LAW", sgmcmc.LAW + 2)
+    capsys.readouterr()
+    for more, said in ((["seed=1"], False), ([], True), ([], False), (["output=here"], False)):
+        assert main([*words, *more]) == 0
+        told = f"has other numbers than {sgmcmc.LAW - 2}, by which {before} was run: this begins anew"
+        assert (told in capsys.readouterr().out) == said
+
+
 @pytest.mark.parametrize("several", [[*TOY[:-1], "seed=0,1"], ["experiment=neal_rejection"]])
 def test_a_sweep_has_no_single_folder(several, capsys):
     """Refused before the first run, not after it; a folder that depends on the run is none."""

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save
 
 import sgmcmc
-from experiments import picture
+from experiments import outcome, picture
 from experiments.build import build, edits
 from experiments.resolved import (
     DIVERGED,
@@ -174,6 +174,7 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
     facts = result.facts(plan.cycles) | {"graph": result.captured, "undrawn": undrawn}  # a capture may fail late
     # What an earlier end of the run said is no longer so.
     numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
+    numbers["told"] = outcome.TOLD
     store.status(state=result.status, **facts, **kept.plain(numbers, nan=None), summary=lines)
 
 
@@ -255,6 +256,9 @@ def _finished(config: dict, path: Path) -> int | None:
     over = diverged or status.get("state") == engine.DONE and status.get("cycles", 0) >= wanted
     if not over or damage(path):
         return None  # what is damaged is told when the run is taken up
+    if not diverged and status["cycles"] == wanted and status.get("told") != outcome.TOLD:
+        say(f"{path} is done, and is looked at again: an earlier version told other effective sample sizes")
+        return None
     if diverged:
         say(f"diverged after {counted(status.get('cycles', 0), 'cycle')}; the run lies in {path}")
     else:

@@ -39,8 +39,9 @@ for experiment, scale, configs, words in plan(sys.argv):
             end.hash()  # now, for a task's is that of all before it, and Python's stack is not so deep
         ends.append(end)
         chains.append((experiment, scale, config, end))
-    own = [(config, end) for config, end in zip(configs, ends, strict=True) if is_own(config)]
-    tasks.tell_edited(experiment, scale, ((config, end.result) for config, end in own if end.can_load()), *words)
+    each = list(zip(configs, ends, strict=True))
+    asked = [(config, end) for config, end in each if is_own(config)] or each
+    tasks.tell_edited(experiment, scale, ((config, end.result) for config, end in asked if end.can_load()), *words)
     for name in tables_of(experiment):
         made = table(name, experiment, scale, configs, ends, *words)
         tables.append((experiment, scale, tasks.table_path(name, scale, *words), made))

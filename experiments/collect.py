@@ -15,8 +15,10 @@ for all columns; printed are the settings and the numbers most looked at.
     ess ± …          effective sample size of all chains of the row, with its own standard error, for the slowest of the
                      functions of theta that were looked at (ess_of): as many independent draws know its mean as well
                      (ArviZ's ess of method="mean"; r_hat is by ranks). There is none for chains that hardly ever move,
-                     interrupted runs, and lists of more than 24 values. With over=seed: the mean over the runs, each
-                     taken by itself, and the error of that mean (to join seeds as chains: sgmcmc.load_samples([…]))
+                     interrupted runs, lists of more than 24 values, and runs that an earlier version looked at, whose
+                     numbers had another meaning (the run's own command looks again). With over=seed: the mean over the
+                     runs, each taken by itself, and the error of that mean (to join seeds as chains:
+                     sgmcmc.load_samples([…]))
     ess_per_second   ess by the run's seconds, burn-in included; a group is given the seconds in proportion to its
                      chains. Where only a part of the draws is looked at (keep=100, or half of the rows of U), as if
                      ess were of all of them; none where a part of less than .4 is worth less than 10 a chain. Compare
@@ -56,7 +58,7 @@ import pandas as pd
 
 from experiments.command_line import runs_and_options, script
 from experiments.dotted import flatten
-from experiments.outcome import grouped
+from experiments.outcome import TOLD, grouped
 from experiments.voice import counted, say
 from sgmcmc.errors import SettingError
 from sgmcmc.formats import read_status
@@ -89,6 +91,11 @@ def _main(words: list[str]) -> int:
     say(_shown(table).to_string(index=False, float_format=lambda number: f"{number:.4g}", na_rep="-"))
     if "work" in table and table["work"].nunique() == 1:  # else it is a column
         say(f"ess_per_work: {table['work'].dropna().iloc[0]}")
+    if untold := table.attrs["untold"]:
+        say(
+            f"no ess of {counted(len(untold), 'run')}, such as {untold[0]}, which an earlier version looked at, for it "
+            "told other ones: the run's own command looks again"
+        )
     said = table["acceptance"].value_counts(sort=False) if "acceptance" in table else {}
     for worth, rows in said.items():
         which = f" of {counted(rows, 'row')}" if len(said) > 1 else ""
@@ -98,7 +105,8 @@ def _main(words: list[str]) -> int:
 
 def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) -> pd.DataFrame:
     """The table of the module's docstring, of run folders and folders of them; with ``over="seed"`` over seeds, with
-    columns ``…_error``, which are NaN of one run. ``attrs["settings"]`` are the settings that differ.
+    columns ``…_error``, which are NaN of one run. ``attrs["settings"]`` are the settings that differ,
+    and ``attrs["untold"]`` the runs without ``ess`` because an earlier version looked at them.
 
     Raises SettingError where a folder is none, for one chain that is given twice, and where ``over`` would join what is
     not done; StoreError for a damaged status.json.
@@ -106,11 +114,12 @@ def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) ->
     if over not in (None, "seed"):
         raise SettingError("over", over, "must be seed, or left out")
     runs = [runs] if isinstance(runs, str | Path) else runs
-    rows, settings = [], []
+    rows, settings, untold = [], [], []
     for folder, status in _statuses([found for run in runs for found in _folders(Path(os.path.expanduser(run)))]):
         identity = status.get("identity") or {}
         given, state = identity.get("settings") or {}, status["state"]
         state = "killed" if state == "running" and killed(folder) else state
+        older = status.get("told") != TOLD
         told = status if state in ENDED else {}  # of one that goes on, or failed, it is of an earlier end
         known = flatten(given) | {
             "law": identity.get("law"),
@@ -125,6 +134,9 @@ def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) ->
             common |= {name: value for name, value in measured.items() if name not in known}
         for group in groups:
             row = {"chains_of_row" if key == "chains" else key: value for key, value in group.items()}
+            if older and "ess" in row:
+                row = {key: value for key, value in row.items() if key != "work" and not key.startswith("ess")}
+                untold.append(str(folder))
             said, ended = row.pop("settings"), "diverged" if group.get("finite") == 0 else state
             settings.append(known | said)
             rows.append({**common, **row, "run": str(folder), "state": ended})
@@ -140,7 +152,9 @@ def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) ->
     if differ:
         table = table.sort_values(differ, key=_ordered, kind="stable", ignore_index=True)
     table.attrs["settings"] = differ
-    return _over_seeds(table) if over else table
+    table = _over_seeds(table) if over else table
+    table.attrs["untold"] = list(dict.fromkeys(untold))
+    return table
 
 
 def _over_seeds(table: pd.DataFrame) -> pd.DataFrame:

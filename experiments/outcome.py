@@ -37,6 +37,9 @@ LEAST_OF_R_HAT = 40  # draws: of fewer it says nothing
 # Where less than this part of all draws is looked at, ESS per second and per work are told only if ESS is at least so
 # much a chain.
 PART, ENOUGH = 0.4, 10
+# What a status says beside these numbers: raised when effective sample sizes get another meaning. Where it says nothing
+# they may be of ranks, two or three times as large.
+TOLD = 2
 # Columns of metrics that tell a row's place in the run or a part of a cycle, whose mean over a run tells nothing; and
 # two whose mean is told elsewhere.
 PLACES = ("cycle", "epoch", "step", "seconds", "steps_per_second", "alive", "not_finite", "accepted", "step_size")

@@ -30,15 +30,15 @@ NOT_IDENTITY += ("save_minutes", "epochs", "cycles", "graph", "together")
 PRACTICAL = ("device", "data.root", "compile", "graph", "together", "progress", "debug", "save_minutes")
 
 
-def identity(config: dict) -> str:
-    """Twelve hexadecimal digits of a resolved configuration and of the library's ``LAW``.
+def identity(config: dict, law: int | None = None) -> str:
+    """Twelve hexadecimal digits of a resolved configuration and of the library's ``LAW``, or of another ``law``.
 
     Two runs with the same identity are the same chain, of whatever length. Null settings do not count, so a new
     setting that starts as null leaves every old run its name.
     """
     from sgmcmc import LAW
 
-    text = json.dumps({"law": LAW, **scientific(config)}, sort_keys=True, separators=(",", ":"))
+    text = json.dumps({"law": law or LAW, **scientific(config)}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 import sgmcmc
-from experiments import moments, picture
+from experiments import moments, outcome, picture
 from experiments.build import build, edits
 from experiments.resolved import (
     DIVERGED,
@@ -67,7 +67,7 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
         return finished
     pieces = pieces or build(config)
     begun = _status(config, path)
-    if not begun and (hint := _begun_without(config)):
+    if not begun and (hint := _begun_without(config) or _begun_before(config)):
         say(hint)
     if "compiled" in begun:  # a run that is continued stays what it was begun as
         pieces.plan = replace(pieces.plan, compile=begun["compiled"])
@@ -163,17 +163,17 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
     for line in lines:
         voice.tell(line)
         store.log(line)
-    told = {"moments": moments.keep(store, result, plan.estimate_mass)}
+    facts = result.facts(plan.cycles) | {"moments": moments.keep(store, result, plan.estimate_mass)}
     undrawn = None
     if (path / "metrics.csv").exists():
         shows = [f"{voice.config['name']}: {lines[0]}", voice.acceptance, plan.log_every]
         drawn = _drawn(path, shows, voice.tell)
         undrawn = None if drawn else shows
         voice.tell(f"{path}: metrics.csv, samples" + f", {picture.NAME}" * drawn)
-    told |= {"graph": result.captured, "undrawn": undrawn}  # a capture may fail late
-    facts = result.facts(plan.cycles) | told
+    facts |= {"graph": result.captured, "undrawn": undrawn}  # a capture may fail late
     # What an earlier end of the run said is no longer so.
     numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
+    numbers["told"] = outcome.TOLD
     store.status(state=result.status, **facts, **kept.plain(numbers, nan=None), summary=lines)
 
 
@@ -206,6 +206,15 @@ def _begun_without(config: dict) -> str | None:
     return f"{said}: makes a run of its own, which begins anew; without it the one in {other} goes on"
 
 
+def _begun_before(config: dict) -> str | None:
+    """A sentence where the same settings were run by an earlier ``LAW``, which is in a run's name."""
+    for law in range(sgmcmc.LAW - 1, 0, -1):
+        other = folder(config).with_name(identity(config, law))
+        if not config["output"] and (other / "status.json").exists():
+            return f"sgmcmc.LAW={sgmcmc.LAW}: has other numbers than {law}, by which {other} was run: this begins anew"
+    return None
+
+
 def _start(config: dict) -> str | None:
     """The SHA-256 of the file that ``init`` names, which no name of a run tells; None where it is none, or gone."""
     if config["init"] in (None, *STARTS):
@@ -229,8 +238,11 @@ def _finished(config: dict, path: Path) -> int | None:
     over = diverged or status.get("state") == engine.DONE and status.get("cycles", 0) >= wanted
     if not over or damage(path):
         return None  # what is damaged is told when the run is taken up
-    if told := moments.damage(path, status):
-        print(f"{path}: {told}: it is written anew", file=sys.stderr)
+    if lost := moments.damage(path, status):
+        print(f"{path}: {lost}: it is written anew", file=sys.stderr)
+        return None
+    if not diverged and status["cycles"] == wanted and status.get("told") != outcome.TOLD:
+        say(f"{path} is done, and is looked at again: an earlier version told other effective sample sizes")
         return None
     if diverged:
         say(f"diverged after {counted(status.get('cycles', 0), 'cycle')}; the run lies in {path}")

@@ -77,8 +77,8 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
     """A summary table's rows, and where and how long its chains were computed; with the ``words`` that make them others
     than the experiment's own.
 
-    A chain that is not there, is damaged, was made longer than it is asked to be, or is of a class of one's own that
-    was edited since, is a mistake that ends the worker; the table that may be there stays.
+    A chain that is not there, is damaged, was made longer than it is asked to be, or is of another ``LAW`` or of a
+    class of one's own that was edited since, is a mistake that ends the worker; the table that may be there stays.
     """
     from sgmcmc.environment import one_thread
 
@@ -106,9 +106,13 @@ def table(name: str, experiment: str, scale: str, configs: list[dict], ends: lis
 
 
 def edited(chains: Iterable[tuple[dict, dict]]) -> SettingError | None:
-    """What is wrong with the first of the chains, each its configuration and its end, whose target, of a class of one's
-    own, is another one by now. Of what is not here nothing is told."""
+    """What is wrong with the first of the chains, each its configuration and its end, that would be another one by now:
+    by another ``LAW``, or of a class of one's own that was edited. Of what is not here nothing is told."""
     for config, end in chains:
+        if end["status"] != "failed" and end["hash"] != identity(config):
+            from sgmcmc import LAW
+
+            return SettingError("sgmcmc.LAW", LAW, f"{end['folder']} was run by another LAW, and now has other numbers")
         if is_own(config) and end["status"] != "failed" and Path(end["folder"], "config.yaml").exists():
             from experiments.build import reopened
 
@@ -122,8 +126,8 @@ def edited(chains: Iterable[tuple[dict, dict]]) -> SettingError | None:
 
 
 def tell_edited(experiment: str, scale: str, chains: Iterable[tuple[dict, dict]], *words: str) -> None:
-    """Say where the first of the finished chains, which no worker runs again, is of a class that was edited since; the
-    others are not asked for."""
+    """Say where the first of the finished chains, which no worker runs again, is ``edited``; the others are not asked
+    for."""
     if told := edited(islice(chains, 1)):
         print(
             f"{told} ({_invalidate('segment', experiment, scale, words)} makes its chains run again)", file=sys.stderr

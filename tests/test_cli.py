@@ -40,7 +40,7 @@ from sgmcmc.chain import Result
 from sgmcmc.data import Data
 from sgmcmc.diagnostics import Estimate
 from sgmcmc.errors import SettingError, StoreError
-from sgmcmc.formats import read_status
+from sgmcmc.formats import read_status, signature
 
 ROOT = Path(__file__).resolve().parent.parent
 TOY = ["model=banana", "sampler=amagold", "step_size=0.1", "chains=3", "steps_per_cycle=2", "cycles=40", "output=run"]
@@ -656,6 +656,39 @@ def test_a_new_run_says_that_it_was_begun_without_save_every(capsys):
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("save_every=3, log_every=2: makes a run of its own, which begins anew; without it ")
     assert Path(first.split(" the one in ")[1].removesuffix(" goes on"), "config.yaml").exists()
+
+
+def test_a_run_that_an_earlier_version_looked_at_is_looked_at_again(capsys):
+    """Once, and not run again: its effective sample sizes had another meaning."""
+    words = [*TOY[:-1], "cycles=60", "progress=false", "output=run"]
+    assert main(words) == 0
+    status, draws = read_status("run"), sgmcmc.load_samples("run")
+    metrics = Path("run/metrics.csv").read_bytes()
+    (group,) = status["groups"]
+    earlier = {**status, "groups": [{**group, "ess": 2 * group["ess"]}], "summary": ["twice"]}
+    del earlier["told"]
+    Path("run/status.json").write_text(json.dumps(earlier | {"sha256": signature(earlier)}))
+    capsys.readouterr()
+    for again in (True, False):
+        assert main(words) == 0
+        out = capsys.readouterr().out
+        assert out.startswith("run is done, and is looked at again: an earlier version told other") == again
+        assert status["summary"][-1] in out and "twice" not in out
+        assert read_status("run")["groups"] == [group] and read_status("run")["cycles"] == 60
+        assert torch.equal(sgmcmc.load_samples("run"), draws) and Path("run/metrics.csv").read_bytes() == metrics
+
+
+def test_a_new_run_says_that_an_earlier_law_has_run_it(monkeypatch, capsys):
+    """It begins anew, in a folder of its own, where the same command went on, or said that all was done."""
+    words = [*TOY[:-1], "cycles=2", "progress=false"]
+    assert main(words) == 0
+    (before,) = Path("results/runs").glob("*/*")
+    monkeypatch.setattr(sgmcmc, "LAW", sgmcmc.LAW + 2)
+    capsys.readouterr()
+    for more, said in ((["seed=1"], False), ([], True), ([], False), (["output=here"], False)):
+        assert main([*words, *more]) == 0
+        told = f"has other numbers than {sgmcmc.LAW - 2}, by which {before} was run: this begins anew"
+        assert (told in capsys.readouterr().out) == said
 
 
 @pytest.mark.parametrize("several", [[*TOY[:-1], "seed=0,1"], ["experiment=neal_rejection"]])

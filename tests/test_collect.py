@@ -129,6 +129,21 @@ def test_only_runs_that_differ_in_their_seed_alone_are_joined(runs, tmp_path):
     assert list(collect([first, other], over="seed").runs) == [2, 2]
 
 
+def test_effective_sample_sizes_of_another_meaning_stand_in_no_column(runs, tmp_path, capsys):
+    """Those of ranks, that an earlier version told, beside others, or in a mean with them."""
+    first = runs / "grid" / "0"
+    before = remade(first, tmp_path / "before", told=None, identity=identity_of(first, "b", seed=9))
+    table = collect([first, before])
+    one, other = table[table.run == str(first)], table[table.run == str(before)]
+    of_ess = [name for name in table if name.startswith("ess")] + ["work"]
+    assert len(of_ess) > 3 and one[of_ess].notna().all(axis=None) and other[of_ess].isna().all(axis=None)
+    assert list(one.r_hat) == list(other.r_hat) and table.attrs["untold"] == [str(before)]
+    assert collect([first, before], over="seed").ess.isna().all() and "ess" not in collect([before])
+    assert main([str(first), str(before), "over=seed"]) == 0
+    assert f"no ess of 1 run, such as {before}, which an earlier version looked at" in capsys.readouterr().out
+    assert main([str(first)]) == 0 and "earlier version" not in capsys.readouterr().out
+
+
 def test_printed_numbers_stand_beside_their_own_errors_and_lost_chains_beside_all(runs, tmp_path, capsys):
     joined = collect(runs / "grid", over="seed")
     assert main([f"{runs}/grid", "over=seed"]) == 0

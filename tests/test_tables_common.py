@@ -11,9 +11,10 @@ import pytest
 import torch
 from made import MadeRun
 
+import sgmcmc
 from experiments import tables, tasks
 from experiments.config import compose
-from experiments.resolved import folder
+from experiments.resolved import folder, identity
 from experiments.run import run
 from experiments.tables import common
 from experiments.tables.common import Joined, data_size, gradients_of, moved, of_each, passes, standard_error
@@ -203,12 +204,13 @@ def test_no_table_is_made_of_a_run_that_is_longer_than_it_asks_for(monkeypatch, 
     monkeypatch.setitem(tables.TABLES, "mine", ("mine", lambda runs: [{"status": run.status} for run in runs]))
     monkeypatch.setitem(tables.CODE, "mine", "0")
     (tmp_path / "metrics.csv").touch()
-    ends = [{"status": "done", "folder": str(tmp_path), "hash": "0"}]
-    made = tasks.table("mine", "mine", "quick", [{"cycles": 300, "model": {}}], ends)
+    config = {"model": {}, "data": {}}
+    ends = [{"status": "done", "folder": str(tmp_path), "hash": identity(config)}]
+    made = tasks.table("mine", "mine", "quick", [{**config, "cycles": 300}], ends)
     path = Path("results/quick/tables/mine.csv")
     assert made["rows"] == [{"status": "done"}] and path.read_text() == "status\ndone\n"
     with pytest.raises(SystemExit) as left:
-        tasks.table("mine", "mine", "quick", [{"cycles": 200, "model": {}}], ends)
+        tasks.table("mine", "mine", "quick", [{**config, "cycles": 200}], ends)
     (told,) = capsys.readouterr().err.splitlines()[-1:]
     assert left.value.code == 2 and told == (
         f"{path} is not made: {tmp_path} has 300 cycles, more than the 200 of this table: move it away, and run again "
@@ -216,12 +218,12 @@ def test_no_table_is_made_of_a_run_that_is_longer_than_it_asks_for(monkeypatch, 
     )
     assert path.read_text() == "status\ndone\n"
     with pytest.raises(SystemExit):  # another folder's worker had the rest of it
-        tasks.table("mine", "mine", "quick", [{"cycles": 400, "model": {}}], ends)
+        tasks.table("mine", "mine", "quick", [{**config, "cycles": 400}], ends)
     told = capsys.readouterr().err
     assert f"{path} is not made: {tmp_path} has 300 cycles, fewer than the 400 of this table (`jug invalidate" in told
     (tmp_path / "metrics.csv").unlink()
     with pytest.raises(SystemExit):
-        tasks.table("mine", "mine", "quick", [{"cycles": 300, "model": {}}], ends)
+        tasks.table("mine", "mine", "quick", [{**config, "cycles": 300}], ends)
     told = capsys.readouterr().err
     assert "is not below" in told and told.endswith(" makes it run again\n") and "; if it was deleted, `jug" in told
 
@@ -323,6 +325,25 @@ def test_chains_of_a_class_that_was_edited_are_in_no_table(monkeypatch, tmp_path
     monkeypatch.setattr(Scaled, "scale", 1.0)
     tasks.tell_edited("mine", "quick", [(config, end)])
     assert capsys.readouterr() == ("", "")
+
+
+def test_chains_of_another_law_are_in_no_table(monkeypatch, tmp_path, capsys):
+    """Jug knows the finished ones of a grid by their settings, and the others would be run by the law as it is now."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(tables.TABLES, "mine", ("mine", lambda runs: [{"status": run.status} for run in runs]))
+    monkeypatch.setitem(tables.CODE, "mine", "0")
+    configs = [compose(f"model=gaussian sampler=hmc step_size=.1 cycles=4 seed={seed}".split()) for seed in range(2)]
+    first = tasks.segment(configs[0], 4, None)
+    monkeypatch.setattr(sgmcmc, "LAW", sgmcmc.LAW + 1)
+    second = tasks.segment(configs[1], 4, None)
+    why = f"sgmcmc.LAW={sgmcmc.LAW}: {first['folder']} was run by another LAW, and now has other numbers (`jug inval"
+    with pytest.raises(SystemExit) as left:
+        tasks.table("mine", "mine", "quick", configs, [first, second])
+    assert left.value.code == 2 and capsys.readouterr().err.splitlines()[-1].startswith(why)
+    tasks.tell_edited("mine", "quick", zip(configs, [first, second], strict=True))
+    assert capsys.readouterr().err.startswith(why)
+    anew = tasks.segment(configs[0], 4, None)
+    assert len(tasks.table("mine", "mine", "quick", configs, [anew, second])["rows"]) == 2
 
 
 def test_a_class_that_cannot_be_used_is_no_result(monkeypatch, tmp_path, capsys):

@@ -390,8 +390,8 @@ def duration(seconds: float) -> str:
 
 def write(path: Path, text: str) -> None:
     """Write the page, where it is not there in the same words."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
         print(f"wrote {path.relative_to(ROOT)}", flush=True)
 
 

@@ -30,6 +30,7 @@ from sgmcmc.errors import SettingError, nearest
 from sgmcmc.words import Word
 
 TEXTS = ("name", "output", "data.root", "init")  # settings whose values are names that one makes up
+MARKS = frozenset("=#&;!^<>`~")  # what Hydra takes in quotes alone, and names of folders may have
 
 
 def words_for(words: list[str]) -> list[str]:
@@ -56,9 +57,11 @@ def words_for(words: list[str]) -> list[str]:
 
 def _quoted(word: str) -> str:
     """The word with its value in quotes where that has letters beyond ASCII or begins with the ~ of a home folder, for
-    which Hydra's grammar has no place; or is a text that it would read as a number, as name=2024_01_12 is."""
+    which Hydra's grammar has no place; or is a text that it would read as a number, as name=2024_01_12 is, or refuse,
+    as output=lr=0.1 is."""
     key, _, value = word.partition("=")
-    text = key.lstrip("+") in TEXTS and value.strip().lower() != "null" and not _may_be_a_name(value)
+    text = key.lstrip("+") in TEXTS and value.strip().lower() != "null"
+    text = text and (not _may_be_a_name(value) or bool(MARKS & {*value}))
     known = value.isascii() and not value.startswith("~") and not text
     if word.startswith("-") or known or any(mark in value for mark in "'\"[]{}()$,"):
         return word

@@ -59,6 +59,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from experiments.tables import TABLES  # noqa: E402
 from experiments.wanted import WANTED  # noqa: E402
+from sgmcmc.environment import cores  # noqa: E402
 from sgmcmc.errors import nearest  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
 
@@ -204,7 +205,7 @@ def main(words: list[str] | None = None) -> int:
     picked = [script for name, script in known.items() if name in chosen or not chosen]
     draw = partial(figure, results=folder, scales=("",)) if folder else figure
     missing, broken, sections, summary, notes, before = [], [], [], [], [], None
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(cores()) as pool:
         for script, drawn in zip(picked, pool.map(draw, picked), strict=True):
             for line in drawn["said"]:
                 print(line, flush=True)
@@ -390,8 +391,8 @@ def duration(seconds: float) -> str:
 
 def write(path: Path, text: str) -> None:
     """Write the page, where it is not there in the same words."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
         print(f"wrote {path.relative_to(ROOT)}", flush=True)
 
 

@@ -26,7 +26,6 @@ from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from functools import partial
 from multiprocessing import get_context
-from os import cpu_count
 from pathlib import Path
 
 import torch
@@ -37,7 +36,7 @@ from sgmcmc import certificate_networks as networks
 from sgmcmc import certificate_statistics as statistics
 from sgmcmc import disk
 from sgmcmc.certificate_rows import Cell, Row, Seed
-from sgmcmc.environment import environment
+from sgmcmc.environment import cores, environment
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.samplers import SAMPLERS, lookup
 from sgmcmc.schedules import Schedule
@@ -276,14 +275,14 @@ def judge(cells: list[Cell]) -> tuple[float, int]:
 
 
 def run(rows: list[Row], chains: int = CHAINS, seed: int = 0, full: bool = False, progress: bool = False) -> list[Cell]:
-    """The cells of all rows, from as many single-threaded processes as there are cores, in the rows' order.
+    """The cells of all rows, from as many single-threaded processes as there are ``cores``, in the rows' order.
 
     ``progress`` counts rows on standard error: on a terminal each, in a log once a minute.
     """
     cells, began = [], time.monotonic()
     bar, said = sys.stderr.isatty(), began
     work = partial(certify_row, chains=chains, seed=seed, full=full)
-    workers = min(cpu_count() or 1, len(rows))
+    workers = min(cores(), len(rows))
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else nullcontext() as pool:
         results = (pool.map if pool else map)(work, rows, range(len(rows)))
         for number, result in enumerate(results, 1):

@@ -27,6 +27,11 @@ def one_thread() -> None:
         torch.set_num_threads(1)
 
 
+def cores() -> int:
+    """The cores that this process may use: where the system tells it, a scheduler's part of the machine's."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def needs_memory(error: Exception) -> bool:
     """Whether it is a lack of memory, as Python or torch tells it."""
     said = "allocate memory" in str(error) or "integer multiplication overflow" in str(error)

@@ -70,7 +70,7 @@ _MISSING = object()
 def killed(folder: str | os.PathLike) -> bool:
     """Whether the process that opened the folder last was one of this machine and is gone: killed, where
     ``status.json`` says that the run is running. Asks no lock, so it is in nobody's way."""
-    lock = Path(folder).expanduser() / ".lock"
+    lock = Path(os.path.expanduser(folder)) / ".lock"
     with suppress(OSError, ValueError):
         words = lock.read_text().split()  # as ``_acquire`` writes it
         if words[:1] == ["process"] and words[2:] == ["on", socket.gethostname()]:
@@ -101,7 +101,7 @@ class RunFolder:
         device: torch.device | str = "cpu",
         warn: Callable[[str], object] = warnings.warn,
     ):
-        self.path, self.warn = Path(path).expanduser(), warn
+        self.path, self.warn = Path(os.path.expanduser(path)), warn
         self.identity, self.config_text, self._device = identity, config_text, device
         self._lock: io.IOBase | None = None
         self._created = False

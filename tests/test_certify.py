@@ -7,6 +7,7 @@ chance.
 from __future__ import annotations
 
 import csv
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -186,7 +187,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_rows_are_run(place, 
 def one_row(tmp_path, monkeypatch):
     """The command in an empty folder, with one row and few chains."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(certify, "cpu_count", lambda: 1)
+    monkeypatch.setattr(certify, "cores", lambda: 1)
     monkeypatch.setattr(certify, "CHAINS", 1000)
     monkeypatch.setattr(certify, "FALSE_ALARM", 1e-9)  # 1,000 chains are no budget's worth
     rows = certify.design(["langevin"])[:1]
@@ -227,8 +228,16 @@ def test_a_few_rows_leave_the_whole_certificate_alone(arguments, one_row, tmp_pa
     assert [(whole / name).read_text() for name in names] == ["all rows"] * 2
 
 
+def test_there_are_as_many_processes_as_cores_that_may_be_used(monkeypatch):
+    """Of a node's 128 a scheduler may have given one."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
+    monkeypatch.setattr(certify, "ProcessPoolExecutor", lambda *_, **__: pytest.fail("more than one"))
+    monkeypatch.setattr(certify, "certify_row", lambda row, *_, **__: [row])
+    assert certify.run(["one", "two"]) == ["one", "two"]
+
+
 def test_command_fails_where_a_claim_does(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(certify, "cpu_count", lambda: 1)
+    monkeypatch.setattr(certify, "cores", lambda: 1)
     monkeypatch.setattr(networks, "budgets", lambda: "not measured: no data")
     claim = replace(row_of("hmc one-sided cosine"), naive=True, fails={}, free=())
     monkeypatch.setattr(certify, "design", lambda names, word: [claim])

@@ -886,6 +886,14 @@ def test_values_beyond_ascii_are_quoted_and_flags_are_not():
     assert words_for(words) == ["output='läufe/ö'", "output='~/run'", *words[2:]]
 
 
+@pytest.mark.parametrize("mark", "=#&;!^<>`~%@:+? ")
+def test_names_may_have_marks_that_hydra_s_grammar_has_no_place_for(mark):
+    """As results/runs/quick_seed=1, a folder."""
+    words = ["model=banana", "step_size=1", *(f"{key}=a{mark}b" for key in ("output", "init", "data.root"))]
+    config = compose(words)
+    assert config["output"] == config["init"] == config["data"]["root"] == f"a{mark}b"
+
+
 def test_a_net_with_batch_normalisation_has_u_split_as_its_minibatches():
     words = "model=resnet20 data=digits model.norm=bn model.width=2 batch_size=50 lr=1e-4"
     assert build(compose([*words.split(), "init=he"])).potential.evaluation_batch == 50

@@ -478,6 +478,12 @@ def test_an_unreadable_file_is_named(tmp_path, monkeypatch):
     one_sentence(error, "heart.dat", "Permission denied")
 
 
+def test_a_home_folder_that_is_not_known_is_a_root_that_is_not_there():
+    with pytest.raises(DataError) as error:
+        load("heart", "~nobody-here/data", download=False)
+    one_sentence(error, "~nobody-here/data", "data.root")
+
+
 def test_a_root_that_cannot_be_a_folder_is_an_error(tmp_path, web):
     root = written(tmp_path / "file", b"")
     with pytest.raises(DataError) as error:

@@ -1,13 +1,14 @@
 """How many CPU threads what is computed may take."""
 
 import json
+import os
 
 import pytest
 import torch
 
 from experiments import evaluate, tasks
 from experiments.command_line import main
-from sgmcmc.environment import one_thread
+from sgmcmc.environment import cores, one_thread
 
 
 @pytest.fixture
@@ -25,6 +26,14 @@ def test_there_is_one_thread_but_where_a_number_is_said(two_threads, monkeypatch
         monkeypatch.setenv("OMP_NUM_THREADS", said)
     one_thread()
     assert torch.get_num_threads() == threads
+
+
+def test_cores_are_those_of_the_process_or_of_the_machine(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 128)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
+    assert cores() == 2
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
+    assert cores() == 128
 
 
 def test_a_run_its_table_and_its_evaluation_have_one_thread(two_threads, monkeypatch, tmp_path, capsys):

@@ -251,3 +251,17 @@ def test_a_script_that_is_no_figure_does_not_stop_the_others(name, text, said, t
     told = capsys.readouterr().out
     assert f"could not draw {name}: " in told and said in told
     assert "### Mine" in (tmp_path / "results" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("locale", ["ascii", "latin-1"])
+def test_the_page_is_utf_8_whatever_the_locale_is(locale, tmp_path, monkeypatch):
+    """Of a text that it cannot encode, Python would leave an empty page."""
+    for name in ("read_text", "write_text"):
+        usual = getattr(Path, name)
+        monkeypatch.setattr(
+            Path, name, lambda *given, encoding=locale, usual=usual, **more: usual(*given, encoding=encoding, **more)
+        )
+    monkeypatch.setattr(draw, "ROOT", tmp_path)
+    for text in ("θ", "log MH = −∞"):
+        draw.write(tmp_path / "README.md", text)
+        assert (tmp_path / "README.md").read_bytes().decode() == text

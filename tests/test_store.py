@@ -337,6 +337,13 @@ def test_a_folder_in_the_home_folder_is_there(tmp_path, monkeypatch):
     assert store.killed("~/run") is store.killed(tmp_path / "run") is False
 
 
+def test_a_home_folder_that_is_not_known_is_a_folder_s_name_as_in_a_shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("~nobody-here/run")
+    assert len(load_samples("~nobody-here/run")) == 2 * BLOCKS and (tmp_path / "~nobody-here/run").is_dir()
+    assert store.killed("~nobody-here/run") is False
+
+
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(StoreError, match="notes.txt is a file: give this run another output"):

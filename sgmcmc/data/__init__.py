@@ -209,7 +209,7 @@ def load(name: str, root: str | Path | None = None, train_size: int | None = Non
         raise SettingError("data.name", name, mend.strip())
     if train_size is not None and (not isinstance(train_size, int) or train_size < 1):
         raise SettingError("data.train_size", train_size, "must be a positive whole number")
-    root = Path(root or os.environ.get("SGMCMC_DATA") or "data").expanduser()
+    root = Path(os.path.expanduser(root or os.environ.get("SGMCMC_DATA") or "data"))
     return _LOADERS[name](name, root, train_size, download)
 
 

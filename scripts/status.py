@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import os
 import sys
 import time
@@ -24,11 +25,11 @@ from experiments import locks  # noqa: E402
 from experiments.resolved import folder, planned_cycles  # noqa: E402
 from sgmcmc.errors import StoreError  # noqa: E402
 from sgmcmc.formats import read_status  # noqa: E402
-from sgmcmc.loading import load_metrics  # noqa: E402
 from sgmcmc.store import killed  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
 
 RECENT = 15 * 60
+END = 1 << 16  # bytes at the end of a table that are read: more than a row takes
 COLUMNS = (
     "experiment",
     "scale",
@@ -87,11 +88,11 @@ def look(config: dict, end: dict | None) -> dict:
     path, planned = folder(config), planned_cycles(config)
     chain = {"state": "waiting", "cycles": 0, "planned": planned, "each": None, "epochs": 0.0, "host": None}
     with contextlib.suppress(StoreError, OSError, KeyError, IndexError, ValueError):
-        metrics = load_metrics(path)
-        cycles = int(metrics["cycle"][-1])
+        row = last_row(path / "metrics.csv")
+        cycles, seconds = int(row["cycle"]), float(row["seconds"])
         chain["cycles"] = cycles if planned is None else min(cycles, planned)  # a larger scale's may lie here
-        chain["each"] = float(metrics["seconds"][-1]) / cycles
-        chain["epochs"] = 60 * float(metrics["epoch"][-1]) / float(metrics["seconds"][-1])
+        chain["each"] = seconds / cycles
+        chain["epochs"] = 60 * float(row["epoch"]) / seconds
     with contextlib.suppress(StoreError, OSError, KeyError, IndexError):
         status = read_status(path)
         recent = max(file.stat().st_mtime for file in path.iterdir()) > time.time() - RECENT
@@ -102,6 +103,16 @@ def look(config: dict, end: dict | None) -> dict:
     if end is not None:
         chain["state"] = end["status"]
     return chain
+
+
+def last_row(path: Path) -> dict[str, str]:
+    """The last row of a table by its columns, of which no more is read than its two ends: a store holds gigabytes of
+    such tables. A line without its end is still being written, and is none; IndexError where there is no row."""
+    with path.open("rb") as file:
+        head = file.readline()
+        file.seek(max(len(head), file.seek(0, os.SEEK_END) - END))
+        *lines, _ = file.read().decode(errors="replace").split("\n")
+    return dict(zip(*csv.reader([head.decode(), lines[-1]]), strict=True))
 
 
 def summary(experiment: str, scale: str, part: list[dict], missing: dict[tuple, bool]) -> dict:

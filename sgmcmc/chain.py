@@ -98,7 +98,8 @@ class Result:
         if self.stuck or not count or self.rate * count < 10 + math.log(len(self.moments["m2"])):
             return []
         still = (self.moments["m2"] == 0).all(-1)
-        return [int(chain) for chain in torch.nonzero(still).flatten() if int(chain) not in self.frozen]
+        frozen = set(self.frozen)
+        return [chain for chain in torch.nonzero(still).flatten().tolist() if chain not in frozen]
 
     def facts(self, planned: int) -> dict:
         """What ``status.json`` keeps of a run of so many ``planned`` cycles: numbers, and which chains diverged."""

@@ -1882,6 +1882,27 @@ def test_chains_of_which_no_coordinate_moved_are_named_where_that_is_no_chance()
     assert Result(DONE, accepted=56, frozen=[2], **given).unmoved == []
 
 
+def test_chains_that_never_moved_are_found_without_looking_through_the_diverged_for_each():
+    """Of a million chains that would be hours."""
+
+    class Chain(int):
+        compared = 0
+
+        def __eq__(self, other):
+            Chain.compared += 1
+            return int(self) == other
+
+        __hash__ = int.__hash__
+
+    m2 = torch.ones(2000, 1, dtype=F64)
+    m2[::2] = 0
+    moments = {"count": 1000, "mean": m2, "m2": m2}
+    given = {"proposed": 40_000, "accepted": 20_000, "moments": moments, "kernel": make_kernel("hmc", Quartic(1), 0.1)}
+    result = Result(DONE, frozen=[Chain(chain) for chain in range(0, 1990, 2)], **given)
+    assert result.unmoved == list(range(1990, 2000, 2))
+    assert Chain.compared <= 1000
+
+
 def with_sums(target, cycle, sampler="hmc", **settings):
     """A chain of two after so many cycles, in a row whose sums are 1, 2, 3, …, but of 8 trajectories and 5 finite."""
     kernel = make_kernel(sampler, target, 0.1, dtype=F64, **settings)

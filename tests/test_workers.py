@@ -327,10 +327,29 @@ def test_status_counts_no_more_cycles_than_are_planned(tmp_path, monkeypatch):
         return status.summary("toy", "quick", [chain, chain], {})["per minute"]
 
     monkeypatch.setattr(status, "folder", lambda config: tmp_path)
-    monkeypatch.setattr(status, "load_metrics", lambda path: done)
+    monkeypatch.setattr(status, "last_row", lambda path: {name: column[-1] for name, column in done.items()})
     chain = status.look({"cycles": 20, "epochs_per_cycle": None}, None)
     assert chain["cycles"] == chain["planned"] == 20 and chain["each"] == pytest.approx(0.1)
     assert status.look({"cycles": 80, "epochs_per_cycle": None}, None)["cycles"] == 50
     assert pace(chain) == "1.2e+03 cycles"
     done["epoch"] = [2.0]
     assert pace(status.look({"cycles": 80, "epochs_per_cycle": None}, None)) == "48 epochs"
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="what a process reads is counted by Linux")
+def test_status_reads_no_more_of_a_long_table_than_its_ends(tmp_path, monkeypatch):
+    """Of hundreds of chains the tables are gigabytes on a disk that many share."""
+
+    def read() -> int:
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    monkeypatch.setattr(status, "folder", lambda config: tmp_path)
+    rows = [f"{cycle},{cycle / 2},nan,{cycle / 10},0.123456789,0.123456789\n" for cycle in range(1, 40_001)]
+    (tmp_path / "metrics.csv").write_text("cycle,epoch,potential,seconds,a,b\n" + "".join(rows) + "40001,2")
+    before = read()
+    chain = status.look({"cycles": 80_000, "epochs_per_cycle": None}, None)
+    assert read() - before < 100_000 < (tmp_path / "metrics.csv").stat().st_size / 10
+    assert (chain["cycles"], chain["each"], chain["epochs"]) == (40_000, 0.1, 300.0)
+    for text in ("", "cycle,ep", "cycle,epoch,seconds\n", "cycle,epoch,seconds\n1,2,"):
+        (tmp_path / "metrics.csv").write_text(text)
+        assert status.look({"cycles": 80_000, "epochs_per_cycle": None}, None)["cycles"] == 0

@@ -155,6 +155,18 @@ def test_each_part_of_a_gpu_is_asked_for(monkeypatch, gpus, found):
     assert workers.cuda_devices(gpus) == found
 
 
+@pytest.mark.parametrize("shut", ["store", "store/locks"])
+def test_a_store_that_is_another_user_s_is_one_sentence(shut, tmp_path, monkeypatch, capsys):
+    """Root may write everywhere, so the answer is made up."""
+    place = tmp_path / shut
+    place.mkdir(parents=True)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != place)
+    with pytest.raises(SystemExit) as left:
+        workers.main(["--cpus", "1", "--jugdir", str(tmp_path / "store")])
+    assert left.value.code == 2
+    assert f"{place} is not yours to write" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_a_redis_server_that_does_not_answer_is_one_sentence(capsys):
     pytest.importorskip("redis")
     with socket.socket() as free:

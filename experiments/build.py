@@ -476,7 +476,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         thin=config["thin"],
         keep=config["keep"],
         log_every=log_every(config, is_network(potential)),
-        save_every=config["save_every"] or (None if together(potential) else 1),
+        save_every=config["save_every"] or (1 if epochs and not together(potential) else None),
         save_minutes=Plan.save_minutes if config["save_minutes"] is None else config["save_minutes"],
         tune=config["tune"]["target"],
         trajectory=tuned,

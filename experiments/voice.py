@@ -28,7 +28,8 @@ from sgmcmc.sampling import UNMOVED, missed, not_finite, of_chains
 ROWS_SHOWN = 20  # of a run's rows, or as many as there are half hours; the others are in metrics.csv
 SILENT = 1800.0  # seconds
 LONG = 2_000_000  # numbers that a summary looks at: from here on it takes seconds
-FORECAST = 1.5  # a factor, within which the plan's estimate is not mended after the second cycle
+FORECAST = 1.5  # a factor, within which the plan's estimate is not mended by the first cycles
+ENOUGH = 2.0  # seconds of cycles behind the first that tell how long the others take; single short ones tell little
 SMALLER = "a smaller step size may do, where U is finite"
 FAR = 10  # how many times the median a mean of log MH is that is said to be of a few
 FEW = 0.1  # of trajectories accepted, below which a summary advises
@@ -180,7 +181,7 @@ class Voice:
         total, left = self.expected * max(pieces.plan.cycles - done, 0), " to go" if done else ""
         about, by = "about", f"by the time of one gradient on {self.device}"
         if pieces.plan.graph:  # an H100's of a ResNet-20 twelve times
-            about, by = "at most", f"{by}, which graphs shorten: the second cycle tells how far"
+            about, by = "at most", f"{by}, which graphs shorten: the first cycles tell how far"
         each = "a cycle" + " of one chain" * (pieces.chains > 1)
         return [f"{about} {_duration(total)}{left} ({_duration(cycle)} {each}) {by}"]
 
@@ -211,8 +212,9 @@ class Voice:
         if self.first is None:
             self.first = (chain.cycle, time.perf_counter())
             self._open_bar(chain.cycle)
-        elif chain.cycle == self.first[0] + 1:
-            cycle = time.perf_counter() - self.first[1]
+        elif self.first[1] < math.inf and (behind := time.perf_counter() - self.first[1]) >= ENOUGH:
+            cycle = behind / (chain.cycle - self.first[0])
+            self.first = (self.first[0], math.inf)  # it is told once
             seconds, expected = cycle * (plan.cycles - chain.cycle), self.expected
             if seconds > 5 and not (expected and expected / FORECAST < cycle < expected * FORECAST):
                 self.tell(f"about {_duration(seconds)} to go")

@@ -225,6 +225,18 @@ def test_where_the_second_cycle_takes_another_time_the_time_is_told_again(monkey
     assert capsys.readouterr().out == f"about {_duration(10 * times * cycle)} to go\n" * told
 
 
+def test_short_cycles_tell_by_two_seconds_of_them_how_long_a_run_takes(summarised, monkeypatch, capsys):
+    """Of 100 cycles the second takes a second, because it is compiled, and the others .1 s: 88 are left after 12."""
+    voice, clock = object.__new__(Voice), iter([10.0, *(11 + 0.1 * cycle for cycle in range(99))])
+    monkeypatch.setattr("experiments.voice.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    voice.config, voice.pieces, voice.bar = {"progress": False}, summarised.pieces, None
+    voice.first, voice.expected = None, None
+    for cycle in range(1, 101):
+        voice.report(SimpleNamespace(cycle=cycle), None)
+    assert capsys.readouterr().out == f"about {_duration(2 / 11 * 88)} to go\n"
+    assert len(list(clock)) == 88  # the clock is not asked again
+
+
 def test_gradients_without_noise_are_no_minibatches_gradients(capsys):
     for noise, said in ((0, "22 full gradients\n"), (1, "22 minibatch gradients\n")):
         words = f"model=quartic sampler=ggmc step_size=.1 cycles=2 steps_per_cycle=10 model.noise={noise}"

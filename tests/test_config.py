@@ -781,6 +781,11 @@ def test_a_plan_is_what_was_said_or_a_row_each_ten_cycles(regression):
     said = {**settings, "trace_cycles": (8,), "tune": 0.3, "estimate_mass": True}
     assert regression(**changes).plan == Plan(9, epochs_per_cycle=10 * 8 / 120, **said)
     assert [cycle for cycle in range(1, 12) if Plan(11, burn_in=4, thin=3).draws_after(cycle)] == [7, 10]
+    words = "model=mlp model.hidden=[3] data=digits data.train_size=100 batch_size=50 sampler=ggmc lr=1e-4 cycles=2"
+    # Each cycle of epochs is written, and of a few steps as often as it takes little of the time.
+    for length, every in (("epochs_per_cycle=1", 1), ("steps_per_cycle=5", None)):
+        plan = build(compose([*words.split(), length])).plan
+        assert (plan.log_every, plan.save_every) == (1, every)
 
 
 @pytest.mark.parametrize(

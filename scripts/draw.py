@@ -107,6 +107,9 @@ Symbols:
   it is the least of several estimates and so comes out too small, by an amount that its error does not contain, which
   is larger where many coordinates are about as slow, and where the chains are few τ long. **R-hat** compares chains
   with each other, and is 1 where they agree.
+- **Independent minibatches** of B data are B data drawn independently *with replacement*, their errors' variance
+  (N − 1)/(N − B) times that of B different data: 1.25 times of a fifth of the data, twice of a half. A **shuffled
+  epoch** has each datum once.
 - A **word** has the letters of a step in their order: A drift (of θ), B kick (of the momentum, by a gradient), O
   refresh (of a part of the momentum), E Euler's kick and refresh in one.
 - **The certificate** ([certificate.md](certificate.md), by `make certify`) shows row by row that the acceptance

@@ -276,8 +276,9 @@ def make_kernel(
     and of decisions on a part of the data ``decision_batch`` to 100, ``epsilon`` to .05, ``sigma`` to 1.
 
     Of minibatch gradients: ``batch_size`` data each (a target with data has no default), by the law ``minibatches``,
-    independent or shuffled (``sgmcmc.data.minibatches``); ``ends`` is minibatch, or exact for the full gradient at a
-    trajectory's two ends (GGMC paper's code). ``schedule`` multiplies step sizes (constant); ``dtype`` is that of θ.
+    independent (with replacement) or shuffled (``sgmcmc.data.minibatches``); ``ends`` is minibatch, or exact for the
+    full gradient at a trajectory's two ends (GGMC paper's code). ``schedule`` multiplies step sizes (constant);
+    ``dtype`` is that of θ.
 
     Raises SettingError, naming the reason, for a trajectory that is to be corrected but whose acceptance
     probability is not exact, for momentum that would never be refreshed, and for impossible numbers.

@@ -177,7 +177,7 @@ def test_to_moves_every_tensor():
 
 def test_like_takes_the_training_sets_constants_and_refuses_another_shape():
     digits = load("digits")
-    shifted = Dataset(digits.test.inputs, digits.test.targets, 10, torch.zeros(1), torch.ones(1), 16.0, "other")
+    shifted = Dataset(digits.test.inputs, digits.test.targets, 10, torch.zeros(1), torch.ones(1), 4.0, "other")
     index = torch.arange(5)
     assert torch.equal(shifted.like(digits.train).take(index), digits.test.take(index))
     with pytest.raises(SettingError, match="scale=None: give the value that stands for 1 of float32 inputs"):

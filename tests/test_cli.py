@@ -41,6 +41,8 @@ from sgmcmc.data import Data
 from sgmcmc.diagnostics import Estimate
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status, signature
+from sgmcmc.kernel import Friction, make_kernel
+from sgmcmc.potentials.analytic import Gaussian
 
 ROOT = Path(__file__).resolve().parent.parent
 TOY = ["model=banana", "sampler=amagold", "step_size=0.1", "chains=3", "steps_per_cycle=2", "cycles=40", "output=run"]
@@ -810,6 +812,30 @@ def test_a_summary_says_what_was_tuned(rates, capsys):
     assert np.mean(given[:half]) == pytest.approx(sizes[-1], rel=1e-3)
     assert given[half:] == pytest.approx([1500 * size**2 for size in given[:half]], rel=1e-3)
     assert len(given) == (2 if rates == "1e-4" else 4) and sizes[-1] != sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "friction", "told"),
+    [
+        ("ggmc", {"friction": 2.0}, "momentum decay 0.6703 to 0.8187"),  # e^-.4 and e^-.2
+        ("amagold", {"beta": 1.5}, "sampler.b 0.15 to 0.3"),
+        ("hmc", {}, None),
+    ],
+)
+def test_what_was_tuned_is_told_with_the_friction_that_it_has(sampler, friction, told):
+    voice, sizes = object.__new__(Voice), [0.1, 0.2]
+    voice.pieces = SimpleNamespace(potential=SimpleNamespace(data_size=50))
+    kernel = make_kernel(sampler, Gaussian(1), sizes, friction=Friction.of(sizes, **friction))
+    line = "tuned: step size 0.1 to 0.2, lr 0.5 to 2"
+    assert voice.tuned(kernel) == line + f", {told}" * bool(told)
+
+
+def test_a_summary_says_what_was_accepted_after_the_burn_in_and_where_a_run_diverged(summarised):
+    """Of 8,000 trajectories 3,200 of the burn-in, with 1,000 of the 2,000 accepted; after 100 cycles of 10 steps."""
+    first, *_ = summarised(result={"burnt": (1000, 3200)})
+    assert first.endswith("2,000 of 8,000 trajectories accepted (0.25; 0.208 after the burn-in)")
+    lines = summarised(result={"status": "diverged", "kernel": make_kernel("hmc", Gaussian(1), 0.1, steps=10)})
+    assert any(line.startswith("diverged: no chain is finite after step 1000;") for line in lines)
 
 
 @pytest.mark.parametrize(("size", "told"), [("1e-5", 1), ("0.6", 0)])

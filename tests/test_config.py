@@ -909,6 +909,7 @@ def test_the_seeds_of_frozen_views_have_one_target():
         "model=mlp model.hidden=[3] data=digits data.train_size=40 batch_size=20 lr=1e-4 augmentation=averaged views=2"
     )
     one, other = (build(compose([*words.split(), f"seed={seed}"])).potential for seed in (0, 1))
+    assert one.views == other.views == 2
     theta = one.initial(1, Random(3))
     assert torch.equal(one.potential(theta), other.potential(theta))
 

@@ -160,6 +160,14 @@ def test_features_are_normalised_one_by_one(offset, dtype):
     torch.testing.assert_close(data.take(torch.arange(4)), wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_images_of_floats_are_scaled_before_they_are_normalised(dtype):
+    images = 40 * torch.rand(4, 2, 3, 3, dtype=dtype)
+    data = Dataset(images, torch.zeros(4).long(), 2, [0.5, 0.25], [0.2, 0.4], scale=40.0)
+    wanted = (images / 40 - torch.tensor([0.5, 0.25])[:, None, None]) / torch.tensor([0.2, 0.4])[:, None, None]
+    torch.testing.assert_close(data.take(torch.arange(4)), wanted.float(), rtol=1e-5, atol=1e-6)
+
+
 def test_to_moves_every_tensor():
     moved = load("digits").train.to("meta")
     tensors = (moved.inputs, moved.targets, moved.mean, moved.std, moved._gain)
@@ -169,7 +177,7 @@ def test_to_moves_every_tensor():
 
 def test_like_takes_the_training_sets_constants_and_refuses_another_shape():
     digits = load("digits")
-    shifted = Dataset(digits.test.inputs, digits.test.targets, 10, torch.zeros(1), torch.ones(1), 16.0, "other")
+    shifted = Dataset(digits.test.inputs, digits.test.targets, 10, torch.zeros(1), torch.ones(1), 4.0, "other")
     index = torch.arange(5)
     assert torch.equal(shifted.like(digits.train).take(index), digits.test.take(index))
     with pytest.raises(SettingError, match="scale=None: give the value that stands for 1 of float32 inputs"):

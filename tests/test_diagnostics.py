@@ -497,6 +497,9 @@ def test_calibration_against_scikit_learn(predictions):
     assert all(value.shape == (5,) and value.dtype == torch.float64 for value in values.values())
     single = d.metrics(probabilities[2].float(), targets)
     assert all(single[key].item() == pytest.approx(values[key][2].item(), rel=1e-5) for key in values)
+    exact = d.metrics(probabilities[2].float().double(), targets)
+    assert all(single[key].dtype == torch.float64 for key in values)
+    assert all(single[key].item() == pytest.approx(exact[key].item(), rel=1e-12) for key in values)
 
 
 @pytest.mark.parametrize("bins", [15, 4])

@@ -195,6 +195,8 @@ def test_chains_that_hardly_ever_move_have_no_effective_sample_size():
     table, data, draws, _, _ = _of_table(draws=8, chains=1)
     draws = draws.repeat_interleave(8, 0)
     assert diagnostics.hardly_moves(draws) and math.isnan(evaluate(Table(table), draws, data)["ess_min"])
+    two = _of_table(draws=8, chains=2)[2].repeat_interleave(8, 0)
+    assert diagnostics.hardly_moves(two)  # 14 moves are 7 a chain
     table, data, draws, _, _ = _of_table(draws=9, chains=1)
     draws = draws.repeat_interleave(8, 0)
     assert not diagnostics.hardly_moves(draws) and evaluate(Table(table), draws, data)["ess_min"] > 1

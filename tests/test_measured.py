@@ -15,9 +15,10 @@ from sgmcmc.errors import SettingError
 from sgmcmc.kernel import make_kernel
 from sgmcmc.ladder import Ladder, check, lengths, scaled, steps_of_epochs, tuned, with_steps
 from sgmcmc.measured import MASS_BATCHES, diagnostic_gradient, estimated_mass, observer, predicted, temperatures
+from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Gaussian, Quartic
 from sgmcmc.potentials.regression import GeneratedLogistic
-from sgmcmc.progress import SUMS, Moments, Unfinished, summed, traced
+from sgmcmc.progress import SUMS, Moments, Unfinished, Unwritten, summed, traced
 from sgmcmc.random import Random
 from sgmcmc.trajectory import Place, Record, State, UnderWay
 from sgmcmc.words import Word
@@ -386,6 +387,19 @@ def test_running_moments_are_those_of_the_draws_that_count():
     assert values["count"] == 6 and type(values["count"]) is int and values["mean"].dtype == F64
     np.testing.assert_allclose(values["mean"], kept.mean(0), rtol=1e-13)
     np.testing.assert_allclose(values["m2"], ((kept - kept.mean(0)) ** 2).sum(0), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("minutes", "seconds"), [(5.0, 300.0), (0.5, 30.0)])
+def test_a_long_cycle_is_written_after_so_many_minutes(minutes, seconds, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("sgmcmc.progress.time.perf_counter", lambda: now[0])
+    unwritten, never, memory = (
+        Unwritten(Plan(1, save_minutes=some), store)
+        for some, store in ((minutes, "a store"), (0, "a store"), (minutes, None))
+    )
+    for passed, due in ((0.99 * seconds, False), (1.01 * seconds, True)):
+        now[0] = 1000 + passed
+        assert (unwritten.long_ago, never.long_ago, memory.long_ago) == (due, False, False)
 
 
 def test_a_cycle_under_way_is_kept_with_the_points_that_are_behind_it():

@@ -55,6 +55,13 @@ def test_what_was_tuned_is_of_a_group_s_chains_that_are_finite():
         assert not any("tuned" in key for key in told(**given, cycles=99, plan={"burn_in": 100} | way)[0])
 
 
+def test_an_acceptance_is_the_mean_over_finite_chains_with_the_error_of_it():
+    """Of .2, .4 and .9, whose squared deviations from their mean add up to .26, over 2, over 3."""
+    (group,) = told(accept_prob=torch.tensor([0.2, 0.4, math.nan, 0.9], dtype=F64), frozen=[2])
+    assert (group["finite"], group["accept_prob"]) == (3, pytest.approx(0.5))
+    assert group["accept_prob_error"] == pytest.approx(math.sqrt(0.26 / 2 / 3))
+
+
 def test_there_is_no_acceptance_where_log_mh_is_infinite():
     assert told()[0]["accept_prob"] == 0.5
     assert "accept_prob" not in told(kernel={"impossible": "there is no way back"})[0]
@@ -101,6 +108,27 @@ def test_a_part_of_the_draws_is_as_large_a_part_of_the_cost_where_they_are_thinn
         seen(draws[:kept])
         (group,) = told(cycles=130, plan={"burn_in": 10, "thin": 2}, metrics={})
         assert (group["ess"], group["ess_per_second"], group["ess_per_work"]) == (16, 4 / share, 0.16 / share)
+
+
+def test_groups_share_the_seconds_and_have_work_of_their_own(seen):
+    """Two of four chains each: half of 4 s, and 25 gradients a chain."""
+    seen(torch.randn(100, 4, 1, generator=torch.Generator().manual_seed(0)))
+    for group in told(config={"step_size": [0.1, 0.2]}, metrics={}):
+        assert (group["ess"], group["ess_per_second"], group["ess_per_work"]) == (16, 16 / 2, 16 / (2 * 25))
+
+
+def test_a_small_part_of_the_draws_tells_a_rate_where_it_is_worth_ten_a_chain(seen):
+    """Above .4 of the draws any part does, and an ESS of 16 is ten a chain of one chain alone."""
+    for kept, chains, tells in ((41, 4, True), (40, 4, False), (40, 2, False), (40, 1, True)):
+        seen(torch.randn(kept, chains, 1, generator=torch.Generator().manual_seed(0)))
+        (group,) = told(chains=chains, metrics={})
+        assert group["ess"] == 16 and [key in group for key in ("ess_per_second", "ess_per_work")] == [tells] * 2
+
+
+def test_the_r_hat_of_one_chain_is_held_to_that_of_its_halves(seen):
+    """Of 60 draws two chains of 30, and of one coordinate a mean and a variance."""
+    seen(torch.randn(60, 1, 1, generator=torch.Generator().manual_seed(0)))
+    assert told(chains=1, metrics={})[0]["r_hat_limit"] == outcome.mixed_below(30, 2, 2)
 
 
 def test_the_potential_s_effective_sample_size_is_of_the_chains_that_are_finite(seen):
@@ -156,3 +184,5 @@ def test_the_last_row_may_be_the_only_one_of_the_second_half_and_errors_fall_wit
     assert outcome.second_half(one, 100) == (7.0, math.inf, 7.0)
     four = {"cycle": np.arange(1, 9), "log_accept": np.array([9.0] * 4 + [1, 3, 1, 3])}
     assert outcome.second_half(four, 1) == (2.0, pytest.approx(math.sqrt(1 / 3)), 2.0)
+    uneven = {"cycle": np.array([4, 8, 12, 14]), "log_accept": np.array([9.0, 9.0, 1.0, 4.0])}
+    assert outcome.second_half(uneven, 4) == pytest.approx(((4 * 1 + 2 * 4) / 6, 1.5, 2.5))  # the mean is by cycles

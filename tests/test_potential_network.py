@@ -727,6 +727,15 @@ def test_raw_pixels_are_not_predicted_as_if_they_were_normalised(digits):
         potential.predict(start(potential), digits.inputs)
 
 
+def test_a_float32_network_s_log_odds_go_beyond_17():
+    """Where a softmax in float32 would give probabilities of 1."""
+    data = Dataset(torch.tensor([[1.0], [-0.5]]), torch.tensor([0, 1]), 2)
+    potential = make(data, nn.Linear(1, 2, bias=False), torch.float32)
+    p = potential.predict(torch.tensor([[12.0, -12.0]]), data)[0]
+    assert p.dtype == torch.float64
+    torch.testing.assert_close(p.logit()[:, 0], torch.tensor([24.0, -12.0], dtype=torch.float64), rtol=1e-4, atol=0)
+
+
 def test_predict(digits):
     model = tiny()
     potential = make(digits, model, torch.float32, evaluation_batch=13)

@@ -85,6 +85,21 @@ def test_each_chain_has_its_own_batch(target):
         torch.testing.assert_close(together[chain : chain + 1], alone)
 
 
+@pytest.mark.parametrize("name", ["linear", "logistic", "generated", "hierarchical", "location"])
+def test_chains_start_from_the_law_that_is_said(name):
+    """Mean and standard deviation of each coordinate over 10,000 chains, within six of their errors."""
+    target = GeneratedLogistic(400, 3) if name == "generated" else TARGETS[name]()
+    beta = [0.0, *target.beta] if name == "generated" else None
+    mean, std = {
+        "linear": (0.0, math.sqrt(2)),  # the prior's
+        "generated": (beta, 10 / 20),
+        "location": ([0.5, 0.0], 1.0),
+    }.get(name, (0.0, 1.0))
+    theta = target.initial(10_000, Random(4)).numpy()
+    assert np.all(np.abs(theta.mean(0) - np.array(mean)) < 6 * std / 100)
+    assert np.all(np.abs(theta.std(0) / std - 1) < 6 / math.sqrt(20_000))
+
+
 def test_shapes_dtypes_and_one_pass(target):
     start = target.initial(5, Random(1))
     assert start.shape == (5, target.dim) and start.dtype == torch.float64

@@ -87,7 +87,7 @@ def test_growth_counts_the_first_draws():
     rows = dict(amagold.growth(draws, "banana"))
     assert list(rows) == [10, 20, 50, 70]
     alone = dict(amagold.growth(draws[:20], "banana"))
-    assert rows[20]["J"] == alone[20]["J"] and rows[20]["J_one"] == alone[20]["J_one"]
+    assert rows[20] == pytest.approx(alone[20], rel=0, abs=0, nan_ok=True)
 
 
 def test_verdicts_of_few_chains_are_by_welch_s_t():

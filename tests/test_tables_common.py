@@ -7,6 +7,7 @@ import os
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from made import MadeRun
@@ -101,6 +102,16 @@ def test_a_standard_error_is_of_the_mean_of_a_sample():
     assert standard_error([1, 2, 4, 9, 14]) == pytest.approx(math.sqrt(118 / 4 / 5))
     assert standard_error([3, 8]) == pytest.approx(2.5)
     assert math.isnan(standard_error([5.0]))
+
+
+def test_a_mean_over_cycles_is_of_those_after_the_burn_in_once_each():
+    """Rows of 10 cycles: the first is the burn-in's, that of 25 is in the next one again, the last one is of 7."""
+    metrics = {"cycle": np.array([10, 20, 25, 30, 37]), "accepted": np.array([1.0, 0.4, 0.9, 0.7, 0.1])}
+    run = MadeRun(config={"log_every": 10, "burn_in": 10}, metrics=metrics)
+    assert common.over_cycles(run, "accepted") == pytest.approx((10 * 0.4 + 10 * 0.7 + 7 * 0.1) / 27)
+    longer = MadeRun(config={"log_every": 10, "burn_in": 11}, metrics=metrics)
+    assert common.over_cycles(longer, "accepted") == pytest.approx((10 * 0.7 + 7 * 0.1) / 17)
+    assert math.isnan(common.over_cycles(MadeRun(config={"log_every": 10, "burn_in": 31}, metrics=metrics), "accepted"))
 
 
 def test_chains_are_spread_over_step_sizes_in_order():

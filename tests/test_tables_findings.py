@@ -643,6 +643,11 @@ def test_full_gradients_are_compared_at_equal_data():
     assert words.full_gradients("", reference[:0], corrected)[3].startswith("not comparable")
 
 
+def test_the_error_of_an_excess_by_itself_has_its_reference_s_in_it():
+    rows = pd.DataFrame({"excess_error": [3.0, 1.0], "reference_error": [4.0, math.nan], "ess_error": [6.0, 7.0]})
+    assert verdicts.by_itself(rows, "excess").tolist() == [5, 1] and verdicts.by_itself(rows, "ess").tolist() == [6, 7]
+
+
 def test_of_fewer_than_two_chains_nothing_is_decided():
     assert [verdicts.limit(4, chains) for chains in (0, 1, math.nan)] == [math.inf] * 3
     assert verdicts.limit() == verdicts.LIMIT and verdicts.limit(4, 10) == pytest.approx(4.146, abs=1e-3)

@@ -118,6 +118,7 @@ def test_stairs_change_the_step_between_trajectories():
     "settings",
     [
         {"sampler": "amagold", "friction": Friction("beta", 5e-6 / 0.3)},  # b = 5e-6: Table 2
+        {"sampler": "aboba", "friction": Friction("gamma", 2.5e-6)},  # one O
         {"friction": Friction("gamma", 1e-6 / 0.3)},
         {"friction": Friction("gamma", 1.5e-6 / 0.3), "steps": 3},
         {"friction": Friction("gamma", torch.tensor([[1e-5], [1e-4]], dtype=F64))},
@@ -277,6 +278,7 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
         ({"sampler": "sghmc", "friction": Friction("gamma", 0.0)}, "never refreshes the momentum"),
         ({"friction": Friction("gamma", 1e-7), "dtype": F32}, "or dtype=float64, which holds"),  # √c is 1
         ({"friction": Friction("gamma", 5e-7), "dtype": F32}, "refreshes the momentum too little at this step size"),
+        ({"friction": Friction("gamma", 2.5e-6), "dtype": F32}, "refreshes the momentum too little"),  # of two O's each
         ({"sampler": "sghmc", "friction": Friction("gamma", 9e-8), "dtype": F32}, "or dtype=float64"),
         ({"sampler": "ovrvo", "word": "EA"}, "sampler.word=EA: has an E"),
         ({"mass": "estimate"}, "mass=estimate: must be one number, or"),

@@ -1446,6 +1446,21 @@ def test_what_a_chain_evaluated_is_what_its_target_was_asked_for(name):
     assert result.energies == pytest.approx(7 * expected[1] if expected[1] is not None else seen[-1][3])
 
 
+def test_minibatches_that_the_mass_is_estimated_from_are_parts_of_a_pass():
+    """32 of 5 of 100 data at the start, and after each of the first three cycles beside their own."""
+    target, random = counting(*LOGISTIC), Random(2)
+    kernel = make_kernel("hmc", target, 0.02, gradient="minibatch", steps=4, batch_size=5, dtype=F64)
+    plan = Plan(6, burn_in=5, estimate_mass=True, mass_cycles=3)
+    chain = Chain(kernel, target, plan, random, CHAINS, lambda: target.initial(CHAINS, random))
+    chain.begin()
+    assert chain.evaluated == pytest.approx((1.6, 0))
+    before = target.gradients
+    for cycle in range(1, 6):
+        chain.advance()
+        assert target.gradients - before == pytest.approx(0.25 * cycle + 1.6 * min(cycle, 3))
+        assert chain.evaluated[0] == pytest.approx(1.6 + target.gradients - before)
+
+
 def test_what_was_evaluated_goes_on_from_a_checkpoint():
     target, random = GeneratedLogistic(100, 2), Random(2)
     settings = {"gradient": "minibatch", "steps": 4, "batch_size": 5, "dtype": F64, **PARTLY}

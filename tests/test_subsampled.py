@@ -25,6 +25,7 @@ from sgmcmc.potentials.analytic import DoubleWell
 from sgmcmc.potentials.location import LocationMixture
 from sgmcmc.potentials.regression import GeneratedLogistic, LinearRegression
 from sgmcmc.random import Random
+from sgmcmc.trajectory import run_trajectory, start
 
 F64, SIZE, CHAINS = torch.float64, 200, 40_000
 
@@ -183,6 +184,21 @@ def test_austerity_without_errors_is_metropolis(target):
     careful = sample(target, "hmc", acceptance="austerity", epsilon=0.0, decision_batch=7, **settings)
     assert 100 < exact.accepted == careful.accepted < 600
     assert torch.equal(exact.draws, careful.draws)
+
+
+@pytest.mark.parametrize("acceptance", SUBSAMPLED)
+def test_a_trajectory_is_recorded_as_its_decision_estimates_it(acceptance):
+    """Its probability of acceptance is 0 or 1: that of an estimate of log MH would be another's, and biased."""
+    target, random = Curves(23), Random(6)
+    kernel = make_kernel("hmc", target, 0.3, temperature=1.7, acceptance=acceptance, decision_batch=7, dtype=F64)
+    state = start(kernel, target, target.initial(200, random), random, range(200))
+    _, record = run_trajectory(kernel, target, state, random, 8, range(200))
+    ends = state.theta, record.proposal, record.delta_kinetic
+    decision = subsampled.decide(kernel, target, *ends, random, 9, torch.arange(200))
+    assert record.accept_prob.tolist() == record.accepted.double().tolist() == decision.accepted.double().tolist()
+    assert torch.equal(record.delta_potential, decision.delta_potential) and torch.equal(record.data, decision.data)
+    log_mh = [-(u + k) / 1.7 for u, k in zip(decision.delta_potential.tolist(), ends[2].tolist(), strict=True)]
+    assert record.log_accept.tolist() == pytest.approx(log_mh) and 20 < int(record.accepted.sum()) < 180
 
 
 def test_barker_accepts_as_often_as_its_ratio():

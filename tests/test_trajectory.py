@@ -789,6 +789,28 @@ def test_acceptance_of_a_leapfrog_on_a_standard_normal():
 
 
 @pytest.mark.parametrize(
+    ("acceptance", "chance"),
+    [
+        ("metropolis", lambda ratio: min(1, ratio)),
+        ("monitor", lambda ratio: min(1, ratio)),
+        ("persistent_uniform", lambda ratio: min(1, ratio)),
+        ("barker", lambda ratio: ratio / (1 + ratio)),
+    ],
+)
+def test_the_probability_of_acceptance_is_that_of_the_rule(acceptance, chance):
+    """One leapfrog step on a normal of variance 1 at T = 2, whose ends tell m: MH = exp(−Δ(x² + m²)/4)."""
+    target, h = Gaussian(1), 1.5
+    kernel = kernel_of("langevin", target, h, temperature=2.0, acceptance=acceptance)
+    state = exact_state(kernel, target, Random(3), 50)
+    _, record = run_trajectory(kernel, target, state, Random(3), 0, range(50))
+    ends = state.theta[:, 0].tolist(), record.proposal[:, 0].tolist()
+    for x, end, said in zip(*ends, record.accept_prob.tolist(), strict=True):
+        half = (end - x) / h
+        change = end**2 + (half - h / 2 * end) ** 2 - x**2 - (half + h / 2 * x) ** 2
+        assert said == pytest.approx(chance(math.exp(-change / 4)))
+
+
+@pytest.mark.parametrize(
     ("word", "gamma", "order"), [("BAB", 0, 3.0), ("OBABO", 1.0, 3.0), ("ABA", 0, 3.0), ("ABOBA", 1.0, 2.5)]
 )
 def test_energy_error_of_a_step_by_its_order_in_h(word, gamma, order):

@@ -920,3 +920,11 @@ def test_every_target_with_data_of_its_own_is_known_to_have_them():
     from experiments.resolved import OWN_DATA
 
     assert {name for name, target in TARGETS.items() if target().data_size > 1} == set(OWN_DATA)
+
+
+def test_a_network_of_one_s_own_has_the_friction_of_the_others():
+    """That of the GGMC paper, where nothing is said: its settings alone do not tell that the target is a network."""
+    words = "model._target_=sgmcmc.models.MLP model.inputs=64 model.hidden=[3] data=digits batch_size=50 lr=1e-4"
+    config = compose([*words.split(), "cycles=1", "steps_per_cycle=1"])
+    friction = build(config).kernel.friction
+    assert config["friction"] is None and (friction.kind, friction.value) == ("gamma", 14.2854713425451)

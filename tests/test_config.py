@@ -20,10 +20,12 @@ from experiments.resolved import PAPER_FRICTION, folder, identity, sampler_row, 
 from experiments.schema import CONF, options
 from experiments.values import cast
 from sgmcmc.chain import Chain
+from sgmcmc.data import load
 from sgmcmc.errors import SettingError
 from sgmcmc.plan import Plan
 from sgmcmc.random import Random
 from sgmcmc.samplers import SAMPLERS
+from sgmcmc.warm_start import sgd
 
 TOYS = ["double_well", "banana", "mixture", "gaussian", "gaussian_pairs", "quartic", "mixed"]
 CHAINS = ["digits", "garriga2021", "wenzel2020"]  # the experiments that are one chain, not a grid
@@ -920,3 +922,23 @@ def test_every_target_with_data_of_its_own_is_known_to_have_them():
     from experiments.resolved import OWN_DATA
 
     assert {name for name, target in TARGETS.items() if target().data_size > 1} == set(OWN_DATA)
+
+
+def test_a_network_of_one_s_own_has_the_friction_of_the_others():
+    """That of the GGMC paper, where nothing is said: its settings alone do not tell that the target is a network."""
+    words = "model._target_=sgmcmc.models.MLP model.inputs=64 model.hidden=[3] data=digits batch_size=50 lr=1e-4"
+    config = compose([*words.split(), "cycles=1", "steps_per_cycle=1"])
+    friction = build(config).kernel.friction
+    assert config["friction"] is None and (friction.kind, friction.value) == ("gamma", 14.2854713425451)
+
+
+def test_each_chain_s_warm_start_has_minibatches_of_its_own_and_predictions_their_labels():
+    words = "model=mlp model.hidden=[3] data=digits data.train_size=40 batch_size=20 lr=1e-4 init=sgd chains=2"
+    config = compose([*words.split(), "warm_start.epochs=2", "warm_start.batch_size=10"])
+    pieces, test = build(config), load("digits", config["data"]["root"], 40).test
+    theta, warm = pieces.potential.initial(2, Random(0)), {"epochs": 2, "batch_size": 10, "random": Random(0)}
+    warm |= {name: config["warm_start"][name] for name in ("lr", "momentum") if name in config["warm_start"]}
+    second = sgd(pieces.potential, theta[1:], chains=range(1, 2), **warm)
+    assert torch.equal(pieces.initial()[1:], second)
+    assert not torch.equal(second, sgd(pieces.potential, theta[1:], **warm))
+    assert torch.equal(pieces.predictions["test"][1], test.targets)

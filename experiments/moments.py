@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -36,13 +35,13 @@ def keep(store: RunFolder, result: Result, estimated: bool) -> str | None:
 
 def damage(folder: Path, status: dict) -> str | None:
     """What is wrong with the file of which ``status.json`` tells the SHA-256, in words; None where nothing is."""
-    content = None
-    with suppress(OSError):
-        content = (folder / NAME).read_bytes()
-    known = status.get("moments")
-    if known is None or content is not None and hashlib.sha256(content).hexdigest() == known:
+    if (known := status.get("moments")) is None:
         return None
-    return f"{NAME} is missing" if content is None else f"{NAME} is damaged"
+    try:
+        content = (folder / NAME).read_bytes()
+    except OSError:
+        return f"{NAME} is missing"
+    return None if hashlib.sha256(content).hexdigest() == known else f"{NAME} is damaged"
 
 
 def read(folder: Path, status: dict) -> dict[str, Tensor]:

@@ -172,8 +172,8 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
         voice.tell(f"{path}: metrics.csv, samples" + f", {picture.NAME}" * drawn)
     facts |= {"graph": result.captured, "undrawn": undrawn}  # a capture may fail late
     # What an earlier end of the run said is no longer so.
-    numbers = {"log_accept": None, "averages": None, "groups": None, **numbers, "acceptance": voice.worth}
-    numbers["told"] = outcome.TOLD
+    numbers = {"log_accept": None, "averages": None, "groups": None, **numbers}
+    numbers |= {"acceptance": voice.worth, "told": outcome.TOLD}
     store.status(state=result.status, **facts, **kept.plain(numbers, nan=None), summary=lines)
 
 

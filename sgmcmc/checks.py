@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from types import SimpleNamespace
 
@@ -202,8 +203,10 @@ def _mixed_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
     near = {"rtol": PARTS, "atol": PARTS * float(both.nan_to_num().abs().max()), "equal_nan": True}
     if torch.allclose(both, torch.cat(alone), **near):
         return None
-    if not torch.allclose(both, potential.gradient(theta.clone(), rows).double(), **near):
-        return None  # it is random of itself
+    again = potential.gradient(theta.clone(), rows).double()
+    rounding = {"rtol": 0, "atol": math.sqrt(torch.finfo(theta.dtype).eps) * float(both.nan_to_num().abs().max())}
+    if not torch.allclose(both, again, equal_nan=True, **rounding):
+        return None  # it is random of itself: two of its numbers may be as near as PARTS by chance
     said = "from minibatches are others beside another chain: row c of a batch [chains, B] is for row c of theta alone"
     return f"the gradients of {type(potential).__name__} {said}"
 

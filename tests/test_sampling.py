@@ -1181,6 +1181,7 @@ def test_parts_of_a_sum_over_data_that_do_not_make_the_whole_are_told(acceptance
 
 
 def test_gradients_that_are_random_of_themselves_are_not_said_to_mix_chains(monkeypatch):
+    # Two of the numbers of 24 bits must be within about 1e-7 of each other for a false alarm.
     theta = Line().initial(2, sgmcmc.Random(0))
     for wrong, mixed in (("random", False), ("chains", True)):
         monkeypatch.setattr(Line, "wrong", wrong)

@@ -7,6 +7,7 @@ import sys
 
 from tqdm import tqdm
 
+from experiments import locks
 from experiments.grid import configurations, sweep
 from experiments.resolved import PRACTICAL, identity
 from experiments.schema import options
@@ -67,10 +68,13 @@ def _refuse_one_folder(configs: list[dict]) -> None:
 
 def check_folder(jugfile: str, store: str) -> None:
     """End with a sentence where Jug's store lies beside the jugfile and results would lie elsewhere, in the current
-    folder: workers of several folders would share the tasks and not the chains."""
+    folder: workers of several folders would share the tasks and not the chains. And where a worker could not write in
+    the store (which others may read: `jug status`)."""
     home, beside = (os.path.realpath(os.path.dirname(os.path.abspath(file))) for file in (jugfile, store))
     if "://" not in store and beside == home != os.path.realpath(os.curdir):
         _refuse(f"{home} is the jugfile's folder, and results lie in the current one: start jug there")
+    if "execute" in sys.orig_argv and (place := locks.shut(store)):
+        _refuse(f"--jugdir {store}: {place} is not yours to write; give another folder")
 
 
 def announce(experiment: str, scale: str, configs: list[dict], words: list[str]) -> None:

@@ -54,6 +54,14 @@ def free(store: str) -> int:
     return len(locks)
 
 
+def shut(store: str) -> str | None:
+    """The part of a store that is there and not one's own to write, such as another user's; None where there is none"""
+    for place in (store, *(os.path.join(store, part) for part in ("locks", "tempfiles"))):
+        if "://" not in store and os.path.exists(place) and not os.access(place, os.W_OK):
+            return place
+    return None
+
+
 def told(store: str) -> str | None:
     """A sentence where locks are ``dead``, for workers leave their tasks alone and say nothing of it."""
     if not (number := len(dead(store))):

@@ -130,9 +130,8 @@ def arguments(argv):
         parser.error(f"--gpus {options.gpus}: torch finds {found} of these CUDA devices here; or take --cpus")
     if "://" not in options.jugdir:
         options.jugdir = os.path.abspath(options.folder / options.jugdir)
-        for place in (options.jugdir, os.path.join(options.jugdir, "locks")):
-            if os.path.exists(place) and not os.access(place, os.W_OK):
-                parser.error(f"--jugdir {options.jugdir}: {place} is not yours to write; give another folder")
+        if place := locks.shut(options.jugdir):
+            parser.error(f"--jugdir {options.jugdir}: {place} is not yours to write; give another folder")
     elif why := no_answer(options.jugdir):
         parser.error(f"--jugdir {options.jugdir}: no Redis server answers there ({why})")
     return options, words

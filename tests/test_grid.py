@@ -6,6 +6,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -343,6 +344,18 @@ def test_a_store_beside_the_jugfile_is_for_workers_of_its_folder(tmp_path, monke
     assert left.value.code == 2 and f"{home} is the jugfile's folder" in capsys.readouterr().err
     monkeypatch.chdir(home)
     check_folder("jugfile.py", "jugfile.jugdata")
+
+
+def test_a_store_that_is_another_user_s_is_for_readers(tmp_path, monkeypatch, capsys):
+    """Root may write everywhere, so the answer is made up."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    monkeypatch.setattr(sys, "orig_argv", ["jug", "status", "jugfile.py"])
+    check_folder("jugfile.py", str(tmp_path))
+    monkeypatch.setattr(sys, "orig_argv", ["jug", "execute", "jugfile.py"])
+    with pytest.raises(SystemExit) as left:
+        check_folder("jugfile.py", str(tmp_path))
+    said = f"--jugdir {tmp_path}: {tmp_path} is not yours to write; give another folder\n"
+    assert left.value.code == 2 and capsys.readouterr().err == said
 
 
 def test_a_grid_that_has_a_run_twice_is_refused_however_it_is_written():

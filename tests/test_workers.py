@@ -155,7 +155,7 @@ def test_each_part_of_a_gpu_is_asked_for(monkeypatch, gpus, found):
     assert workers.cuda_devices(gpus) == found
 
 
-@pytest.mark.parametrize("shut", ["store", "store/locks"])
+@pytest.mark.parametrize("shut", ["store", "store/locks", "store/tempfiles"])
 def test_a_store_that_is_another_user_s_is_one_sentence(shut, tmp_path, monkeypatch, capsys):
     """Root may write everywhere, so the answer is made up."""
     place = tmp_path / shut

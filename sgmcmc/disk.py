@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -35,6 +36,15 @@ def told(path: Path, mend: str | None = None):
         raise DiskError(f"{where}: {text}") from error
 
 
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    file = os.open(path, flags, 0o666)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
 def _write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
@@ -45,12 +55,9 @@ def write(path: Path, data: bytes) -> None:
     """Write beside, flush to the disk, rename: the file is the old one or the new one, never half of one."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")  # of several processes each its own
     try:
-        file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        try:
+        with _opened(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
             _write_all(file, data)
             os.fsync(file)
-        finally:
-            os.close(file)
         os.replace(part, path)
     except BaseException:
         with suppress(OSError):
@@ -61,37 +68,29 @@ def write(path: Path, data: bytes) -> None:
 def append(path: Path, length: int, data: bytes) -> None:
     """Write after the first ``length`` bytes of a file, whatever an earlier failure left behind them."""
     new = not path.exists()
-    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
-    try:
+    with _opened(path, os.O_WRONLY | os.O_CREAT) as file:
         os.ftruncate(file, length)
         os.lseek(file, 0, os.SEEK_END)
         _write_all(file, data)
         os.fsync(file)
-    finally:
-        os.close(file)
     if new:
         sync(path.parent)
 
 
 def note(path: Path, data: bytes) -> None:
     """Write at the end of a file, without waiting for the disk: what nothing is computed from."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
+    with _opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as file:
         _write_all(file, data)
-    finally:
-        os.close(file)
 
 
 def sync(folder: Path) -> None:
     """Make renames in a folder durable."""
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has no such thing
-            raise
-    finally:
-        os.close(file)
+    with _opened(folder, os.O_RDONLY) as file:
+        try:
+            os.fsync(file)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a file system that has no such thing
+                raise
 
 
 def alive(process: int, since: float) -> bool:

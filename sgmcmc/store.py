@@ -489,12 +489,7 @@ class RunFolder:
         """Cut off the rows of a block that was not finished."""
         path, length = self.path / name, self._now["tables"].get(name, {"length": 0})["length"]
         if path.exists() and path.stat().st_size > length:
-            file = os.open(path, os.O_WRONLY)
-            try:
-                os.ftruncate(file, length)
-                os.fsync(file)
-            finally:
-                os.close(file)
+            disk.append(path, length, b"")
 
 
 def damage(folder: str | os.PathLike) -> str | None:

@@ -106,11 +106,13 @@ def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     """A sentence where what a target of one's own gives does not fit its U at θ ``[chains, dim]``, as far as the kernel
     asks for it: the gradient, its estimates from minibatches, the terms of the sum over data; or where U itself is of
     float32's precision. None where it may."""
+    if isinstance(potential, NetworkPotential | FunctionPotential):  # whose U and minibatches are ours
+        return None if kernel.gradient == "none" else wrong_gradient(potential, theta)
     if kernel.gradient != "none" and (why := _changing_gradient(potential, theta) or wrong_gradient(potential, theta)):
         return why
     if why := _rounded_potential(potential, theta) or _changing_potential(kernel, potential, theta):
         return why
-    if isinstance(potential, NetworkPotential | FunctionPotential) or not potential.data_size > 1:
+    if not potential.data_size > 1:
         return None
     try:  # a target that cannot be asked has its own error later
         two, theta = theta[:2].clone(), theta[:1].clone()
@@ -127,8 +129,6 @@ def _changing_gradient(potential: Potential, theta: Tensor) -> str | None:
     """A sentence where ``gradient`` is another when it is asked again. Random, of numbers of its own at each call, it
     leaves decisions exact, but not if it remembers what was asked before: no trajectory then reads the same backwards.
     """
-    if isinstance(potential, NetworkPotential | FunctionPotential):
-        return None
     try:
         one, other = (potential.gradient(theta[:1].clone()).detach().double().clone() for _ in "12")
     except Exception:
@@ -143,7 +143,7 @@ def _changing_gradient(potential: Potential, theta: Tensor) -> str | None:
 def _rounded_potential(potential: Potential, theta: Tensor) -> str | None:
     """A sentence where U is computed in float32 and cast to float64 at its end: then U of the same θ in float64 is
     another number, and not where U begins with ``theta.double()``."""
-    if theta.dtype != torch.float32 or isinstance(potential, NetworkPotential | FunctionPotential):
+    if theta.dtype != torch.float32:
         return None
     try:
         asked = theta[:1].clone(), theta[:1].double(), theta[:1].clone()
@@ -160,7 +160,7 @@ def _rounded_potential(potential: Potential, theta: Tensor) -> str | None:
 def _changing_potential(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     """A sentence where U of a θ is another one when it is asked again, or beside another chain, by more than a
     hundredth of T. (``check_target`` refuses what is so in proportion to U, which may be large.)"""
-    if isinstance(potential, NetworkPotential | FunctionPotential) or not kernel.evaluates:
+    if not kernel.evaluates:
         return None
     try:
         some = theta[:2] if together(potential) else theta[:1]

@@ -191,9 +191,9 @@ def read_status(folder: str | os.PathLike) -> dict:
     return content
 
 
-def signature(status: dict) -> str:
-    """SHA-256 of a status, which ``status.json`` holds as ``sha256``."""
-    return hashlib.sha256(canonical(status).encode()).hexdigest()
+def signature(content) -> str:
+    """SHA-256 of what JSON has, such as of a status, which ``status.json`` holds as ``sha256``."""
+    return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
 def canonical(identity) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from dataclasses import asdict
@@ -17,7 +16,7 @@ from sgmcmc import LAW
 from sgmcmc.checks import of_few
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError, StoreError
-from sgmcmc.formats import read_status
+from sgmcmc.formats import read_status, signature
 from sgmcmc.kernel import Kernel
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, is_network
@@ -55,8 +54,7 @@ def settings(kernel: Kernel, plan: Plan, potential: Potential, chains: int, seed
 
 def identity(settings: dict) -> dict:
     """What ``status.json`` knows the run by."""
-    digest = hashlib.sha256(json.dumps([LAW, settings], sort_keys=True).encode()).hexdigest()[:12]
-    return {"hash": digest, "law": LAW, "settings": settings}
+    return {"hash": signature([LAW, settings])[:12], "law": LAW, "settings": settings}
 
 
 def plain(value, nan: str | None = "nan"):

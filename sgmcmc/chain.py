@@ -592,7 +592,7 @@ def run(
         try:
             if saved is not None:
                 chain.resume(saved)
-            over = saved is not None and _finished(chain, plan) != RUNNING
+            over = saved is not None and _finished(chain) != RUNNING
             if time.monotonic() >= until and not over:
                 raise Interrupted  # the time passed while the pieces were made
             signals.arm()  # compiling, the warm start and an evaluation of U may be left, too
@@ -602,13 +602,13 @@ def run(
             chain.between = between
             if saved is None:
                 unwritten.write(chain.checkpoint)
-            status = _finished(chain, plan)
+            status = _finished(chain)
             while status == RUNNING and not signals.arrived and time.monotonic() + last < until:
                 unwritten.trace += chain.advance()
                 before, last = chain.tally.seconds, chain.tally.seconds - before
                 if plan.keep != "none" and plan.draws_after(chain.cycle):
                     unwritten.add_draw(chain.theta.cpu())
-                row, status = None, _finished(chain, plan)
+                row, status = None, _finished(chain)
                 if chain.cycle % plan.log_every == 0 or status != RUNNING:
                     row = chain.row()
                     unwritten.rows.append(row)
@@ -672,11 +672,11 @@ def _fill(result: Result, chain: Chain) -> None:
     result.seconds, result.kernel, result.ensembles = tally.spent, chain.kernel, chain.ensembles
 
 
-def _finished(chain: Chain, plan: Plan) -> str:
+def _finished(chain: Chain) -> str:
     # Only under monitor do chains freeze.
-    if chain.kernel.acceptance == "monitor" and not any(bool(state.alive.any()) for state in chain.states):
+    if chain.kernel.acceptance == "monitor" and not bool(chain.alive.any()):
         return DIVERGED
-    return DONE if chain.cycle >= plan.cycles else RUNNING
+    return DONE if chain.cycle >= chain.plan.cycles else RUNNING
 
 
 def run_cycle(

@@ -49,7 +49,8 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
     CannotCompile where steps that were to be compiled or captured cannot be, which else go on without.
     """
     path, start = folder(config), _start(config)
-    if start and _status(config, path).get("start", start) != start:
+    begun = _status(config, path)
+    if start and begun.get("start", start) != start:
         mend = "is another file than when the run was begun: give the run another name or output"
         raise SettingError("init", config["init"], mend)
     one_thread()
@@ -62,11 +63,10 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
         unknown = not kept.known(path, identity(config), *target)
     if edited := edits(path):
         say(f"{path / 'config.yaml'} was edited ({edited}): it is written anew")
-    finished = None if edited else _finished(config, path)
+    finished = None if edited else _finished(config, path, begun)
     if finished is not None:
         return finished
     pieces = pieces or build(config)
-    begun = _status(config, path)
     if not begun and (hint := _begun_without(config) or _begun_before(config)):
         say(hint)
     if "compiled" in begun:  # a run that is continued stays what it was begun as
@@ -229,10 +229,9 @@ def status_of(code: int) -> str:
     return next(word for word, known in STATUS.items() if known == code)
 
 
-def _finished(config: dict, path: Path) -> int | None:
+def _finished(config: dict, path: Path, status: dict) -> int | None:
     """The status of a run that is over, told; None where there is something to run."""
-    status, wanted = _status(config, path), planned_cycles(config)
-    if wanted is None:
+    if (wanted := planned_cycles(config)) is None:
         return None
     diverged = status.get("state") == engine.DIVERGED
     over = diverged or status.get("state") == engine.DONE and status.get("cycles", 0) >= wanted

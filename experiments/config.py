@@ -104,14 +104,13 @@ def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
     """
     config = OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else json.loads(json.dumps(cfg))
     said = _said(words)
-    points, point = config.pop("points", None), config.pop("point", None)
-    if point is not None:
-        return _compose_point(points, point, config, words)
     for key, default in _defaults().items():
         # A default is what null, and a setting that was taken out with ~, stand for.
         if get(config, key) is None:
             put(config, key, default)
-    del config["points"], config["point"]
+    points, point = config.pop("points"), config.pop("point")
+    if point is not None:
+        return _compose_point(points, point, config, words)
     blocks = {scale: config.pop(scale, None) or {} for scale in ("quick", "smoke")}
     block = flatten(blocks.get(config["scale"], {}))
     for key in schema.GROUPS:

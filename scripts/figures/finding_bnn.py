@@ -67,11 +67,10 @@ COLUMNS = (
 )
 
 
-def over(table: pd.DataFrame, sampler: str, gradient: str, prior=None) -> pd.DataFrame:
-    """The finished rows of a sampler, in the order of their temperatures."""
-    part = table[(table.sampler == sampler) & (table.gradient == gradient) & (table.temperature > 0)]
-    part = part[part.nll.notna()]
-    return (part if prior is None else part[part.prior == prior]).sort_values("temperature")
+def over(table: pd.DataFrame, sampler: str, gradient: str, prior) -> pd.DataFrame:
+    """The finished rows of a sampler under a prior, in the order of their temperatures."""
+    part = table[(table.sampler == sampler) & (table.gradient == gradient) & (table.prior == prior)]
+    return part[(part.temperature > 0) & part.nll.notna()].sort_values("temperature")
 
 
 def method(table: pd.DataFrame, name: str) -> pd.Series | None:

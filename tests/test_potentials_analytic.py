@@ -137,7 +137,8 @@ def test_double_well_constants():
     torch.testing.assert_close(target.potential(x), expected[:, 0])
     assert target.dim == 1 and target.noise == 1
     assert (target.initial(7, Random(0)) == 0).all()
-    assert target.normaliser() == pytest.approx(28.0224, abs=1e-4)
+    total, _ = integrate.quad(lambda x: math.exp(-target.energy(torch.tensor(x, dtype=torch.float64)).item()), -9, 9)
+    assert total == pytest.approx(28.0224, abs=1e-4)
     assert target.cumulative(torch.tensor(0.0)).item() == pytest.approx(0.87122, abs=1e-5)
     x = target.exact(DRAWS, Random(1))
     agree(x, torch.tensor([-2.14796]))
@@ -157,7 +158,6 @@ def test_independent_coordinates_against_quadrature(name, temperature):
         return integrate.quad(lambda x: function(x) * density(x), low, high, **options)[0]
 
     total = integral(lambda x: 1.0)
-    assert target.normaliser(temperature) == pytest.approx(total, rel=1e-9)
     for edge in (-3.1, -0.2, 0.4, 2.1):
         below = integral(lambda x: 1.0, high=edge) / total
         assert target.cumulative(torch.tensor(edge, dtype=torch.float64), temperature).item() == pytest.approx(

@@ -103,7 +103,7 @@ class Independent(Analytic):
         The density is taken as linear between 65,537 points, each cell with its Simpson mass: the
         distribution function is right to about 1e-12.
         """
-        grid, density, cumulative, _ = self._table(temperature, random.device)
+        grid, density, cumulative = self._table(temperature, random.device)
         uniform = random.uniform("start", 0, chains, self.dim)
         cell = torch.searchsorted(cumulative, uniform, right=True).sub_(1).clamp_(0, _CELLS - 1)
         share = (uniform - cumulative[cell]) / (cumulative[cell + 1] - cumulative[cell])
@@ -114,19 +114,15 @@ class Independent(Analytic):
 
     def cumulative(self, x: Tensor, temperature: float = 1.0) -> Tensor:
         """The distribution function of one coordinate at ``x``, any shape, float64 (bin masses are its differences)."""
-        grid, density, cumulative, _ = self._table(temperature, x.device)
+        grid, density, cumulative = self._table(temperature, x.device)
         place = ((x.to(torch.float64) - grid[0]) / (grid[1] - grid[0])).clamp(0, _CELLS)
         cell = place.long().clamp_(max=_CELLS - 1)
         part, left, right = place - cell, density[cell], density[cell + 1]
         share = part * (2 * left + part * (right - left)) / (left + right).clamp(min=1e-300)
         return cumulative[cell] + share * (cumulative[cell + 1] - cumulative[cell])
 
-    def normaliser(self, temperature: float = 1.0) -> float:
-        """Z = ∫ exp(−energy(x)/T) dx of one coordinate; its density is exp(−energy(x)/T)/Z."""
-        return self._table(temperature, torch.device("cpu"))[3]
-
-    def _table(self, temperature: float, device: torch.device) -> tuple[Tensor, Tensor, Tensor, float]:
-        """Grid, density up to a factor, distribution function (all ``[cells + 1]``) and Z."""
+    def _table(self, temperature: float, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """Grid, density up to a factor and distribution function, ``[cells + 1]`` each."""
         temperature = positive_temperature(temperature)
         width = self.reach
         low, high = -width, width
@@ -140,13 +136,10 @@ class Independent(Analytic):
                 energy = self.energy(grid) / temperature
             inside = torch.nonzero(energy - energy.min() < _NEGLIGIBLE)
             low, high = grid[inside[0] - 1].item(), grid[inside[-1] + 1].item()
-        lowest = energy.min()
-        density = torch.exp(lowest - energy)
+        density = torch.exp(energy.min() - energy)
         masses = density[:-1:2] + 4 * density[1::2] + density[2::2]
         cumulative = torch.cat((masses.new_zeros(1), masses.cumsum(0)))
-        cell = (grid[-1] - grid[0]) / _CELLS
-        total = (cumulative[-1] * cell / 6 * torch.exp(-lowest)).item()
-        return grid[::2].to(device), density[::2].to(device), (cumulative / cumulative[-1]).to(device), total
+        return grid[::2].to(device), density[::2].to(device), (cumulative / cumulative[-1]).to(device)
 
 
 class DoubleWell(Independent):

@@ -160,7 +160,7 @@ class Scripted(Random):
         if stream != "noise" or self.noise is None:
             return super().normal(stream, trajectory, steps, chains, dim, dtype)
         steps = range(steps) if isinstance(steps, int) else steps
-        return self.noise[steps.start : steps.stop][:, self._chains(chains)].to(dtype)
+        return self.noise[steps.start : steps.stop][:, self.indices(chains)].to(dtype)
 
     def uniform(self, stream, trajectory, chains, size=1, step=0):
         numbers = super().uniform(stream, trajectory, chains, size, step)

@@ -149,8 +149,7 @@ class Compiled:
         if reason:
             raise CannotCompile(reason)
         self._device, self._dtype = state.theta.device, state.theta.dtype
-        self._chains = chains if isinstance(chains, Tensor) else torch.arange(chains.start, chains.stop)
-        self._chains = self._chains.to(self._device)
+        self._chains = random.indices(chains)
         self._by_coordinate = not potential.data_size and state.theta.shape[1] > 1
         # An eager call tells which words are asked for and what comes back, and fills the caches of constants.
         asking = Asking(random, index)
@@ -329,7 +328,7 @@ class Normals(Random):
 
     def normal(self, stream: str, trajectory: int, steps, chains, dim: int, dtype=torch.float32) -> Tensor:
         steps = range(steps) if isinstance(steps, int) else steps
-        chains = self._chains(chains)
+        chains = self.indices(chains)
         if len(chains) != 1:
             return super().normal(stream, trajectory, steps, chains, dim, dtype)
         first, last = steps.start // 2, (steps.stop + 1) // 2

@@ -74,8 +74,7 @@ def diagnostic_gradient(
     if not is_network(potential) or kernel.batches is None:
         return potential.gradient(state.theta.detach()).detach()
     number = min(max(kernel.points // 20, 1), MASS_BATCHES)
-    chains = torch.arange(group.start, group.stop, device=state.theta.device)
-    batches = kernel.batches.independent(number).draw(random, 2**61 + cycle, chains)
+    batches = kernel.batches.independent(number).draw(random, 2**61 + cycle, random.indices(group))
     return sum(potential.gradient(state.theta, batches(point)) for point in range(number)) / number
 
 
@@ -101,10 +100,9 @@ def estimated_mass(
     def squares(group: range, number: int) -> Tensor:
         batch = None
         if batches is not None:
-            chains = torch.arange(group.start, group.stop, device=theta.device)
             # Trajectories from the end of the counter's range, which no chain reaches.
             far = 2**62 + cycle * MASS_BATCHES + number
-            batch = batches.independent(1).draw(random, far, chains)(0)
+            batch = batches.independent(1).draw(random, far, random.indices(group))(0)
         gradient = potential.gradient(theta[group.start : group.stop], batch) / size
         gradient = gradient[alive[group.start : group.stop]]
         return gradient.double().square().sum(0) / (int(alive.sum()) * MASS_BATCHES)

@@ -162,7 +162,8 @@ class Random:
         threefry_(threefry(self._root, (STREAMS.index(stream), 0)), first, second)
         return first, second
 
-    def _chains(self, chains) -> Tensor:
+    def indices(self, chains) -> Tensor:
+        """The indices of these chains, int64 ``[chains]``, on the device."""
         if isinstance(chains, Tensor):
             return chains.to(self.device)
         chains = range(chains) if isinstance(chains, int) else chains
@@ -172,7 +173,7 @@ class Random:
         """Two int32 tensors ``[steps, chains, size]`` of independent uniform 32-bit words."""
         key = self._key(stream, trajectory)
         steps = range(steps) if isinstance(steps, int) else steps
-        chains = self._chains(chains)
+        chains = self.indices(chains)
         row = (chains[:, None] * size + torch.arange(size, device=self.device)).flatten()
         row = ((row + 2**31) % 2**32 - 2**31).to(torch.int32)
         step = torch.arange(steps.start, steps.stop, device=self.device, dtype=torch.int32)

@@ -110,7 +110,7 @@ class UnderWay:
 
 def start(kernel: Kernel, potential: Potential, theta: Tensor, random: Random, chains: range | Tensor) -> State:
     """The state of chains that start at ``theta``: momentum from its law, v uniform, U evaluated."""
-    chains = _indices(chains, theta)
+    chains = random.indices(chains)
     # Trajectories 0, 1, … of this stream are the positions': exact draws by rejection take several.
     noise = random.normal("start", -1, 1, chains, theta.shape[1], theta.dtype)[0]
     scale, moves = cast(kernel.momentum_scale, theta), _moves(potential, theta)
@@ -243,7 +243,7 @@ def run_trajectory(
     before its end and gone on with: see ``UnderWay``. ``segment`` may be a compiled one, ``walk`` a captured one.
     The given state is not changed.
     """
-    chains = _indices(chains, state.theta)
+    chains = random.indices(chains)
     arguments = observe, under_way, segment, walk
     if not kernel.random_direction:
         begun, end, energy = _propose(kernel, potential, state, random, index, chains, 0, *arguments)
@@ -405,12 +405,6 @@ def _moves(potential: Potential, theta: Tensor) -> Tensor | None:
     """True for the coordinates that have momentum; None: all."""
     moves = getattr(potential, "moves", None)
     return None if moves is None else moves.to(theta.device)
-
-
-def _indices(chains: range | Tensor, theta: Tensor) -> Tensor:
-    if isinstance(chains, Tensor):
-        return chains
-    return torch.arange(chains.start, chains.stop, device=theta.device)
 
 
 def cast(value, like: Tensor):

@@ -74,14 +74,15 @@ class MixedBinary(Analytic):
         """Independent draws at T = 1, ``[chains, dim]`` float64."""
         if temperature != 1:
             raise SettingError("temperature", temperature, "exact draws of the mixed target are those of temperature 1")
-        normal = random.normal("start", 0, 1, chains, 2, torch.float64)[0]
-        return self._with_binary(normal[:, :1], normal[:, :1] + self.sd * normal[:, 1:], chains, random)
+        return self._drawn(1.0, chains, random)
 
     def initial(self, chains: int | range, random: Random) -> Tensor:
         """u from N(0, 4), v beside it as the target has it, the w given u."""
-        normal = random.normal("start", 0, 1, chains, 2, torch.float64)[0]
-        return self._with_binary(2 * normal[:, :1], 2 * normal[:, :1] + self.sd * normal[:, 1:], chains, random)
+        return self._drawn(2.0, chains, random)
 
-    def _with_binary(self, u: Tensor, v: Tensor, chains, random: Random) -> Tensor:
+    def _drawn(self, deviation: float, chains, random: Random) -> Tensor:
+        """u from a normal of this standard deviation, v and the w given u."""
+        normal = random.normal("start", 0, 1, chains, 2, torch.float64)[0]
+        u = deviation * normal[:, :1]
         w = random.uniform("start", 1, chains, self.binary) < torch.sigmoid(-u)
-        return torch.cat((u, v, w.to(u)), 1)
+        return torch.cat((u, u + self.sd * normal[:, 1:], w.to(u)), 1)

@@ -1,11 +1,11 @@
 """AMAGOLD, Figure 6: densities of the double well at step sizes .01, .05 and .15, SGHMC beside AMAGOLD."""
 
 import pandas as pd
-from figures.amagold_fig1 import POOR, density, names
+from figures.amagold_fig1 import POOR, density, farther, names
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from style import COLOURS, NAMES, clean
-from verdicts import Rows, apart, decided, headed
+from verdicts import Rows, headed
 
 SOURCE = "AMAGOLD, Figure 6"
 TABLES = ("amagold_fig1_density", "amagold_fig1")
@@ -45,10 +45,6 @@ def compare(densities: pd.DataFrame, table: pd.DataFrame):
     def slowly(slow, fast):
         here = f"J of one chain {slow.J_one:.2g} against {fast.J_one:.2g} (too slowly: {POOR} times as much)"
         return here, "agrees" if slow.J_one > POOR * fast.J_one else "differs"
-
-    def farther(one, other):
-        here = f"J of all chains {one.J:.3g} ± {one.J_error:.1g} against {other.J:.3g} ± {other.J_error:.1g}"
-        return here, decided(apart(one, other, "J"))
 
     for name in ("sghmc", "amagold"):
         what = f"{NAMES[name]} at ε = .01 has not converged in the chain's length, at .15 it has nearly"

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from figures.amagold_fig2 import MARKERS, SAMPLERS
 from figures.amagold_fig8 import LOW, UNTOLD
 from matplotlib import pyplot
 from matplotlib.figure import Figure
@@ -43,8 +44,6 @@ minibatches independent of each other (the authors' code takes those of a new pe
 noise heats brings EA nearer to the right one and AE farther from it.
 """
 PARTS = (("australian", "(a) Australian"), ("heart", "(b) Heart"))
-SAMPLERS = ("hmc", "l2mc", "sghmc", "amagold")
-MARKERS = {"hmc": "s", "l2mc": "D", "sghmc": "v", "amagold": "o"}
 LENGTH = 50  # of τ, the chains that are told from slow ones
 OVER = {"ls": "--", "ms": 7, "mfc": "none", "zorder": 3}  # HMC, which L2MC hardly differs from
 

@@ -71,6 +71,15 @@ def ticks(axis: Axis) -> None:
     axis.set_minor_formatter("")
 
 
+def of_known_tau(panel: Axes) -> None:
+    """A logarithmic axis of what τ gives, such as ESS; a ``note`` where no τ is known, so that there is no point."""
+    if panel.has_data():
+        panel.set_yscale("log")
+        ticks(panel.yaxis)
+    else:
+        note(panel)
+
+
 def note(panel: Axes, text: str = "chains too short\nto know τ") -> None:
     """In grey why there is no point in a panel, in place of numbers that would mean nothing."""
     options = {"color": GREY, "ha": "center", "va": "center", "bbox": {"fc": "white", "ec": "none"}}

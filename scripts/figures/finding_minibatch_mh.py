@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, note, ticks
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean, note, of_known_tau
 from verdicts import apart, limit, long_enough, of_groups, unbiased
 
 SOURCE = "Decisions on a part of the data (AMAGOLD paper, section 5.2)"
@@ -89,14 +89,12 @@ def draw(table: pd.DataFrame) -> Figure:
         looked.plot([0, 1], [0, 1], color=GREY, lw=0.8, zorder=0)
         looked.set_title(heading, fontsize=9)
         looked.set(xlim=(0, 1.05), ylim=(0, 1.05), xlabel="D²/(1 + D²)")
-        if ess.has_data():
-            ess.set_yscale("log")
-            ticks(ess.yaxis)
+        of_known_tau(ess)
         ess.set_xlabel("step size / 10⁻³")
         bias.yaxis.set_major_formatter("{x:g}")
+        if not bias.has_data():
+            note(bias)
         for panel in (bias, ess):
-            if not panel.has_data():
-                note(panel)
             panel.set_xticks(sizes)
             panel.xaxis.set_major_formatter(lambda step, _: f"{1000 * step:g}")
             if len(sizes):

@@ -5,7 +5,7 @@ import pandas as pd
 from figures.finding_words import best, diverged, factor, groups_of, known, no_bias, of_acceptance
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, clean, handle, note, ticks
+from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, clean, handle, of_known_tau, ticks
 from verdicts import LIMIT, by_itself, decided, limit, long_enough, with_errors
 
 SOURCE = "Independent minibatches, or whole shuffled epochs?"
@@ -98,11 +98,7 @@ def draw(table: pd.DataFrame) -> Figure:
         column[0].set_xscale("log")
         column[0].set_ylim(0, 1)
         ticks(column[0].xaxis)
-        if column[1].has_data():
-            column[1].set_yscale("log")
-            ticks(column[1].yaxis)
-        else:
-            note(column[1])
+        of_known_tau(column[1])
         low, high = column[2].dataLim.intervaly
         column[2].set_yscale("symlog", linthresh=0.01)
         if high > 0:

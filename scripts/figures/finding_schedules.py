@@ -6,7 +6,7 @@ from figures.finding_words import EDGE, best, diverged, no_bias
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from style import BLUE, GREEN, ORANGE, RED, SKY, clean, handle, note, ticks
+from style import BLUE, GREEN, ORANGE, RED, SKY, clean, handle, of_known_tau
 from verdicts import GROUPS, decided, limit, long_enough, with_errors
 
 SOURCE = "Schedules made exact by a random direction"
@@ -67,11 +67,7 @@ def draw(table: pd.DataFrame) -> Figure:
             for (quantity, _), panel in zip(ROWS, column, strict=True):
                 with_errors(panel, rows, "time", quantity, color=colour, marker=marker, ls=line, label=name)
         column[0].set_title(over, fontsize=10)
-        if column[1].has_data():
-            column[1].set_yscale("log")
-            ticks(column[1].yaxis)
-        else:
-            note(column[1])
+        of_known_tau(column[1])
         column[2].set_xlabel("mean step a gradient")
         column[2].xaxis.set_major_locator(MaxNLocator(4))
         clean(*column)

@@ -174,7 +174,7 @@ class RunFolder:
                 raise FolderBusy(
                     f"{self.path} is being written by {holder}: wait for it, or give this run another output"
                 ) from None
-            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            if error.errno not in disk.NO_LOCKS:
                 lock.close()
                 raise
             self.warn(f"{self.path}: this file system has no locks: see to it that one process writes here")

@@ -410,7 +410,7 @@ class RunFolder:
         """
         self.open()
         if self._now["block"] != self._loaded:
-            raise StoreError(f"{self.path} holds blocks that this run did not load: start it again")
+            raise FolderBusy(f"{self.path} holds blocks that this run did not load: start it again")
         state = plain(state)
         record = {**self._now, "block": self._now["block"] + 1, "tables": dict(self._now["tables"])}
         hashes, columns, tail = dict(self._hashes), dict(self._columns), self._tail

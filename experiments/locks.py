@@ -41,13 +41,17 @@ def dead(store: str) -> list[Path]:
 
 def free(store: str) -> int:
     """Remove the ``dead`` locks; returns how many. One process of a machine at a time, so that no lock is removed that
-    a worker has just taken anew."""
+    a worker has just taken anew; where files cannot be locked, whoever frees has to be the only one."""
     if not dead(store):
         return 0
     guarding = Path(store, "tempfiles", "freeing")  # not among the locks, which Jug counts
     guarding.parent.mkdir(exist_ok=True)
     with open(guarding, "w") as guard:
-        fcntl.flock(guard, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(guard, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in disk.NO_LOCKS:
+                raise
         locks = dead(store)
         for lock in locks:
             lock.unlink(missing_ok=True)

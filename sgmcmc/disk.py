@@ -12,6 +12,8 @@ from pathlib import Path
 
 from sgmcmc.errors import DiskError, DiskFull
 
+NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # what a file system says that has no file locks
+
 
 @contextmanager
 def told(path: Path, mend: str | None = None):
@@ -100,10 +102,10 @@ def alive(process: int, since: float) -> bool:
     """
     try:
         os.kill(process, 0)
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
         # The 22nd field: ticks after the machine's start. The second, in brackets, may hold anything.
         ticks = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
-        began = time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+        # Not /proc/uptime, which may be a container's.
+        began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
     except ProcessLookupError:
         return False
     except OSError:

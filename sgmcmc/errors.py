@@ -67,4 +67,5 @@ class DiskFull(DiskError):
 
 
 class FolderBusy(StoreError):
-    """A run folder that another process is writing; it can be had when that one has ended."""
+    """A run folder that another process is writing, or has written since it was read; it can be had when that one has
+    ended, and from where it is now."""

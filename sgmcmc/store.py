@@ -174,7 +174,7 @@ class RunFolder:
                 raise FolderBusy(
                     f"{self.path} is being written by {holder}: wait for it, or give this run another output"
                 ) from None
-            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            if error.errno not in disk.NO_LOCKS:
                 lock.close()
                 raise
             self.warn(f"{self.path}: this file system has no locks: see to it that one process writes here")
@@ -410,7 +410,7 @@ class RunFolder:
         """
         self.open()
         if self._now["block"] != self._loaded:
-            raise StoreError(f"{self.path} holds blocks that this run did not load: start it again")
+            raise FolderBusy(f"{self.path} holds blocks that this run did not load: start it again")
         state = plain(state)
         record = {**self._now, "block": self._now["block"] + 1, "tables": dict(self._now["tables"])}
         hashes, columns, tail = dict(self._hashes), dict(self._columns), self._tail

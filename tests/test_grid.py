@@ -253,6 +253,18 @@ def test_a_folder_that_another_process_writes_is_no_result(tmp_path, monkeypatch
     assert segment(config, 20, None)["status"] == "done"
 
 
+def test_a_folder_that_looked_older_than_it_is_is_no_result(tmp_path, monkeypatch, capsys):
+    """As a shared file system's cache may show it to another machine, a minute long: the worker leaves, as above."""
+    monkeypatch.chdir(tmp_path)
+    config = compose(["model=double_well", "sampler=amagold", "step_size=.1", "cycles=20", "name=stale"])
+    begun = segment(config, 10, None)
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as left:
+        patch.setattr(sgmcmc.RunFolder, "load", lambda self: None)
+        segment(config, 20, begun)
+    assert left.value.code == 75 and "holds blocks that this run did not load: start it" in capsys.readouterr().err
+    assert segment(config, 20, begun)["status"] == "done" and len(load_samples(folder(config))) == 20
+
+
 def test_data_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch, capsys):
     """Of one machine of many, or of today: were it a failed chain, the grid would never run it again."""
     monkeypatch.chdir(tmp_path)

@@ -330,6 +330,14 @@ def test_a_process_that_has_the_number_of_one_that_is_gone_is_another(tmp_path):
     assert store.killed(tmp_path)
 
 
+def test_a_process_is_there_in_a_container_whose_uptime_is_its_own(tmp_path, monkeypatch):
+    """As LXC's is, where the kernel's numbers of when processes began are the machine's."""
+    real = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda path: "120.0 1.0" if path.name == "uptime" else real(path))
+    (tmp_path / ".lock").write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
+    assert not store.killed(tmp_path)
+
+
 def test_a_folder_in_the_home_folder_is_there(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     run("~/run")

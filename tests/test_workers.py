@@ -1,5 +1,6 @@
 """Workers that are killed, signalled and restarted; the cluster's scripts; the table of how things stand."""
 
+import errno
 import math
 import os
 import shutil
@@ -87,6 +88,23 @@ def test_locks_of_dead_processes_of_this_machine_are_freed_and_no_others(tmp_pat
     assert locks.free(str(tmp_path)) == 2 and locks.told(str(tmp_path)) is None
     assert sorted(path.stem for path in there.glob("*.lock")) == ["alive", "elsewhere", "unwritten"]
     assert locks.free("redis://localhost:6379") == 0
+
+
+def test_where_files_cannot_be_locked_locks_of_dead_processes_are_freed_too(tmp_path, monkeypatch):
+    def flock(number):
+        def fail(*_):
+            raise OSError(number, os.strerror(number))
+
+        (tmp_path / "locks" / "dead.lock").write_text(f"PID 9999999 on HOSTNAME {socket.gethostname()}\n")
+        monkeypatch.setattr(locks.fcntl, "flock", fail)
+
+    (tmp_path / "locks").mkdir()
+    for number in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+        flock(number)
+        assert locks.free(str(tmp_path)) == 1 and locks.free(str(tmp_path)) == 0
+    flock(errno.EIO)
+    with pytest.raises(OSError, match="Input/output error"):
+        locks.free(str(tmp_path))
 
 
 def test_a_lock_whose_process_number_another_process_has_now_is_freed(tmp_path):

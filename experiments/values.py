@@ -16,9 +16,8 @@ from sgmcmc.errors import SettingError
 
 def number(setting: str, value, low: float = -math.inf, high: float = math.inf, need: str = "a number") -> float:
     """``value`` as a float in (low, high), or SettingError."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SettingError(setting, value, f"must be {need}")
-    if not (math.isfinite(value) and low < value < high):
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (known and math.isfinite(value) and low < value < high):
         raise SettingError(setting, value, f"must be {need}")
     return float(value)
 

@@ -85,9 +85,8 @@ def budget(network: str, device: str = "cpu") -> Budget:
     names = ("log_mh", "kinetic_sum", "forward", "data_order", "tf32", "compiled")
     errors: dict[str, list[float]] = {name: [] for name in names}
     for index in range(TRAJECTORIES):
-        with patch.object(flows, "kinetic_change", Kinetic()) as kinetic:
-            with full_precision():
-                end, record = run_trajectory(kernel, target, state, random, index, range(1))
+        with patch.object(flows, "kinetic_change", Kinetic()) as kinetic, full_precision():
+            end, record = run_trajectory(kernel, target, state, random, index, range(1))
         delta = float(record.delta_potential)
         errors["log_mh"].append(float(record.log_accept))
         errors["kinetic_sum"].append(float(record.delta_kinetic) - kinetic.sum)

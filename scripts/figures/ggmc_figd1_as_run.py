@@ -25,7 +25,7 @@ def draw(table: pd.DataFrame, exact: pd.DataFrame) -> Figure:
 def compare(table: pd.DataFrame, exact: pd.DataFrame):
     """As Figure D.1, and the smallest learning rate's acceptance beside that where U is one function."""
     yield from ggmc_figd1.compare(table)
-    noise = table.noise.max() if "noise" in table else float("nan")
+    noise = table.noise.max()
     if not noise > 0:
         return
     yield (

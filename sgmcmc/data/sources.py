@@ -19,6 +19,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 
@@ -163,20 +164,17 @@ def _notmnist(beside: str) -> None:
         download_url(f"{NOTMNIST_URL}{file}.gz", f"{beside}/notMNIST", md5=md5)
 
 
-def _uci(name: str) -> Callable[[str], None]:
-    def download(beside: str) -> None:
-        from torchvision.datasets.utils import download_url
+def _uci(name: str, beside: str) -> None:
+    from torchvision.datasets.utils import download_url
 
-        file = f"{name}.dat"
-        download_url(f"{UCI_URL}{name}/{file}", f"{beside}/uci", md5=UCI_FILES[file])
-
-    return download
+    file = f"{name}.dat"
+    download_url(f"{UCI_URL}{name}/{file}", f"{beside}/uci", md5=UCI_FILES[file])
 
 
 _DOWNLOADS: dict[str, Callable[[str], None]] = {
     "cifar10": _cifar10,
     "mnist": _mnist,
     "notmnist": _notmnist,
-    "australian": _uci("australian"),
-    "heart": _uci("heart"),
+    "australian": partial(_uci, "australian"),
+    "heart": partial(_uci, "heart"),
 }

@@ -24,7 +24,7 @@ from experiments import tables
 from experiments.resolved import INTERRUPTED, MISTAKE, NETWORKS, folder, identity, is_own, planned_cycles
 from experiments.signals import signals_first
 from sgmcmc import disk
-from sgmcmc.errors import DataError, DiskError, DiskFull, FolderBusy, NoDevice, NoRoom, SettingError, StoreError
+from sgmcmc.errors import DataError, DiskError, DiskFailed, FolderBusy, NoDevice, NoRoom, SettingError, StoreError
 from sgmcmc.formats import read_status
 
 SEGMENT = 30  # cycles of a network's chain; the chains of toys and regressions are one segment each
@@ -155,11 +155,11 @@ def _stop(error: Exception) -> NoReturn:
 
 @contextlib.contextmanager
 def _ended_by_disk(mend: str = ""):
-    """End the worker with a sentence where a disk is full or a folder busy, as a signal does, and, with how to ``mend``
-    it, where a folder cannot be had."""
+    """End the worker with a sentence where a disk failed or a folder is busy, as a signal does, and, with how to
+    ``mend`` it, where a folder cannot be had."""
     try:
         yield
-    except (FolderBusy, DiskFull) as error:
+    except (FolderBusy, DiskFailed) as error:
         print(error, file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     except DiskError as error:

@@ -54,14 +54,16 @@ def main(argv: list[str] | None = None) -> int:
     locks.free(options.jugdir)
     workers: dict[int, subprocess.Popen] = {}
     restarts = dict.fromkeys(range(len(devices)), 0)
-    waiting = list(restarts)
+    waiting = dict.fromkeys(restarts, 0.0)  # when each is to be started
     print(f"{len(devices)} worker{'s' * (len(devices) > 1)}: jug execute {' '.join(common)}", flush=True)
     while True:
-        for place in waiting:
-            workers[place] = subprocess.Popen(command, cwd=options.folder, env=environment(devices[place]))
-        waiting = []
-        while not arrived and not (ended := [p for p, worker in workers.items() if worker.poll() is not None]):
+        ended = []
+        while (workers or waiting) and not arrived and not ended:
+            for place in [place for place, when in waiting.items() if when <= time.monotonic()]:
+                workers[place] = subprocess.Popen(command, cwd=options.folder, env=environment(devices[place]))
+                del waiting[place]
             time.sleep(0.2)
+            ended = [place for place, worker in workers.items() if worker.poll() is not None]
         if arrived:
             return leave(workers)
         for place in ended:
@@ -79,7 +81,9 @@ def main(argv: list[str] | None = None) -> int:
             if restarts[place] > most:
                 print(f"worker {place} is not started again after {most} restart{'s' * (most != 1)}", file=sys.stderr)
                 continue
-            waiting.append(place)
+            # What it said of a disk, or of a folder that another writes, may be over in a minute.
+            pause = min(2.0 ** restarts[place], 60) if code == 75 else 0
+            waiting[place] = time.monotonic() + pause
         if workers or waiting:
             continue
         check = subprocess.run([*jug, "check", *common], cwd=options.folder, env=environment(None))
@@ -91,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
         # A worker that finds the last tasks locked leaves; whose locks they were may have died since.
         if locks.free(options.jugdir) and restarts[0] < options.restarts:
             restarts[0] += 1
-            waiting = [0]
+            waiting = {0: 0.0}
             continue
         print(
             "not all is done: other machines' workers hold what is left, or it failed (`make status` shows which). "

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sgmcmc.errors import DiskError, DiskFull
+from sgmcmc.errors import DiskError, DiskFailed
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+AWAY = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ESHUTDOWN, errno.ENOTCONN)  # a network's disk may be back soon
 NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # what a file system says that has no file locks
 
 
@@ -23,12 +25,13 @@ def told(path: Path, mend: str | None = None):
         yield
     except OSError as error:
         where = error.filename or path
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            reason = (
-                "no file may grow this large here" if error.errno == errno.EFBIG else "no space is left on the disk"
-            )
-            text = f"{reason}: what was written before is intact; make room and start again"
-            raise DiskFull(f"{where}: {text}") from error
+        if error.errno in FULL:
+            what = "no file may grow this large here" if error.errno == errno.EFBIG else "no space is left on the disk"
+            text = f"{what}: what was written before is intact; make room and start again"
+            raise DiskFailed(f"{where}: {text}") from error
+        if error.errno in AWAY:
+            text = f"the disk does not answer ({error.strerror or error}): start again when it does"
+            raise DiskFailed(f"{where}: {text}") from error
         if error.errno == errno.EROFS:
             text = f"the disk is read-only: {mend or 'give this run another output'}"
         elif error.errno in (errno.EACCES, errno.EPERM):

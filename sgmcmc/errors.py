@@ -62,8 +62,9 @@ class DiskError(StoreError):
     or of today, and not of the run."""
 
 
-class DiskFull(DiskError):
-    """No room for what a run writes; what was written before is intact, and it goes on when there is room."""
+class DiskFailed(DiskError):
+    """A disk that is full, or one that does not answer; what was written before is intact, and a run goes on when
+    there is room, or the disk is back."""
 
 
 class FolderBusy(StoreError):

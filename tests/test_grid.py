@@ -30,7 +30,7 @@ from experiments.signals import leave_on_signals, signals_first
 from experiments.tables import EXPERIMENTS
 from experiments.tasks import lengths, segment
 from sgmcmc import load_samples
-from sgmcmc.errors import DiskFull, SettingError
+from sgmcmc.errors import DiskFailed, SettingError
 from sgmcmc.loading import load_trace
 
 ROOT = Path(__file__).parents[1]
@@ -121,7 +121,7 @@ def test_a_full_disk_is_no_result(monkeypatch, capsys):
     from experiments import run
 
     def full(config):
-        raise DiskFull("run: no space is left on the disk")
+        raise DiskFailed("run: no space is left on the disk")
 
     monkeypatch.setattr(run, "run", full)
     with pytest.raises(SystemExit) as left:

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from sgmcmc import disk, formats, loading, store
 from sgmcmc.environment import environment
-from sgmcmc.errors import DiskFull, StoreError
+from sgmcmc.errors import DiskFailed, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.loading import load_metrics, load_samples, load_trace
 from sgmcmc.store import BEFORE, RunFolder
@@ -602,7 +602,7 @@ def test_a_file_of_the_callers_own_is_there_as_a_whole_or_not(tmp_path, monkeypa
     full = OSError(errno.ENOSPC, "No space left on device")
     for fail_at in range(1, 5):
         install(monkeypatch, FaultyOS(fail_at, full))
-        with pytest.raises(DiskFull, match="no space is left"):
+        with pytest.raises(DiskFailed, match="no space is left"):
             folder.write("more.bin", b"two")
         install(monkeypatch, FaultyOS(NEVER, full))
         assert (tmp_path / "run" / "more.bin").read_bytes() == b"one" and not list(tmp_path.rglob("*.part"))

@@ -271,6 +271,7 @@ def test_a_folder_that_cannot_be_had_is_no_result(monkeypatch, tmp_path, capsys)
     ("number", "status", "said"),
     [
         (errno.ENOSPC, 75, "no space is left on the disk: what was written before is intact"),
+        (errno.ESTALE, 75, "the disk does not answer (Stale file handle): start again when it does"),
         (errno.EROFS, 2, "the disk is read-only: the results' folder has to be there, and yours to write"),
         (errno.ENOENT, 2, "No such file or directory: the results' folder has to be there"),
     ],

@@ -1,6 +1,7 @@
 """Workers that are killed, signalled and restarted; the cluster's scripts; the table of how things stand."""
 
 import errno
+import itertools
 import math
 import os
 import shutil
@@ -145,6 +146,27 @@ def test_an_error_in_one_chain_leaves_the_others(copy):
     assert process.returncode == 1 and "this target is bad" in err + out and "is not started again" in err
     assert read_status(copy / "runFalse")["state"] == "done"
     assert not list((copy / "jugfile.jugdata" / "locks").glob("*.lock"))
+
+
+def test_a_worker_that_a_disk_ended_is_given_time_and_one_that_was_killed_is_not(tmp_path, monkeypatch, capsys):
+    now, started = [0.0], []
+    codes = iter((75, 75, -signal.SIGKILL, 75, 0))
+
+    def popen(*_, **__):
+        started.append(now[0])
+        ended = subprocess.CompletedProcess([], next(codes))
+        ended.poll = lambda: ended.returncode
+        return ended
+
+    monkeypatch.setattr(workers.subprocess, "Popen", popen)
+    monkeypatch.setattr(workers.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0))
+    monkeypatch.setattr(workers.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(workers.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(workers.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    assert workers.main(["--cpus", "1", "--jugdir", str(tmp_path)]) == 0
+    assert "worker 0 ended with status 75; 0 of its locks freed" in capsys.readouterr().err
+    waits = [after - before for before, after in itertools.pairwise(started)]
+    assert [round(wait) for wait in waits] == [2, 4, 0, 16]
 
 
 @pytest.mark.parametrize("words", [["--cpus", "0"], ["--gpus", "a"], ["quick"], ["--cpus", "2", "--gpus", "0"]])

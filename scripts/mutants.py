@@ -136,6 +136,13 @@ MUTANTS = [
         "subsampled.py::test_barker_accepts_as_often_as_its_ratio",
     ),
     Mutant(
+        "the probability that is told under Barker's rule is Metropolis'",
+        "trajectory",
+        'log_mh.sigmoid() if kernel.acceptance == "barker" else log_mh.clamp(max=0).exp()',
+        "log_mh.clamp(max=0).exp()",
+        "trajectory.py::test_the_probability_of_acceptance_is_that_of_the_rule[barker-<lambda>]",
+    ),
+    Mutant(
         "all of sigma added to an estimate that has noise of its own",
         "subsampled",
         "(sigma**2 - error.square()).clamp(min=0).sqrt()",

@@ -34,7 +34,7 @@ from experiments.resolved import (
     sampler_row,
     scientific,
 )
-from sgmcmc import LAW, kept
+from sgmcmc import LAW, disk, kept
 from sgmcmc.arguments import check_memory, find_device, one_a_chain
 from sgmcmc.captured import why_not_captured
 from sgmcmc.checks import check_tensor
@@ -590,7 +590,8 @@ def _stored(path: str, potential: Potential) -> Tensor:
                 warnings.simplefilter("ignore")  # about a pickle that is not torch's, which is refused
                 stored = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
-        raise DataError(f"init={path}: cannot be read: {error.strerror or error}") from error
+        unreadable = DataError(f"init={path}: cannot be read: {error.strerror or error}")
+        raise disk.failed(error, f"init={path}") or unreadable from error
     except Exception as error:  # what an unpickler raises for a file that is no pickle can be anything
         raise SettingError(
             "init", path, f"cannot be read as a tensor or a state dict ({type(error).__name__})"

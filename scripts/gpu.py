@@ -294,7 +294,7 @@ class Session:
         for name in sorted({name for job in left for name in data_of(job)}):
             try:
                 load(name, download=False)
-            except DataError as error:
+            except (DataError, StoreError) as error:
                 absent[name] = error
         if left and all(data_of(job) & absent.keys() for job in left):
             raise Refused(next(iter(absent.values())))

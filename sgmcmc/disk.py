@@ -17,6 +17,16 @@ AWAY = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ESHUTDOWN, errno.ENOTCON
 NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # what a file system says that has no file locks
 
 
+def failed(error: OSError, where) -> DiskFailed | None:
+    """What ends a run that goes on when there is room again, or the disk is back; None for another error."""
+    if error.errno in FULL:
+        what = "no file may grow this large here" if error.errno == errno.EFBIG else "no space is left on the disk"
+        return DiskFailed(f"{where}: {what}: what was written before is intact; make room and start again")
+    if error.errno in AWAY:
+        return DiskFailed(f"{where}: the disk does not answer ({error.strerror or error}): start again when it does")
+    return None
+
+
 @contextmanager
 def told(path: Path, mend: str | None = None):
     """Turn the system's errors into one sentence, a DiskError; ``mend`` says what to do where that is not to give a run
@@ -25,13 +35,8 @@ def told(path: Path, mend: str | None = None):
         yield
     except OSError as error:
         where = error.filename or path
-        if error.errno in FULL:
-            what = "no file may grow this large here" if error.errno == errno.EFBIG else "no space is left on the disk"
-            text = f"{what}: what was written before is intact; make room and start again"
-            raise DiskFailed(f"{where}: {text}") from error
-        if error.errno in AWAY:
-            text = f"the disk does not answer ({error.strerror or error}): start again when it does"
-            raise DiskFailed(f"{where}: {text}") from error
+        if of_today := failed(error, where):
+            raise of_today from error
         if error.errno == errno.EROFS:
             text = f"the disk is read-only: {mend or 'give this run another output'}"
         elif error.errno in (errno.EACCES, errno.EPERM):

@@ -3,6 +3,7 @@
 Nothing here reaches a network: sockets and urlopen are replaced. Tests of the real files need SGMCMC_DATA.
 """
 
+import errno
 import gzip
 import hashlib
 import io
@@ -22,7 +23,7 @@ import pytest
 import torch
 
 from sgmcmc.data import NAMES, Dataset, load, sources
-from sgmcmc.errors import DataError, SettingError
+from sgmcmc.errors import DataError, DiskFailed, SettingError
 from sgmcmc.random import Random
 
 REAL = os.environ.get("SGMCMC_DATA")
@@ -484,6 +485,14 @@ def test_an_unreadable_file_is_named(tmp_path, monkeypatch):
     with pytest.raises(DataError) as error:
         load("heart", tmp_path)
     one_sentence(error, "heart.dat", "Permission denied")
+
+    def away(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "read_bytes", away)
+    with pytest.raises(DiskFailed) as error:
+        load("heart", tmp_path)
+    one_sentence(error, "heart.dat: the disk does not answer (Input/output error)")
 
 
 def test_a_home_folder_that_is_not_known_is_a_root_that_is_not_there():

@@ -311,6 +311,15 @@ def test_positions_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch,
     with monkeypatch.context() as patched:
         patched.setattr("torch.load", unreadable)
         assert ended() == "init=start.pt: cannot be read: Permission denied\n"
+
+    def away(*_, **__):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patched, pytest.raises(SystemExit) as left:
+        patched.setattr("torch.load", away)
+        segment(config, 5, None)
+    said = "init=start.pt: the disk does not answer (Stale file handle): start again when it does\n"
+    assert left.value.code == 75 and capsys.readouterr().err == said
     assert segment(config, 5, None)["status"] == "done"
 
 

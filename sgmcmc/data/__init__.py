@@ -202,7 +202,7 @@ def load(name: str, root: str | Path | None = None, train_size: int | None = Non
     its own (digits, australian, heart): there it is the test set.
 
     Raises SettingError for an unknown name or an impossible ``train_size``, DataError for a file that is missing
-    and cannot be downloaded, damaged, or unreadable.
+    and cannot be downloaded, damaged, or unreadable, DiskFailed where its disk does not answer.
     """
     if name not in NAMES:
         mend = f"{nearest(str(name).lower(), NAMES)} known are {', '.join(NAMES)}"

@@ -23,6 +23,7 @@ from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 
+from sgmcmc import disk
 from sgmcmc.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -73,7 +74,8 @@ def _candidates(name: str, file: str) -> list[tuple[str, str]]:
 def read(name: str, file: str, root: Path, download: bool) -> bytes:
     """The verified (and unpacked) bytes of one file of the data set ``name``.
 
-    Raises DataError where the file is damaged or unreadable, or is not there and cannot be downloaded.
+    Raises DataError where the file is damaged or unreadable, or is not there and cannot be downloaded; DiskFailed where
+    its disk does not answer.
     """
     candidates = _candidates(name, file)
     for relative, md5 in candidates:
@@ -83,7 +85,8 @@ def read(name: str, file: str, root: Path, download: bool) -> bytes:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+            unreadable = DataError(f"{path} cannot be read: {error.strerror or error}")
+            raise disk.failed(error, path) or unreadable from error
         found = hashlib.md5(blob, usedforsecurity=False).hexdigest()
         if found != md5:
             raise DataError(

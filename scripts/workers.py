@@ -37,10 +37,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run the workers to their end; returns the exit status."""
     options, words = arguments(argv)
     if options.free:
-        freed = locks.free(options.jugdir)
+        freed, why = free(options.jugdir)
         again = ": start another worker, those that wait do not look at a task again" if freed else ""
-        print(f"freed {freed} lock{'s' * (freed != 1)} of dead processes{again}")
-        return 0
+        print(why or f"freed {freed} lock{'s' * (freed != 1)} of dead processes{again}")
+        return 1 if why else 0
     devices = options.gpus.split(",") if options.gpus else [None] * options.cpus
     jug = [sys.executable, "-c", "from jug.jug import main; main()"]
     common = ["jugfile.py", *words, "--jugdir", options.jugdir]
@@ -51,8 +51,9 @@ def main(argv: list[str] | None = None) -> int:
     arrived: list[int] = []
     for number in (*ending(), signal.SIGINT):
         signal.signal(number, lambda number, _: arrived.append(number))
-    locks.free(options.jugdir)
+    free(options.jugdir)
     workers: dict[int, subprocess.Popen] = {}
+    failed: set[int] = set()  # those that ended with an error of a chain
     restarts = dict.fromkeys(range(len(devices)), 0)
     waiting = dict.fromkeys(restarts, 0.0)  # when each is to be started
     print(f"{len(devices)} worker{'s' * (len(devices) > 1)}: jug execute {' '.join(common)}", flush=True)
@@ -73,17 +74,20 @@ def main(argv: list[str] | None = None) -> int:
                 return 2
             if code == 0:
                 continue
-            freed = locks.free(options.jugdir)
-            print(f"worker {place} {died(code)}; {freed} of its locks freed", file=sys.stderr, flush=True)
-            restarts[place] += 1
+            freed, why = free(options.jugdir)
+            print(f"worker {place} {died(code)}; {why or f'{freed} of its locks freed'}", file=sys.stderr, flush=True)
+            # What is said of a disk, or of a folder that another writes, may be over in a minute.
+            passing = code == 75 or bool(why)
+            number = restarts[place]
             # With 1 it has done what it could: what fails a second time would fail a tenth time.
-            most = min(options.restarts, 1) if code == 1 else options.restarts
-            if restarts[place] > most:
-                print(f"worker {place} is not started again after {most} restart{'s' * (most != 1)}", file=sys.stderr)
+            if number >= options.restarts or code == 1 and not passing and place in failed:
+                after = f"{number} restart{'s' * (number != 1)}"
+                print(f"worker {place} is not started again after {after}", file=sys.stderr)
                 continue
-            # What it said of a disk, or of a folder that another writes, may be over in a minute.
-            pause = min(2.0 ** restarts[place], 60) if code == 75 else 0
-            waiting[place] = time.monotonic() + pause
+            if code == 1 and not passing:
+                failed.add(place)
+            restarts[place] += 1
+            waiting[place] = time.monotonic() + (min(2.0 ** restarts[place], 60) if passing else 0)
         if workers or waiting:
             continue
         check = subprocess.run([*jug, "check", *common], cwd=options.folder, env=environment(None))
@@ -93,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
             print("all done")
             return 0
         # A worker that finds the last tasks locked leaves; whose locks they were may have died since.
-        if locks.free(options.jugdir) and restarts[0] < options.restarts:
+        if free(options.jugdir)[0] and restarts[0] < options.restarts:
             restarts[0] += 1
             waiting = {0: 0.0}
             continue
@@ -179,6 +183,14 @@ def leave(workers: dict) -> int:
     for worker in workers.values():
         worker.wait()
     return 75
+
+
+def free(store: str) -> tuple[int, str]:
+    """Free the locks of dead processes: how many, or in words why the store could not be read."""
+    try:
+        return locks.free(store), ""
+    except OSError as error:
+        return 0, f"{store}: {error.strerror or error}"
 
 
 def died(code: int) -> str:

@@ -150,7 +150,8 @@ def test_an_error_in_one_chain_leaves_the_others(copy):
 
 def test_a_worker_that_a_disk_ended_is_given_time_and_one_that_was_killed_is_not(tmp_path, monkeypatch, capsys):
     now, started = [0.0], []
-    codes = iter((75, 75, -signal.SIGKILL, 75, 0))
+    codes = iter((75, 75, -signal.SIGKILL, 75, 1, 1, 1))
+    unread = iter((False, False, False, False, False, True, False, False))  # the store, at the start and at each end
 
     def popen(*_, **__):
         started.append(now[0])
@@ -158,15 +159,24 @@ def test_a_worker_that_a_disk_ended_is_given_time_and_one_that_was_killed_is_not
         ended.poll = lambda: ended.returncode
         return ended
 
+    def free(store):
+        if next(unread):
+            raise OSError(errno.EIO, "Input/output error")
+        return 0
+
+    monkeypatch.setattr(workers.locks, "free", free)
     monkeypatch.setattr(workers.subprocess, "Popen", popen)
     monkeypatch.setattr(workers.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0))
     monkeypatch.setattr(workers.signal, "signal", lambda *_: None)
     monkeypatch.setattr(workers.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(workers.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
     assert workers.main(["--cpus", "1", "--jugdir", str(tmp_path)]) == 0
-    assert "worker 0 ended with status 75; 0 of its locks freed" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "worker 0 ended with status 75; 0 of its locks freed\n" in said
+    assert f"worker 0 ended with status 1; {tmp_path}: Input/output error\n" in said
+    assert said.endswith("worker 0 is not started again after 6 restarts\n")
     waits = [after - before for before, after in itertools.pairwise(started)]
-    assert [round(wait) for wait in waits] == [2, 4, 0, 16]
+    assert [round(wait) for wait in waits] == [2, 4, 0, 16, 32, 0]
 
 
 @pytest.mark.parametrize("words", [["--cpus", "0"], ["--gpus", "a"], ["quick"], ["--cpus", "2", "--gpus", "0"]])

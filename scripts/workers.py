@@ -5,10 +5,11 @@
 
 The words behind are jug's: experiment=, scale=, any setting of run.py. A worker that is killed leaves the lock of its
 task behind; it is freed here, because the process that the lock names is gone, and the task is taken up again from the
-chain's last checkpoint. SIGTERM, SIGUSR1, SIGHUP (of a terminal that is closed) and Ctrl-C are passed on: the workers
-write their checkpoints and leave, with status 75. `python scripts/workers.py --free` only frees the locks of dead
-processes of this machine; a worker that is started then takes up their tasks, at which one that found them locked does
-not look again.
+chain's last checkpoint. One that ended because a disk is full or does not answer is given time before: two seconds,
+four, and so on to a minute. SIGTERM, SIGUSR1, SIGHUP (of a terminal that is closed) and Ctrl-C are passed on: the
+workers write their checkpoints and leave, with status 75. `python scripts/workers.py --free` only frees the locks of
+dead processes of this machine; a worker that is started then takes up their tasks, at which one that found them locked
+does not look again.
 
 Exit status: 0 all done, 1 not all (the sentence says why), 2 a mistake in the words, 75 interrupted.
 """

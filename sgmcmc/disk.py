@@ -99,7 +99,7 @@ def sync(folder: Path) -> None:
         try:
             os.fsync(file)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # a file system that has no such thing
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that has no such thing
                 raise
 
 

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import warnings
@@ -608,6 +609,21 @@ def test_a_file_of_the_callers_own_is_there_as_a_whole_or_not(tmp_path, monkeypa
         assert (tmp_path / "run" / "more.bin").read_bytes() == b"one" and not list(tmp_path.rglob("*.part"))
     folder.write("more.bin", b"two")
     assert (tmp_path / "run" / "more.bin").read_bytes() == b"two"
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
+def test_a_file_system_whose_folders_cannot_be_synced_holds_runs(number, tmp_path, monkeypatch):
+    run(tmp_path / "before")
+    real = os.fsync
+
+    def fsync(file):
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(number, os.strerror(number))
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    run(tmp_path / "run")
+    assert content(tmp_path / "run") == content(tmp_path / "before")
 
 
 def test_a_damaged_configuration_file_is_written_anew(tmp_path):

@@ -26,7 +26,6 @@ import csv
 import math
 import sys
 from contextlib import suppress
-from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -146,17 +145,21 @@ def _write(path: str, rows: list[dict]) -> None:
 
 def _groups(settings: dict, counts: list[int]) -> list[tuple[dict, list[int]]]:
     """Of runs of so many chains, joined one after another, the chains that have the same settings of their own."""
-    found = {}
-    for first, count in zip(accumulate(counts, initial=0), counts, strict=False):
+    found, first = {}, 0
+    for count in counts:
         for own, chains in grouped(settings, count):
             found.setdefault(tuple(own.items()), []).extend(first + chain for chain in chains)
+        first += count
     return [(dict(own), chains) for own, chains in found.items()]
 
 
 def _diverged(statuses: list[dict], counts: list[int]) -> set[int]:
     """Of runs of so many chains, joined one after another, the chains that their statuses say have diverged."""
-    firsts = zip(accumulate(counts, initial=0), statuses, strict=False)
-    return {first + chain for first, status in firsts for chain in status.get("frozen") or ()}
+    found, first = set(), 0
+    for status, count in zip(statuses, counts, strict=True):
+        found |= {first + chain for chain in status.get("frozen") or ()}
+        first += count
+    return found
 
 
 def _status(folder: str) -> dict:

@@ -96,7 +96,7 @@ def compare(table: pd.DataFrame):
     """Each entry of the table, by both readings, and what all of AMAGOLD's have in common."""
     quick = bool((table.train_size < 60000).any())
     few = "not comparable: a fifth of the data, a fraction of the steps"
-    starts = sorted(set(table.start))
+    starts = sorted(set(table.start)) if "start" in table else ["he"]  # tables made before had no other
     here = " and ".join({"torch": "PyTorch's", "he": "He's"}[start] for start in starts)
     yield "weights that SGD begins at", "PyTorch's", here, "agrees" if starts == ["torch"] else "differs"
     for key, part, single, spread, seeds in settings(table):

@@ -14,7 +14,7 @@ As panels a and b of Figure 1, at the step sizes of the appendix: the histogram 
 the central 80 % of 32 chains as a band, and the exact density. Chains of the paper's length at paper scale (100,000
 draws after 1,000 of burn-in, from x = 0), 4,000 after 500 at quick scale. The paper shows kernel density estimates.
 SGHMC moves momentum first, as in the authors' code. At ε = .01 the mean of J is made by the few chains that never
-cross, and is known to a factor of two or three.
+cross, so that its error, which is from 32 chains, is poorly known itself.
 """
 STEPS = (0.01, 0.05, 0.15)
 

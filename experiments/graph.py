@@ -73,8 +73,8 @@ def check_folder(jugfile: str, store: str) -> None:
     home, beside = (os.path.realpath(os.path.dirname(os.path.abspath(file))) for file in (jugfile, store))
     if "://" not in store and beside == home != os.path.realpath(os.curdir):
         _refuse(f"{home} is the jugfile's folder, and results lie in the current one: start jug there")
-    if "execute" in sys.orig_argv and (place := locks.shut(store)):
-        _refuse(f"--jugdir {store}: {place} is not yours to write; give another folder")
+    if "execute" in sys.orig_argv and (why := locks.shut(store)):
+        _refuse(why)
 
 
 def announce(experiment: str, scale: str, configs: list[dict], words: list[str]) -> None:

@@ -59,10 +59,10 @@ def free(store: str) -> int:
 
 
 def shut(store: str) -> str | None:
-    """The part of a store that is there and not one's own to write, such as another user's; None where there is none"""
+    """A sentence where a store is not one's own to write, such as another user's; None where it may be used."""
     for place in (store, *(os.path.join(store, part) for part in ("locks", "tempfiles"))):
         if "://" not in store and os.path.exists(place) and not os.access(place, os.W_OK):
-            return place
+            return f"--jugdir {store}: {place} is not yours to write; give another folder"
     return None
 
 

@@ -79,13 +79,13 @@ def main(argv: list[str] | None = None) -> int:
             print(f"worker {place} {died(code)}; {why or f'{freed} of its locks freed'}", file=sys.stderr, flush=True)
             # What is said of a disk, or of a folder that another writes, may be over in a minute.
             passing = code == 75 or bool(why)
-            number = restarts[place]
-            # With 1 it has done what it could: what fails a second time would fail a tenth time.
-            if number >= options.restarts or code == 1 and not passing and place in failed:
+            number, erred = restarts[place], code == 1 and not passing
+            # An error of a chain: it has done what it could, and what fails a second time would fail a tenth time.
+            if number >= options.restarts or erred and place in failed:
                 after = f"{number} restart{'s' * (number != 1)}"
                 print(f"worker {place} is not started again after {after}", file=sys.stderr)
                 continue
-            if code == 1 and not passing:
+            if erred:
                 failed.add(place)
             restarts[place] += 1
             waiting[place] = time.monotonic() + (min(2.0 ** restarts[place], 60) if passing else 0)
@@ -139,8 +139,8 @@ def arguments(argv):
         parser.error(f"--gpus {options.gpus}: torch finds {found} of these CUDA devices here; or take --cpus")
     if "://" not in options.jugdir:
         options.jugdir = os.path.abspath(options.folder / options.jugdir)
-        if place := locks.shut(options.jugdir):
-            parser.error(f"--jugdir {options.jugdir}: {place} is not yours to write; give another folder")
+        if why := locks.shut(options.jugdir):
+            parser.error(why)
     elif why := no_answer(options.jugdir):
         parser.error(f"--jugdir {options.jugdir}: no Redis server answers there ({why})")
     return options, words

@@ -200,12 +200,12 @@ def _mixed_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
     rows = (torch.arange(chains * batch, device=theta.device) % size).view(chains, batch)
     both = potential.gradient(theta.clone(), rows).double().clone()
     alone = [potential.gradient(theta[[one]], rows[[one]]).double().clone() for one in range(chains)]
-    near = {"rtol": PARTS, "atol": PARTS * float(both.nan_to_num().abs().max()), "equal_nan": True}
+    most = float(both.nan_to_num().abs().max())
+    near = {"rtol": PARTS, "atol": PARTS * most, "equal_nan": True}
     if torch.allclose(both, torch.cat(alone), **near):
         return None
     again = potential.gradient(theta.clone(), rows).double()
-    rounding = {"rtol": 0, "atol": math.sqrt(torch.finfo(theta.dtype).eps) * float(both.nan_to_num().abs().max())}
-    if not torch.allclose(both, again, equal_nan=True, **rounding):
+    if not torch.allclose(both, again, rtol=0, atol=math.sqrt(torch.finfo(theta.dtype).eps) * most, equal_nan=True):
         return None  # it is random of itself: two of its numbers may be as near as PARTS by chance
     said = "from minibatches are others beside another chain: row c of a batch [chains, B] is for row c of theta alone"
     return f"the gradients of {type(potential).__name__} {said}"

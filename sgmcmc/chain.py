@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sgmcmc.adaptation import Adaptation
 from sgmcmc.captured import Captured
-from sgmcmc.checks import check_finite, check_same_target, check_target
+from sgmcmc.checks import check_finite, check_probabilities, check_same_target, check_target
 from sgmcmc.compiled import Compiled, Normals, Segments, why_eager
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.diagnostics import Ensemble
@@ -32,6 +32,7 @@ from sgmcmc.kernel import Kernel, check_decay
 from sgmcmc.measured import diagnostic_gradient, estimated_mass, mass_gradients, observer, predicted, temperatures
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, groups, is_network, shown, together
+from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.progress import SUMS, Moments, Tally, Unfinished, Unwritten, summed, traced
 from sgmcmc.random import Random
 from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, start, walk
@@ -177,6 +178,10 @@ class Chain:
             self.fits[number] = dict(getattr(self.potential, "fit", {}))
         if self.kernel.evaluates:
             check_finite(self.kernel, torch.cat([state.potential for state in self.states]))
+        if not isinstance(self.potential, NetworkPotential):
+            theta = self.states[0].theta
+            for inputs, labels in self.predictions.values():
+                check_probabilities(self.potential.predict(theta, inputs), len(theta), len(inputs), labels)
 
     def checkpoint(self) -> dict:
         """Everything that the rest of the run depends on: tensors, numbers, counters."""

@@ -317,6 +317,26 @@ def check_finite(kernel: Kernel, value: Tensor, what: str = "U") -> None:
         raise SettingError(f"{what} at the start", float(value[lost[0]]), where)
 
 
+def check_probabilities(given, chains: int, data: int, labels: Tensor | None) -> None:
+    """Raise SettingError where what ``predict`` gives of so many chains and data is no ``[chains, data, classes]``, has
+    no class for one of the ``labels``, or is no probabilities: negative, or with another sum than 1, to a hundredth
+    (float16's rounding). What is not finite is left out of ensembles, and is not looked at here."""
+    check_tensor("predictions", given)
+    if given.ndim != 3 or tuple(given.shape[:2]) != (chains, data):
+        mend = f"must be [{chains}, {data}, classes]: probabilities of each chain, datum and class"
+        raise SettingError("shape of predictions", _shape(given), mend)
+    classes = given.shape[2]
+    if labels is not None and (label := int(labels.max())) >= classes:
+        raise SettingError(
+            "labels of data", label, f"must be from 0 to {classes - 1}: the target predicts {classes} classes"
+        )
+    sums = given.double().sum(2)
+    wrong = ((sums - 1).abs() > 1e-2) | (given < -1e-2).any(2)
+    if bool((wrong := wrong & sums.isfinite()).any()):
+        mend = "predict must give probabilities, whose sum over classes is 1: of logits, logits.softmax(-1)"
+        raise SettingError("predictions", few([f"{p:.4g}" for p in given[wrong][0].tolist()]), mend)
+
+
 def _shape(tensor: Tensor) -> list[int]:
     return list(tensor.shape)
 

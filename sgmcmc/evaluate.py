@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sgmcmc import diagnostics
+from sgmcmc.checks import check_probabilities
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials import Potential, together
@@ -69,7 +70,7 @@ def evaluate(
     ``ess_min`` and ``ess_median`` over the functions that are followed, the log-odds of the labels of the first 200
     data or, without labels, their predictive entropies (``ess_…``, bulk and of these draws alone, is NaN of chains that
     hardly ever move). ``tell`` is called after each draw of a chain. Raises SettingError for draws of another shape,
-    for what is no data set, and for labels that the target has no class for.
+    for what is no data set, for labels that the target has no class for, and for predictions that are no probabilities.
     """
     if not isinstance(data, Dataset):
         raise SettingError("data", type(data).__name__, "must be an sgmcmc.Dataset(inputs, labels, classes)")
@@ -81,14 +82,14 @@ def evaluate(
     ensembles: list[diagnostics.Ensemble] = []
     single: dict[str, list[float]] = {}
     functions = np.empty((len(draws), chains, min(FUNCTIONS, len(data))))
-    at_once, label = together(potential), int(data.targets.max()) if labelled else 0
+    at_once = together(potential)
     for number, draw in enumerate(draws):
         members = potential.predict(draw, inputs) if at_once else None
         for chain in range(chains):
-            own = members[chain] if at_once else potential.predict(draw[chain : chain + 1], inputs)[0]
-            if label >= own.shape[-1]:
-                mend = f"must be from 0 to {own.shape[-1] - 1}: the target predicts {own.shape[-1]} classes"
-                raise SettingError("labels of data", label, mend)
+            given = members if at_once else potential.predict(draw[chain : chain + 1], inputs)
+            if not ensembles:
+                check_probabilities(given, chains if at_once else 1, len(data), data.targets if labelled else None)
+            own = given[chain if at_once else 0]
             if len(ensembles) <= chain:
                 ensembles.append(diagnostics.Ensemble(*own.shape, device=own.device))
             ensembles[chain].add(own)

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -144,6 +145,35 @@ def test_draws_and_labels_that_are_not_the_target_s_are_one_sentence(draws, labe
     asked = Dataset(data.inputs, torch.arange(9) % labels, labels)
     with pytest.raises(SettingError, match=f"^{said}"):
         evaluate(LogisticRegression(data), draws, asked)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (torch.ones(2, 9), r"shape of predictions=\[2, 9\]: must be \[2, 9, classes\]: probabilities of each chain, "),
+        (torch.ones(1, 9, 2), r"shape of predictions=\[1, 9, 2\]: must be \[2, 9, classes\]: "),
+        (np.ones((2, 9, 2)), "type of predictions=ndarray: must be a torch.Tensor"),
+        (torch.tensor([3.0, -1.0]).expand(2, 9, 2), "predictions=3, -1: predict must give probabilities, whose sum "),
+        (torch.tensor([2.0, -1.0]).expand(2, 9, 2), "predictions=2, -1: predict must give probabilities, whose sum "),
+        (torch.tensor([0.51, 0.51]).expand(2, 9, 2), "predictions=0.51, 0.51: predict must give probabilities, whose "),
+    ],
+)
+def test_predictions_that_are_no_probabilities_are_one_sentence(given, said, tmp_path, monkeypatch, capsys):
+    """Later, and before a run's first cycle; what is not finite, or rounded to float16, is none of it."""
+    labels = torch.arange(9) % 2
+    data, draws = Dataset(torch.randn(9, 3), labels, 2), torch.randn(8, 2, 1)
+    with pytest.raises(SettingError, match=f"^{said}"):
+        evaluate(SimpleNamespace(together=True, predict=lambda *_: given), draws, data)
+    target = Raw((3,))
+    target.train = target.test = data
+    target.predict = lambda theta, inputs: given
+    monkeypatch.setattr("experiments.build._own", lambda *_: target)
+    words = f"model=custom model._target_={__name__}.Raw sampler=hmc sampler.gradient=full step_size=1 cycles=4".split()
+    assert run([*words, "chains=2", f"output={tmp_path / 'run'}", "progress=false"]) == 2
+    assert re.match(said, capsys.readouterr().err.splitlines()[-1])
+    halves = torch.randn(2, 9, 40).softmax(-1).half()
+    halves[0, 3] = math.nan
+    evaluate(SimpleNamespace(together=True, predict=lambda *_: halves), draws, data)
 
 
 def test_draws_of_numpy_are_evaluated_as_those_of_torch():

@@ -12,24 +12,25 @@ from verdicts import LIMIT, Rows, apart, close, decided, limit, mark_diverged
 SOURCE = "AMAGOLD, Figure 1"
 TABLES = ("amagold_fig1", "amagold_fig1_density")
 CAPTION = """
-The double well with gradient noise N(0, 1), β = .25, T = 10, fresh momentum, chains from x = 0. Panels a to c: the
-histogram (bins of .1) of the first chain, a line, the central 80 % of 32 chains as a band, and the exact density
-(black). Panel d: J of single chains of that length (dashed: mean over 32 chains, band: the central 80 %), and of all 32
-together, where the noise of one is gone (solid, bars are standard errors by the jackknife over chains); dotted: what as
-many independent exact draws give. At paper scale a chain is the paper's, 100,000 draws after 1,000 of burn-in; at quick
-scale 4,000 after 500. At ε = .01, and at quick scale at .05, chains are few autocorrelation times long (in the table;
-empty where they are too short to tell), and all of them start at 0. A cross: chains of that step size diverged, and are
-left out. Decided where the paper is silent: the step sizes of panel d; J is of histograms with exact bin masses on [−6,
-6], empty bins floored at 1e-12, never of a kernel density estimate, whose smoothing would dominate it (the paper's
-densities are such estimates); tuning in panel c is Robbins-Monro on log ε during burn-in, from .01, each chain its own;
-SGHMC moves momentum first, as in the authors' code (EA), and the thin line is Algorithm 1 as printed, position first
-(AE).
+On the double well the paper finds SGHMC biased, most at large step sizes, and AMAGOLD close to the truth unless ε is
+too small. So it is here. SGHMC's bias does not vanish with the step size, nor is it only gradient noise.
 
-SGHMC's bias does not vanish with the step size, nor is it only gradient noise. Its momentum is fresh every T = 10
-steps of a one-sided word: as ε → 0 they move θ by ε T r, of variance ε² T², and by −∇U times ε² T (T + 1)/2 (EA) or
-ε² T (T − 1)/2 (AE), which is a Langevin step at temperature T/(T + 1) = .909 or T/(T − 1) = 1.111 (derived here).
-Triangles at ε = 0 (AE's beside it): the J of exp(−U) at these temperatures. Gradient noise heats, the more the larger
-ε: EA, too cold at small ε, first gets better with ε, and then too hot.
+**What was run.** Gradient noise N(0, 1), β = .25, T = 10, fresh momentum, 32 chains from x = 0 of the paper's length,
+100,000 draws after 1,000 of burn-in (quick: 4,000 after 500).
+
+**What is drawn.** a to c: histograms with bins of .1. d: dashed, J of single chains (mean, and the central 80 % as a
+band); solid, J of all 32 together, with standard errors by the jackknife over chains; dotted, what as many independent
+exact draws give. Triangles at ε = 0, AE's beside it: the J of exp(−U) at the temperatures below.
+
+**Decided here.** Panel d's step sizes. J is of histograms with exact bin masses on [−6, 6], empty bins floored at
+1e-12: the smoothing of density estimates, as the paper's are, would dominate it. Panel c is tuned by Robbins-Monro on
+log ε during burn-in, from .01, each chain its own. SGHMC moves momentum first (EA), as in the authors' code; the thin
+line is Algorithm 1 as printed, position first (AE).
+
+**To know.** SGHMC's momentum is fresh every T = 10 steps of a one-sided word: as ε → 0 they move θ by ε T r, of
+variance ε² T², and by −∇U times ε² T (T + 1)/2 (EA) or ε² T (T − 1)/2 (AE), a Langevin step at temperature T/(T + 1) =
+.909 or T/(T − 1) = 1.111 (derived here). Gradient noise heats, the more the larger ε: EA, too cold at small ε, first
+gets better, and then too hot. At ε = .01 (quick: .05, too) chains are few τ long.
 """
 STEPS = (0.05, 0.1, 0.15, 0.2, 0.25)  # at which moments are compared
 ROUNDED = 0.005 / 3**0.5  # the standard deviation of what rounding to a per cent takes off

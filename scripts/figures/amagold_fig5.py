@@ -11,20 +11,24 @@ from verdicts import chance, limit, side
 SOURCE = "AMAGOLD, Figure 5"
 TABLES = ("amagold_fig5", "amagold_table2")
 CAPTION = """
-Empirical distribution function of the entropy of the mean prediction of a run's draws, on 10,000 images of notMNIST's
-small set, of the same draws as Table 2 (which says at what weights their SGD begins): the further to the left and
-above, the more confident about letters that the network has never seen. Means over five seeds, with bands of their
-standard errors; of a run that diverged, the draws that it had kept until then, if any. The networks are Table 2's: at
-quick scale of 12,000 images, 15 epochs of SGD and 40 trajectories, which is not the paper's experiment. Two things that
-the entropies alone do not show are in the comparison below: how few trajectories AMAGOLD accepts, so that its curves
-are those of networks near one end of SGD, and coincide for that reason, too; and the test error on digits of SGHMC with
-little friction, which says whether it is a network at all whose confidence is shown. Decided where the paper is silent:
-overconfident is a sampler whose mean entropy is below AMAGOLD's, seed by seed, judged at four settings of SGHMC
-(Bonferroni); AMAGOLD's is the mean over its settings. The share of letters with an entropy of at most .1 nats is said
-beside it and not judged. Settings of AMAGOLD are compared by means over the seeds that all of them have, as a seed's
-settings begin at one end of SGD; how far the seeds are apart is said beside it. As a large step size is said to make
-SGHMC overconfident, it is asked besides whether at b = .01 its mean entropy is lower at lr = .001 than at .0005, seed
-by seed.
+The paper finds SGHMC overconfident about letters where b is small or the step size large, and AMAGOLD's curves alike.
+Here AMAGOLD's are alike, and SGHMC is more confident at b = .01, at either step size. At b = 5e-6, where its networks
+are at chance on digits, no difference of mean entropies is seen.
+
+**What was run.** The networks and draws of Table 2, of five seeds, on 10,000 images of notMNIST's small set. Quick
+scale: 12,000 images, 15 epochs of SGD and 40 trajectories, which is not the paper's experiment.
+
+**What is drawn.** Empirical distribution function of the entropy of the mean prediction of a run's draws: the further
+to the left and above, the more confident about letters that the network has never seen. Means over seeds, with bands of
+their standard errors.
+
+**Decided here.** Overconfident is a sampler whose mean entropy is below AMAGOLD's, the mean over its settings, seed by
+seed; the share of letters with an entropy of at most .1 nats is not judged. Settings of AMAGOLD are compared by means
+over the seeds that all of them have, as a seed's settings begin at one end of SGD.
+
+**To know.** AMAGOLD accepts few trajectories: its curves are those of networks near one end of SGD, and coincide for
+that reason, too. SGHMC's test error on digits, in the rows, says whether it is a network at all whose confidence is
+shown.
 """
 SURE = 0.1  # nats, the entropy of a prediction that is all but certain
 COINCIDE = 0.1  # the largest distance between distribution functions that are taken to

@@ -12,16 +12,22 @@ from verdicts import LIMIT
 
 SOURCE = "AMAGOLD, Table 2: its start"
 CAPTION = """
-Test error on MNIST of Table 2's perceptron where AMAGOLD begins (b = .01, lr = .0005), of twenty seeds each: networks,
-SGD, minibatches and noise are all a seed's own. SGD begins at the weights that PyTorch gives a network, as the authors'
-code does, or at He's (N(0, 2/fan in), a standard deviation √6 times larger), which networks of this program begin with
-where nothing is said (`warm_start.init`). Left after AMAGOLD's first trajectory, which is SGD's own error where that
-was rejected, right after 50 of its 2,500 (quick: 10, of 12,000 images), a line a seed; ± is the standard error of the
-mean over the seeds, sd their standard deviation. Crosses: the start in the authors' repository
+AMAGOLD stays near where SGD ends, and that depends on the weights that SGD begins with. From PyTorch's, as in the
+authors' code, its first error agrees with that of the start in the authors' repository; from He's it does not.
+
+**What was run.** Table 2's perceptron where AMAGOLD begins (b = .01, lr = .0005), twenty seeds each, with networks,
+SGD, minibatches and noise of their own: 50 of its 2,500 trajectories (quick: 10, of 12,000 images). He's weights (N(0,
+2/fan in), a standard deviation √6 times larger) are those which networks of this program begin with where nothing is
+said (`warm_start.init`).
+
+**What is drawn.** Test error on MNIST, a line a seed. Left: after AMAGOLD's first trajectory, which is SGD's own error
+where that was rejected. Right: after the last. Crosses: the start in the authors' repository
 (bnn/checkpoints/sgd_init_epoch3.pt; how many test images it has wrong is in [amagold_start.csv](amagold_start.csv), by
-`scripts/amagold_start.py`), and the paper's entry, of the whole chain. All chains of theirs begin at that one network;
-so each number of theirs is compared with what one more seed would give here: the standard deviation over seeds times
-√(1 + 1/seeds), and the paper's error.
+`scripts/amagold_start.py`), and the paper's entry, of the whole chain. In the rows ± is the standard error of the mean
+over seeds, sd their standard deviation.
+
+**Decided here.** All chains of theirs begin at that one network; so each number of theirs is compared with what one
+more seed would give here: the standard deviation over seeds times √(1 + 1/seeds), and the paper's error.
 """
 PLACES = ("first_error", "error")
 STARTS = {"torch": ("PyTorch's weights", BLUE), "he": ("He's weights", ORANGE)}

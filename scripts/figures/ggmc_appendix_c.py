@@ -9,15 +9,24 @@ from verdicts import LIMIT, headed
 
 SOURCE = "GGMC paper, Appendix C"
 CAPTION = """
-GGMC trajectories of 20 steps (21 gradients, whatever the schedule) with gradient noise N(0, 1) on ten independent
-unsymmetric quartic coordinates, one from each of many exact draws, friction 1; cosines are of ℓ, so that h goes with
-their root. Left: mean acceptance over the time Σ hᵢ that a trajectory goes, ± 2 errors; the program refuses the cosine
-(−∞) and takes it where its direction is drawn at random for each trajectory. Right: minus the log ratio of the
-densities of the path back and the path there, from their definition, median and 5 to 95 %: for the cosine the way back
-meets the same positions and minibatches with the step sizes in the same order again, and its noises are absurd.
-Appendix C says that its acceptance probability is zero; with noise in every direction it is this, which no chain will
-ever accept. Equation 10 is read as equation 2 has it, backward densities over forward ones, with momenta negated; as
-printed its ratio is upside down. The paper has no numbers: target, noise, friction and step sizes are chosen here.
+Appendix C says that a cosine of the learning rate inside a trajectory has acceptance probability zero, and that a
+schedule which reads the same backwards can be corrected. So it is here. With its direction drawn at random for each
+trajectory, which is not in the paper, the cosine is exact, too.
+
+**What was run.** GGMC trajectories of 20 steps (21 gradients, whatever the schedule) with gradient noise N(0, 1) on ten
+independent unsymmetric quartic coordinates, friction 1, one from each of many exact draws. Cosines are of ℓ, so that h
+goes with their root.
+
+**What is drawn.** Left: mean acceptance over the time Σ hᵢ that a trajectory goes, ± 2 errors; the program refuses the
+cosine (log MH is −∞). Right: minus the log ratio of the densities of the path back and the path there, from their
+definition, median and 5 to 95 %.
+
+**Decided here.** The paper has no numbers: target, noise, friction and step sizes are chosen here. Equation 10 is read
+as equation 2 has it, backward densities over forward ones, with momenta negated; as printed its ratio is upside down.
+
+**To know.** For the cosine the way back meets the same positions and minibatches with the step sizes in the same order
+again, and its noises are absurd. With noise in every direction the ratio is not zero but that of the right panel, which
+no chain will ever accept.
 """
 LOOK = {
     ("constant", "forward"): (BLUE, "o", "constant"),

@@ -9,10 +9,10 @@ from style import COLOURS, clean
 
 SOURCE = "GGMC paper, the learning rate that its figures leave out"
 CAPTION = """
-The runs of Figure D.1 at ℓ = .1, which the authors ran and discarded "because of its unstable results" (their appendix
-D; the notebook that drew Figure 1 leaves it out with a filter): a point a cycle, quantities of all data, log MH exact;
-a run that diverged ends where it was last finite. Paper scale is configured and not run here. Quick scale: the 1,500
-handwritten digits and a quarter of the width, 6 cycles of an epoch from 5 epochs of SGD.
+The authors ran ℓ = .1, too, and discarded it "because of its unstable results" (their appendix D; the notebook that
+drew Figure 1 leaves it out with a filter). These are the runs of Figure D.1 at that ℓ: a point a cycle, quantities of
+all data, log MH exact. A run that diverged ends where it was last finite. Paper scale is configured and not run here.
+Quick scale: the 1,500 handwritten digits and a quarter of the width, 6 cycles of an epoch from 5 epochs of SGD.
 """
 WIDE = {"ggmc": 5.5, "hmc": 3}  # of marks, where one may lie on the other
 NEVER = 1e-3  # an acceptance that is as good as none

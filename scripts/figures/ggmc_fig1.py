@@ -14,18 +14,24 @@ from verdicts import limit
 SOURCE = "GGMC paper, Figure 1"
 BEGUN = Path(__file__).resolve().parents[2] / "results" / "state" / "chain.tar"
 CAPTION = """
-ResNet-20 on CIFAR-10, one chain a learning rate and sampler, monitored and not corrected, the layout of the paper. Here
-U is one function of the weights (filter response normalisation, a proper prior on every weight, no augmentation; the
-prior is `cin`, as in the authors' code: variance 2/c on the weights of a layer of c input channels, not divided by the
-kernel's area, and 1 on the rest, without which U a datum would not be near their −.5), so that log MH at the cycle's
-two ends (dots, at the red lines) is exact; between them, as in the paper's code, it is that of a trajectory that would
-end there, with a minibatch's U in place of U of all data. Friction is one for all chains, as in their code (14.285: β =
-.98 at ℓ = .1), HMC's momentum is drawn afresh before the cycle and its leapfrog steps take minibatches, the cycle's
-first and last gradients are of all data; mass 1 (theirs was estimated anew every epoch). Paper scale: cycle 101 of 300,
-4,001 steps, every 10th; configured, and not run here but for the cycles of the last row, which a checkpoint under
-results/state holds, and for a first cycle in that size, below. Quick scale: 5,000 images, a quarter of the width
-(17,622 weights), the third of 3 cycles of an epoch (41 steps, every 2nd) from 2 epochs of SGD, far from equilibrium:
-the net has learnt little.
+The paper shows one cycle of GGMC and of HMC at four learning rates: log MH is near 0 at the smallest ℓ and far below it
+at the largest, and HMC's is above GGMC's there. Paper scale is configured, and run here for the cycles of the last row
+alone. Quick scale is far from equilibrium, and no row of it can be compared with the paper.
+
+**What was run.** ResNet-20 on CIFAR-10, one chain a learning rate and sampler, monitored and not corrected. Friction is
+one for all chains, as in the authors' code (14.285: β = .98 at ℓ = .1). HMC's momentum is drawn afresh before the cycle
+and its leapfrog steps take minibatches. The cycle's first and last gradients are of all data. Paper scale: cycle 101 of
+300, 4,001 steps, every 10th drawn; a checkpoint under results/state holds the last row's cycles. Quick scale: 5,000
+images, a quarter of the width (17,622 weights), the third of 3 cycles of an epoch (41 steps, every 2nd) from 2 epochs
+of SGD: the net has learnt little.
+
+**What is drawn.** At the cycle's two ends (dots, at the red lines) log MH is exact. Between them, as in the paper's
+code, it is that of a trajectory that would end there, with a minibatch's U in place of U of all data.
+
+**Decided here.** U is one function of the weights: filter response normalisation, a proper prior on every weight, no
+augmentation. The prior is `cin`, as in the authors' code: variance 2/c on the weights of a layer of c input channels,
+not divided by the kernel's area, and 1 on the rest. Without it U a datum would not be near their −.5. The mass is 1;
+theirs was estimated anew every epoch.
 """
 ROWS = (("ggmc", "GGMC"), ("hmc", "HMC"))
 LABEL = "log MH\n(the paper: log accept prob.)"

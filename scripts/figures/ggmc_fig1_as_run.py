@@ -6,13 +6,18 @@ from matplotlib.figure import Figure
 
 SOURCE = "GGMC paper, Figure 1, as run"
 CAPTION = """
-As Figure 1, but as the authors' code ran it: batch normalisation (without priors on its scales) normalises each
-minibatch by itself, every evaluation of U flips and crops each image afresh, so U is not one function of the weights,
-its two ends are evaluated with different noise, and no number called acceptance here is exact: log MH where the cycle
-begins is the noise between two evaluations at the same weights. Paper scale is configured and not run here. Quick
-scale: as Figure 1's, of 2 cycles the second. The mass is 1; theirs was estimated anew every epoch, inside trajectories.
-Their code goes through one permutation of the data in all epochs of a cycle, and clips gradients at 1e6; here each
-epoch has a permutation of its own, and nothing is clipped.
+Figure 1 as the authors' code ran it: U is not one function of the weights, and no number called acceptance here is
+exact. Paper scale is configured and not run here. No row of quick scale is decided or can be compared with the paper.
+
+**What was run.** Batch normalisation, without priors on its scales, normalises each minibatch by itself, and every
+evaluation of U flips and crops each image afresh. So the two ends of a cycle are evaluated with different noise. Quick
+scale: as Figure 1's, of 2 cycles the second.
+
+**What is drawn.** As Figure 1. log MH where the cycle begins is the noise between two evaluations at the same weights.
+
+**Decided here.** The mass is 1; theirs was estimated anew every epoch, inside trajectories. Their code goes through one
+permutation of the data in all epochs of a cycle, and clips gradients at 1e6; here each epoch has a permutation of its
+own, and nothing is clipped.
 """
 
 

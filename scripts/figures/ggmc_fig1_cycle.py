@@ -7,20 +7,24 @@ from matplotlib.figure import Figure
 
 SOURCE = "GGMC paper, Figure 1, one cycle from SGD"
 CAPTION = """
-Figure 1's ResNet-20 (272,826 weights, filter response normalisation) on its 50,000 images, with its batches of 125, its
-friction and its cycle of 10 epochs (4,001 steps, every 10th drawn): what a CPU can do of it, half an hour a chain (at ℓ
-= 1e-6, beside others, an hour). But it is the chain's first cycle, from three epochs of SGD, where the paper has the
-101st. GGMC's U rises at ℓ = .01 within the cycle from where SGD ended to where it settles, at smaller ℓ it is still on
-its way, and at 1e-6 it still falls, as SGD had not come to an end; its momentum, renewed many times in a cycle at the
-larger ℓ and hardly thrice at 1e-4, has about its temperature, too warm at ℓ = .01. At 1e-6 alone a cycle would be
-accepted; log MH so far above 0 tells that the start is no draw of the target, of which E MH = 1. log MH (within the
-cycle of a minibatch's U, which scatters) goes on falling at the same rate where U has settled: minibatch noise heats
+What a CPU can do of Figure 1 in its own size: the chain's first cycle, from three epochs of SGD, where the paper has
+the 101st. The larger ℓ, the less acceptance a cycle has: at 1e-6 alone it would be accepted. As the start is another,
+no row can be compared with the paper.
+
+**What was run.** Figure 1's ResNet-20 (272,826 weights, filter response normalisation), its 50,000 images, its batches
+of 125, its friction and its cycle of 10 epochs (4,001 steps). Quick scale: 2,500 images, a quarter of the width, an
+epoch (21 steps) from two epochs of SGD.
+
+**What is drawn.** As Figure 1, every 10th step. Within the cycle log MH is of a minibatch's U, which scatters.
+
+**To know.** GGMC's U rises at ℓ = .01 to where it settles; at smaller ℓ it is still on its way, and at 1e-6 it still
+falls, as SGD had not come to an end. log MH so far above 0 there tells that the start is no draw of the target (of
+which E MH = 1). GGMC's momentum, renewed many times in a cycle at the larger ℓ and hardly thrice at 1e-4, has about its
+temperature, too warm at ℓ = .01. Where U has settled, log MH goes on falling at the same rate: minibatch noise heats
 every step, friction carries the heat away, and −log MH is what was carried. HMC's momentum is not renewed within the
 cycle: energy swings between U and the momentum, and the noise's heat stays, the more the larger ℓ. The noise's work is
-½ h² times the gradients' variance over the mass, which is 1 here; the authors' mass, estimated anew every epoch, is 1
-or more. They ran GGMC from SGD, too: their notebooks show its energy error and kinetic temperature at ℓ = .01, with
-batch normalisation and random augmentation. Quick scale: 2,500 images, a quarter of the width, an epoch (21 steps) from
-two epochs of SGD.
+½ h² times the gradients' variance over the mass, 1 here; the authors', estimated anew every epoch, is 1 or more. Their
+notebooks' GGMC from SGD has batch normalisation and random augmentation.
 """
 OTHERS = "not comparable: their mass, norm and images are others"
 SMALL = "not comparable: fewer images, and steps"

@@ -7,10 +7,10 @@ from verdicts import decided, limit
 
 SOURCE = "GGMC paper, Figure D.1, as run"
 CAPTION = """
-The runs of Figure 1 as the authors' code ran them, from their start, a point a cycle: quantities of the whole training
-set, with a random flip and crop of every image at every evaluation and batch normalisation, so what is called
-acceptance is not exact: the noise of U's two evaluations alone can reject, and at the smallest ℓ it is all that log MH
-holds. Quick scale: as Figure D.1's, of 2 cycles.
+The runs of Figure 1 as the authors' code ran them, from their start: a point a cycle, quantities of the whole training
+set. With a random flip and crop of every image at every evaluation, and batch normalisation, what is called acceptance
+is not exact. The noise of U's two evaluations alone can reject, and at the smallest ℓ it is all that log MH holds.
+Quick scale: as Figure D.1's, of 2 cycles.
 """
 
 ENOUGH = 10  # cycles: fewer say nothing of a mean over U's noise

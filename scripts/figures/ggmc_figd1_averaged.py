@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 SOURCE = "GGMC paper, Figure D.1, with augmentation"
 CAPTION = """
 As Figure D.1, with data augmentation that leaves U one function of the weights: a datum's log likelihood is the mean
-over eight of the 162 flips and crops of its image, drawn once and frozen (the paper's draws one afresh at every
-evaluation). Paper scale is configured and not run here. Quick scale: four views of the 1,500 handwritten digits and a
+over eight of the 162 flips and crops of its image, drawn once and frozen. The paper draws one afresh at every
+evaluation. Paper scale is configured and not run here. Quick scale: four views of the 1,500 handwritten digits and a
 quarter of the width, 3 cycles of an epoch (15 minibatches) from 5 epochs of SGD; nothing is in equilibrium.
 """
 

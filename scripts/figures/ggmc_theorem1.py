@@ -9,15 +9,22 @@ from verdicts import headed
 
 SOURCE = "GGMC paper, Theorem 1"
 CAPTION = """
-One step from exact draws (θ, m) of an unsymmetric quartic in one dimension, friction 1, mass 1; then the step back from
-(θ', −m'), with the noise that brings it nearest to (θ, −m). Left: one draw (star) in the phase plane, h = 0.5, the ends
-(θ', −m') that each sampler's step has (diamonds), and the states that 300 random noises reach on the way back: a line
-for SGHMC, whose one noise cannot fill two dimensions (EA, momentum first, is the paper's equations 5 and 6; AE,
-position first, is AMAGOLD's Algorithm 1), the plane for GGMC. Right: the nearest distance against the step size (of
-exactly 0 drawn at 1e-17; dotted, the rounding of float64), median and 5 to 95 % of independent draws; lines are the
-medians of the closed forms for small h, 0.674 h √(2γh); draw by draw the distance is h/√(1 + h²)·|m' − m| (EA) and h|m'
-− m| (AE). GGMC's backward noises are those of the paper's appendix A. The paper proves this and shows no numbers;
-target, friction and step sizes are chosen here.
+The paper proves that the step back of SGHMC has density zero, with probability 1, and that GGMC's can be realized. So
+it is here: no noise takes SGHMC back where it came from, in either order of its updates, and GGMC returns to rounding.
+
+**What was run.** One step from exact draws (θ, m) of an unsymmetric quartic in one dimension, friction 1, mass 1; then
+the step back from (θ', −m'), with the noise that brings it nearest to (θ, −m). EA, momentum first, is the paper's
+equations 5 and 6; AE, position first, is AMAGOLD's Algorithm 1. GGMC's backward noises are those of the paper's
+appendix A.
+
+**What is drawn.** Left: one draw (star) in the phase plane, h = 0.5, the ends (θ', −m') of each sampler's step
+(diamonds), and the states that 300 random noises reach on the way back: a line for SGHMC, whose one noise cannot fill
+two dimensions, the plane for GGMC. Right: the nearest distance against the step size, median and 5 to 95 % of
+independent draws; a distance of exactly 0 is drawn at 1e-17, dotted is the rounding of float64. The line is the median
+of the closed forms for small h, 0.674 h √(2γh); draw by draw the distance is h/√(1 + h²)·|m' − m| (EA) and h|m' − m|
+(AE).
+
+**Decided here.** The paper shows no numbers: target, friction and step sizes are chosen here.
 """
 TABLES = ("ggmc_theorem1", "ggmc_theorem1_step")
 LOOK = {"EA": (RED, "o", "SGHMC, EA"), "AE": (BLUE, "s", "SGHMC, AE"), "OBABO": (GREEN, "^", "GGMC")}

@@ -9,19 +9,23 @@ from verdicts import apart, decided, headed, limit, of_groups, welch
 
 SOURCE = "Neal, clustering of rejections"
 CAPTION = """
-Langevin with persistent momentum at the talk's ε and α (2 dimensions: .12, .92; 20: .08, .94) and, in 20 dimensions, at
-two other α, with the non-reversible acceptance over δ; dotted lines: the same with standard acceptance. 400 chains of
-each setting (quick 80), of 8,000 decisions (quick 900), from exact draws; bars are their standard errors; the points
-are δ of our choice (the talk has .05). Clustering: variance of the number of rejections in 20 decisions, over that of
-independent decisions. ESS is per 1,000 gradients, of x1 and of U; triangles mark δ = 1 − α. The patterns of the talk (4
-accepts, 1 reject; 16 accepts, 4 rejects) are in the comparison below; `reach` is their distance for the measured
-sequences of decisions, √(Σ r²/n) over the runs r of acceptances. τ is in gradients; a chain is many times as long.
+The talk says that non-reversible acceptance clusters rejections at an unchanged rate, which makes for less of a random
+walk, and that δ ≈ 1 − α seems about right. So it is here, but for δ ≈ 1 − α in 20 dimensions at α = .88, where a
+smaller δ has a larger ESS.
 
-The highest peak of x1, at α = .98 and δ = .02, is more than momentum kept for longer: it looks antithetic. From one
-cluster of rejections to the next it is between 1/δ = 50 and 2/δ = 100 steps, a time of 4 to 8, and half a period of a
-pair's slowest direction is 4.4, after which it is mirrored, so that errors of the mean of x1 would cancel from stretch
-to stretch. U, which is the same at a mirrored place, gains much less there. So this peak belongs to a linear function
-on a Gaussian.
+**What was run.** Langevin with persistent momentum at the talk's ε and α (2 dimensions: .12, .92; 20: .08, .94) and, in
+20 dimensions, at two other α, with the non-reversible acceptance at δ of our choice (the talk has .05). 400 chains of
+each setting (quick 80), of 8,000 decisions (quick 900), from exact draws.
+
+**What is drawn.** Triangles mark δ = 1 − α; bars are standard errors over chains. Clustering: variance of the number of
+rejections in 20 decisions, over that of independent decisions. In the rows √(Σ r²/n), `reach` in the table, is the
+distance of the talk's patterns for the measured sequences of decisions, over the runs r of acceptances.
+
+**To know.** The highest peak of x1, at α = .98 and δ = .02, is more than momentum kept for longer: it looks antithetic.
+From one cluster of rejections to the next it is between 1/δ = 50 and 2/δ = 100 steps, a time of 4 to 8, and half a
+period of a pair's slowest direction is 4.4, after which it is mirrored, so that errors of the mean of x1 would cancel
+from stretch to stretch. U, which is the same at a mirrored place, gains much less there. So this peak belongs to a
+linear function on a Gaussian.
 """
 ENOUGH = 0.75  # of the best ESS
 PATTERNS = {(4, 1): 8, (16, 4): 16}  # accepts and rejects of the talk's patterns, and their distance in d√K

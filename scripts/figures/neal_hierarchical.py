@@ -8,29 +8,28 @@ from verdicts import LIMIT, long_enough, of_groups
 
 SOURCE = "Neal, models with variance hyperparameters"
 CAPTION = """
-His hierarchical regression: coefficients by HMC or Langevin updates, τ² and σ² by Gibbs updates after each trajectory
-of L leapfrog steps (HMC) or after every step (Langevin with a fresh momentum, which is HMC of L = 1, or with persistent
-momentum and non-reversible acceptance). Effective sample size per 1,000 leapfrog steps over the step size, a line an L
-or α; the thick one has a sampler's best point, the points of the others are numbers, their L (2, 3, 5, 6, 8, 10 and 20
-with 20 data; 2, 4 and 8 with 100) or α (.9 and .95; .8). Bars are standard errors over chains (160 or 192 of each
-setting, of 16,400 leapfrog steps; quick fewer and shorter). "The slowest of the three", last row of panels, is at each
-setting the least of its ESS of log τ², log σ² and the slowest coefficient. The talk states the claim without data or
-settings: 20 data of 20 features (left) and 100 of 10 (right), both made by the model (of σ = ½ and coefficients from
-N(0, 1)), priors τ², σ² ~ InverseGamma(2, 1), the grids, and δ = 1 − α are our choices; L = 6 and 8 were added after the
-others had been seen, for HMC's best lay between 5 and 10. Dispersed starts; the first 2,000 leapfrog steps of each
-chain are dropped, since some take many hundreds to come back. With α = .98 on 20 data, and for Langevin methods at ε =
-.01 on 100, that is not enough: these are not in the grids. Those that take still longer (at α = .95, ε = .045 and .06)
-count against their sampler, and the last row below shows them: log τ² rarely exceeds 3. With 100 data every Gibbs
-update renews log τ²: its ESS is 1,000/L, whatever the method, and tells nothing but how many updates were made.
+The talk says that Langevin methods gain over HMC by updating variances more often. Here non-reversible Langevin has the
+larger ESS of the slowest of three quantities per leapfrog step, if gradients after Gibbs updates are free. Counted,
+that holds with 100 data and is not decided with 20.
 
-A row is decided beyond what chance allows the largest of twelve (Bonferroni), those of the claim, "more"; that each
-side is the best of its grid is not in the errors. Where a best point lies at the edge of its grid and a wider grid
-could change the verdict, nothing is decided. Equal numbers of leapfrog steps; the gradient that is computed anew after
-a Gibbs update is free, since nothing but the scale of its two parts changes: counted, which is drawn in no panel,
-Langevin's values halve, and HMC's are multiplied by L/(L + 1), and with them the best settings change (last rows of
-each data set below). A missing point: chains shorter than 20 τ. HMC's highest values for coefficients are those of
-trajectories of half a period, whose end mirrors their start in every coefficient (with 100 data all have nearly one
-period), so that much of the errors of means cancels from draw to draw.
+**What was run.** His hierarchical regression: coefficients by HMC or Langevin updates, τ² and σ² by Gibbs updates after
+each trajectory of L leapfrog steps (HMC) or every step (Langevin, which is HMC of L = 1, and persistent non-reversible
+Langevin). 160 or 192 chains of each setting, from dispersed starts, of 16,400 leapfrog steps after 2,000 dropped (quick
+fewer and shorter).
+
+**What is drawn.** A line an L or α, with standard errors over chains; the thick one has a sampler's best point, the
+points of the others are their L or α. The slowest of the three is the least ESS of a setting. A missing point: chains
+shorter than 20 τ.
+
+**Decided here.** Both data sets are made by the model (σ = ½, coefficients from N(0, 1)), with priors τ², σ² ~
+InverseGamma(2, 1), and δ = 1 − α as the talk advises. L = 6 and 8 were added when HMC's best was seen to lie between 5
+and 10.
+
+**To know.** Gradients after Gibbs updates, counted in each data set's last rows, halve Langevin's values and multiply
+HMC's by L/(L + 1). The grids have no point where 2,000 steps do not bring all chains back (20 data at α = .98; 100
+data, Langevin methods at ε = .01). At α = .95, ε = .045 and .06, late chains count against their sampler (last row: log
+τ² rarely exceeds 3). HMC's highest values for coefficients are at half a period: the end mirrors the start, and much of
+the errors of means cancels. Bonferroni is over twelve rows; the choice of a grid's best is not in the errors.
 """
 QUANTITIES = (("tau2", "log τ²"), ("sigma2", "log σ²"), ("coefficient", "slowest coefficient"))
 COLUMNS = [f"ess_{name}" for name, _ in QUANTITIES]

@@ -10,26 +10,26 @@ from verdicts import limit
 
 SOURCE = "Neal, models with discrete variables"
 CAPTION = """
-The talk's claim is that a Langevin method, which allows discrete variables to be updated more often, can be better than
-HMC; the abstract of his paper of that year (arXiv:2001.11950) says nearly twice as efficient, for a mixed problem that
-is, as far as remembered, this one: more of the paper was not at hand to compare. Here two continuous variables u ~ N(0,
-1), v ~ N(u, .04²), and 20 binary ones, w ~ Bernoulli(1/(1 + e^u)): u and v by HMC or Langevin updates, the w by Gibbs
-updates after each trajectory of L leapfrog steps (HMC) or after every step (Langevin with persistent momentum); green
-dashed: non-reversible Langevin of the same chains and length, with them after every tenth. Effective sample size per
-1,000 leapfrog steps over the step size, of u, of the number of ones, and of a single w; a line an L or α, the thick one
-has a sampler's best point, the points of the others are numbers, their L (5 to 60) or α. Bars are standard errors over
-chains: 150 of each setting (600 at ε = .06), of 12,000 leapfrog steps, from exact draws (quick fewer and shorter). The
-talk states the claim without a target; the grids, and δ = 1 − α are our choices. A missing point: chains shorter than
-20 τ. The gradient that is computed anew after a Gibbs update is free; last rows of the claim below: counted. A judged
-row is decided beyond what chance allows the largest of six (Bonferroni); that each side is the best of its grid is not
-in the errors. Leapfrog steps are stable up to ε = .0566: at .06 HMC accepts next to nothing.
+The talk says that Langevin methods, which can update discrete variables more often, can be better than HMC. Here
+non-reversible Langevin with Gibbs updates after every step mixes faster per leapfrog step, if the gradients after them
+are free. If they are counted, or the updates come after every tenth step, it is not decided.
 
-HMC's best is a resonance. In the stiff direction of (u, v), of curvature 1250.5, a leapfrog step turns by φ, cos φ = 1
-− 625.25 ε² (the w change it little), and a trajectory whose Lφ is nearly a multiple of π ends there with the energy
-that it started with: at ε = .055 HMC accepts .80 of those of L = 20 (17.0 π), but .29 of those of L = 10 and 30 (8.5
-and 25.5 π), and at ε = .04, where φ = π/2, every even L is at a resonance. A step size drawn anew for each trajectory,
-which was not tried, would remove it. The rows "without HMC's settings at a resonance" leave out those where Lφ is
-within .1 π of a multiple of π; they were thought of after the others were seen, and claim nothing.
+**What was run.** Two continuous variables u ~ N(0, 1), v ~ N(u, .04²), and 20 binary ones, w ~ Bernoulli(1/(1 + e^u)):
+u and v by HMC or Langevin updates, the w by Gibbs updates after each trajectory of L leapfrog steps (HMC) or every step
+(Langevin with persistent momentum). 150 chains of each setting, of 12,000 leapfrog steps, from exact draws (quick fewer
+and shorter).
+
+**What is drawn.** A line an L or α, with standard errors over chains; the thick one has a sampler's best point, the
+points of the others are their L or α. A missing point: chains shorter than 20 τ.
+
+**Decided here.** The target, which the talk does not name, the grids, δ = 1 − α. The abstract of his paper
+(arXiv:2001.11950) says nearly twice as efficient, for a mixed problem that is, as far as remembered, this one.
+
+**To know.** HMC's best is a resonance. In the stiff direction of (u, v), of curvature 1250.5, a leapfrog step turns by
+φ, cos φ = 1 − 625.25 ε² (the w change it little), and energy comes back where Lφ is nearly a multiple of π. At ε = .055
+HMC accepts .80 at L = 20 (17.0 π), but .29 at L = 10 and 30 (8.5 and 25.5 π). The rows without resonances (Lφ within .1
+π of a multiple of π) were thought of later. Leapfrog steps are stable up to ε = .0566: at .06 HMC accepts next to
+nothing. Bonferroni is over six rows; the choice of a grid's best is not in the errors.
 """
 QUANTITIES = (("u", "u"), ("k", "number of ones"), ("w", "one binary variable"))
 JUDGED = 6  # rows that are judged: non-reversible Langevin over HMC, with all of HMC's settings

@@ -7,12 +7,15 @@ from style import GREEN, NAMES, RED, clean
 
 SOURCE = "Neal, the ten trajectory pictures"
 CAPTION = """
-One chain a picture, at the talk's settings and of its length; top row the bivariate Gaussian, bottom row ten such
-pairs, of which (x1, x2) is shown. Green: 500 independent draws; black: the chain; orange: lines to rejected proposals.
-In each title the share rejected in the last 90 % of this chain, and the talk's of its chain, in brackets: two single
-short chains, so that neither is the rate (the rates, with errors, are the figure of rejection rates). The first chain
-starts at (−1.5, 1.5), our choice of a point of low probability; the others, of whose start the talk says nothing, at
-exact draws.
+The talk's ten pictures, one chain each, at its settings and of its length. The share rejected of a chain here and of
+the talk's are of two single short chains, so that neither is the rate: the rates, with errors, are the next figure.
+
+**What is drawn.** Top row the bivariate Gaussian, bottom row ten such pairs, of which (x1, x2) is shown. Green: 500
+independent draws; black: the chain; orange: lines to rejected proposals. In each title the share rejected in the last
+90 % of this chain, and the talk's of its chain, in brackets.
+
+**Decided here.** The first chain starts at (−1.5, 1.5), our choice of a point of low probability; the others, of whose
+start the talk says nothing, at exact draws.
 """
 TABLES = ("neal_pictures", "neal_iid")
 

@@ -8,12 +8,17 @@ from verdicts import limit
 
 SOURCE = "Neal, rejection rates of the ten pictures"
 CAPTION = """
-Rejection over the last 90 % of each chain, as the talk says of its own, but for the non-reversible method's two. The
-talk quotes single chains of the lengths given there; here 2,000 chains of the same length (quick 200) give the rate
-with its error, and the bars say how far single chains stray: from the rate that 2.5 % of them are below to that which
-2.5 % are above (a chain of HMC has 23 decisions). Chains start at exact draws (the talk tells of one start, at low
-probability, for its first picture): far off the ridge, where a dispersed start would lie, the rate is another. Verdicts
-are by the standard deviation of single chains.
+The talk quotes the rejection rates of ten single chains. Each of them agrees with what a single chain of that length
+gives here.
+
+**What was run.** 2,000 chains of the lengths given in the talk (quick 200), from exact draws.
+
+**What is drawn.** Rejection over the last 90 % of each chain, as the talk says of its own, but for the non-reversible
+method's two. The bars say how far single chains stray: from the rate that 2.5 % of them are below to that which 2.5 %
+are above. A chain of HMC has 23 decisions.
+
+**Decided here.** The talk tells of one start, at low probability, for its first picture. Far off the ridge, where a
+dispersed start would lie, the rate is another.
 """
 
 

@@ -9,17 +9,24 @@ from verdicts import headed, limit
 
 SOURCE = "Note of 2020, temperatures of the integrators"
 CAPTION = """
-A harmonic oscillator (stiffness, mass, temperature 1), exact gradients, friction 1, nothing rejected: position variance
-(which is the configurational temperature ⟨θ, ∇U⟩/d here) and kinetic temperature at whole steps. Dots: chains from
-exact draws (their number, their draws after a burn-in of 20 cycles and the autocorrelation time in cycles are in the
-table), ± 2 standard errors over chains. Lines: closed forms. With w = 1 − h²/4 (OVRVO: 1 − b²h²/4) they are, for
-position and whole-step momentum, OVRVO and OBABO 1/w and 1; BAOAB 1 and w; ABOBA 1 and 1/w; symplectic Euler (SGHMC), β
-= 1 − γh, u = 1 − h²/(2(1 + β)): 1/u and 2/((1 + β)u). At half steps, where the note's equation 27 takes the momentum,
-OBABO's and OVRVO's kinetic temperature is 1/w, as the position's (dashed; not measured): so the note's u, made at whole
-steps, is the estimator to trust. The note has no figure and no numbers: what is shown, and the friction, are chosen
-here. The closed forms are of this oscillator, and not the note's: what it says of momenta is in the last two rows (that
-OVRVO's position is more accurate at half steps is not tested). That Bussi and Parrinello's scheme, OBABO, overestimates
-the velocity's temperature holds at half steps.
+The note says that OVRVO's velocity is accurate at whole steps, and that Bussi and Parrinello's scheme, OBABO,
+overestimates the velocity's temperature. Here both have the right kinetic temperature at whole steps. What the note
+says of OBABO holds at half steps, by the closed form.
+
+**What was run.** A harmonic oscillator (stiffness, mass, temperature 1), exact gradients, friction 1, nothing rejected,
+chains from exact draws (their number, their draws after a burn-in of 20 cycles and τ in cycles are in the table).
+
+**What is drawn.** Position variance, which is the configurational temperature ⟨θ, ∇U⟩/d here, and kinetic temperature
+at whole steps, ± 2 standard errors over chains. Lines are closed forms. With w = 1 − h²/4 (OVRVO: 1 − b²h²/4) they are,
+for position and whole-step momentum, OVRVO and OBABO 1/w and 1; BAOAB 1 and w; ABOBA 1 and 1/w; symplectic Euler
+(SGHMC), β = 1 − γh, u = 1 − h²/(2(1 + β)): 1/u and 2/((1 + β)u). Dashed, not measured: OVRVO at half steps.
+
+**Decided here.** The note has no figure and no numbers: what is shown, and the friction, are chosen here. The closed
+forms are of this oscillator, not the note's; what it says of momenta is in the last two rows.
+
+**To know.** At half steps, where the note's equation 27 takes the momentum, OBABO's and OVRVO's kinetic temperature is
+1/w, as the position's: so the note's u, made at whole steps, is the estimator to trust. That OVRVO's position is more
+accurate at half steps is not tested.
 """
 TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50)
 LOOK = {  # colour, marker and name

@@ -9,16 +9,21 @@ from style import BLUE, GREEN, ORANGE, clean
 SOURCE = "What would raise the acceptance of Figure 1?"
 TABLES = ("ggmc_fig1_cycle", "finding_fig1")
 CAPTION = """
-GGMC's first cycle from SGD as above (ResNet-20, 50,000 images, 4,001 steps between exact ends, one chain each): as it
-is there, with whole shuffled epochs and mass 1; with a mass, one number a tensor of weights, estimated from the
-gradients of 32 minibatches where SGD ended and frozen (`mass=estimate`; Wenzel et al. 2020); with independent
-minibatches (`sampler.minibatches=independent`). The mass is 1 where the gradients are least and more elsewhere, which
-lowers the noise's work, ½ h² times the gradients' variance over the mass, and slows the weights as well: a cycle goes
-less far. The paper's authors estimated theirs anew every epoch, inside trajectories, whose acceptance is not exact
-then. Shuffling, which pays at small steps on regressions and on a small perceptron (see those findings), hardly does at
-these, the less the larger ℓ, because what a minibatch's kick does is soon forgotten ("What do shuffled epochs take
-back?"). None of these cycles would ever be accepted: the question is how far they are from it. Quick scale: as that of
-the cycle above.
+What would raise the acceptance of Figure 1? An estimated mass makes −log MH of a cycle less at each ℓ, and the cycle
+goes less far. Shuffling hardly helps, the less the larger ℓ; none of these cycles would ever be accepted.
+
+**What was run.** GGMC's first cycle from SGD as above (ResNet-20, 50,000 images, 4,001 steps between exact ends, one
+chain each): as it is there, with whole shuffled epochs and mass 1; with a mass, one number a tensor of weights,
+estimated from the gradients of 32 minibatches where SGD ended and frozen (`mass=estimate`; Wenzel et al. 2020); with
+independent minibatches (`sampler.minibatches=independent`). Quick scale: as that of the cycle above.
+
+**Why.** The mass is 1 where the gradients are least and more elsewhere. That lowers the noise's work, ½ h² times the
+gradients' variance over the mass, and slows the weights as well. Shuffling pays at small steps, on regressions and on a
+small perceptron (see those findings). At these it hardly does, because what a minibatch's kick does is soon forgotten
+("What do shuffled epochs take back?").
+
+**To know.** The paper's authors estimated their mass anew every epoch, inside trajectories, whose acceptance is not
+exact then.
 """
 CHANGES = {
     ("shuffled", "1"): (GREEN, "Figure 1's: shuffled, mass 1"),

@@ -9,32 +9,27 @@ from verdicts import apart, limit, long_enough, of_groups, unbiased
 
 SOURCE = "Decisions on a part of the data (AMAGOLD paper, section 5.2)"
 CAPTION = """
-AMAGOLD trajectories of 10 steps, fresh momentum, friction 1, minibatch gradients (135 of Heart's 270 data, 1,000 of
-10,000 at T = 1, 100 at T = 100, 25 of the mixture's 100), decided by Metropolis' and Barker's rules on all data, by
-Barker's rule on a part (Seita et al. 2017: σ = 1, batches until the estimate's standard error is below 1), by t-tests
-(Korattikara et al. 2014, three ε), and not at all. The data come in batches of 27, 250, 250 and 10. Heart and the
-generated data (ten columns) are logistic regressions with the prior N(0, 100 I), Heart's columns standardised; the
-mixture is that of Welling and Teh (2011), with two modes, not AMAGOLD's. Top: the share of the data that a decision
-looks at, over the share that theory asks of Barker's test, D²/(1 + D²) (grey: the two are equal), D² the sum over data
-of the squared changes of log likelihood (less their mean) over T²; each point is a step size. Middle: the bias of the
-posterior's second moments, in true variances, a mean over coordinates, less that of Metropolis' rule on all data at the
-same step size, chain by chain: all rules have the same starts, minibatches and momenta, so that what they have in
-common is no rule's bias (where that of no correction is above 1, the axis is logarithmic beyond .1). Barker's rule on
-all data is the control. Bottom: effective draws of the slowest coordinate a million evaluations of a datum; gradients
-count as one each, an exact decision N, one on n data 2n, because U at the start is not known. With τ as it is, a
-decision that looked at nothing would make a trajectory at most 1.2 times as cheap as an exact one on Heart, 1.4 on the
-mixture, 2 and, at T = 100, 11 on the generated data: the rest is gradients. On the mixture the exact rules' ESS is
-largest at the end of the grid or near it: beyond, it may be larger. A rule that is faster and whose bias is beyond
-errors is called biased below and in the title; of another the bias is below its amount and what errors hide. Truth is
-by HMC with full gradients (logistic) and quadrature (mixture); its error is in the table. At paper scale 16 chains a
-step size of 6,000 draws after 300 left out on Heart and the mixture, 12 of 4,000 after 1,000 on the generated data, at
-T = 100 12 of 3,000 after 500; quick scale 10 of 300 after 100, and 6 or 8 of 80 after 40. Chains start from normals: on
-Heart of standard deviation 1 and on the generated data of .1, wider than the posterior but narrower than it at T = 100;
-on the mixture of 1, between its modes. Where chains are shorter than 20 τ, which is in the table, a bias may be the
-start's and ESS comes out too large: there is no point in the middle or at the bottom. Errors are over chains (of ESS
-the jackknife's over groups of them, and that of the data a decision, which are counted at 16 draws of each chain). What
-decides on a part is marked as not exact by the program, and fails the certificate on data of which it looks at half;
-one trajectory length, one σ.
+Does it pay to decide on a part of the data? At the step sizes compared below, what is faster, beyond errors, is biased
+on Heart and the mixture. On the generated data nothing is at T = 1; at T = 100 t-tests are, those at ε = .01 and .05
+without a bias beyond errors.
+
+**What was run.** AMAGOLD, 10 steps, fresh momentum, friction 1, decided on all data (Metropolis, Barker), on a part
+(Barker: Seita et al. 2017, σ = 1, batches until the estimate's standard error is below 1; t-tests: Korattikara et al.
+2014), or not at all. Data a gradient and a decision's batch: Heart 135, 27; generated (logistic, ten columns) 1,000,
+250, or 100, 250 at T = 100; Welling and Teh's mixture 25, 10. Regressions: prior N(0, 100 I), Heart standardised. 12 to
+16 chains a step size of 3,000 to 6,000 draws after 300 to 1,000 (quick 6 to 10 of 80 to 300), from normals, on the
+mixture between its modes.
+
+**What is drawn.** Top: data looked at, over what theory asks of Barker's test, D²/(1 + D²), D² the sum over data of the
+squared changes of log likelihood, less their mean, over T². Middle: bias of second moments, in true variances, a mean
+over coordinates, less Metropolis's with the same starts, minibatches and momenta. Bottom: ESS of the slowest coordinate
+a million evaluations of a datum: a gradient is one, an exact decision N, one on n data 2n.
+
+**To know.** At the same τ a decision on no data would make a trajectory at most 1.2 times as cheap on Heart, 1.4 on the
+mixture, 2 and, at T = 100, 11 on the generated data. The mixture's exact rules may be faster beyond the grid. Truth:
+HMC, or quadrature (mixture). Chains shorter than 20 τ have no point. "Bias below": its amount and what errors hide.
+What decides on a part is marked as not exact, and fails the certificate on data of which it looks at half. One length,
+one σ.
 """
 LOOK = {
     ("metropolis", None): (BLUE, "o", "-", "Metropolis"),

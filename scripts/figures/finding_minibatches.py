@@ -10,28 +10,27 @@ from verdicts import LIMIT, by_itself, decided, limit, long_enough, with_errors
 
 SOURCE = "Independent minibatches, or whole shuffled epochs?"
 CAPTION = """
-GGMC on the logistic regressions of Heart (27 minibatches of 10 of its 270 data an epoch) and Australian (46 of 15 of
-690; standardised columns and an intercept, prior N(0, 100 I)), friction 1, kept momentum, over the step size h. A
-trajectory's minibatches are drawn independently (`sampler.minibatches=independent`), or are whole epochs, each a new
-permutation of the data (`shuffled`): one gradient more than one epoch or four, as L steps of OBABO take L + 1. Both
-read the same backwards in law, so both are corrected exactly (the certificate's rows of ggmc with independent
-minibatches and with an epoch and a batch at either end). −log MH is the minibatches' error in the gradient, summed
-along the way: of independent ones a sum of as many independent terms; of an epoch's the errors add up to nothing where
-θ moves straight and the gradients' errors are the same all along, so what is left comes of friction, curvature and the
-batch too many. Top: acceptance. Middle: ESS of the slowest coordinate a pass over the data, minibatches and the U that
-the decision takes; dotted, HMC with full gradients, its step size tuned to an acceptance of .8. Bottom: without
-correction (trajectories of four epochs), by how much the mean U of the draws is too large, 2(E U − its mean by
-HMC)/dim, in units of T. Four shuffled epochs are taken by other words, too: BAOAB and ABOBA, which keep their momentum
-as OBABO does (of ABOBA exactly four epochs, as L of its steps take L gradients), and BAB, which draws it afresh and has
-no friction. All words have their random numbers in common.
+Shuffled epochs or independent minibatches? At one step size shuffled epochs are accepted oftener, and uncorrected they
+are biased less; their best ESS a pass is 9 (Heart) and 14 times (Australian) as large. HMC with full gradients has more
+ESS than both.
 
-Seven step sizes are run together, 20 chains each, from standard normals: 1,000 trajectories of four epochs after 300
-left out, 2,000 of one after 600, of Australian's independent minibatches 8,000 and 16,000 (quick scale: 6 chains each,
-200 after 100); the reference 60 chains of 3,200 (quick 42 of 200). Crosses: some chains diverged; they are in no
-number. Of chains shorter than 20 τ, whose τ comes out too small, no ESS is drawn or compared, and no bias is judged.
-Errors are over chains (of ESS the jackknife's over ten groups; in that of an excess by itself is the reference's, too).
-Batches forth and then back again in a second epoch, which read the same backwards too (Paulin and others 2025), are no
-setting here.
+**What was run.** GGMC, friction 1, kept momentum, on logistic regressions, Heart (27 minibatches of 10 an epoch) and
+Australian (46 of 15); standardised columns and an intercept, prior N(0, 100 I). Trajectories of one epoch or four, and
+a gradient more, as L steps of OBABO take L + 1. On four shuffled epochs also BAOAB, ABOBA (no gradient more) and BAB,
+fresh momentum and no friction. 20 chains a step size from standard normals: 1,000 trajectories of four epochs after
+300, 2,000 of one after 600, of Australian's independent minibatches 8,000 and 16,000; HMC 60 of 3,200 (quick 6 of 200
+after 100, HMC 42 of 200).
+
+**What is drawn.** ESS of the slowest coordinate, the decision's U counted in a pass. Dotted: HMC tuned to an acceptance
+of .8. Excess, uncorrected, of four epochs: 2(E U − its mean by HMC)/dim, in units of T. Bars: over chains, of ESS the
+jackknife's.
+
+**Why.** Both laws read the same backwards, so both are corrected exactly (certificate: ggmc with independent
+minibatches, with an epoch and a batch at either end). −log MH is the gradients' error, summed along the way: over an
+epoch nothing, but for friction, curvature and the batch too many.
+
+**To know.** Chains shorter than 20 τ have no ESS, and no bias is judged of them. All words share random numbers.
+Batches forth and back in a second epoch (Paulin and others 2025) are no setting here.
 """
 TARGETS = (("heart", "Heart"), ("australian", "Australian"))
 COLOUR = {"independent": BLUE, "shuffled": ORANGE}

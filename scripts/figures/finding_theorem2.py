@@ -9,25 +9,26 @@ from verdicts import limit
 
 SOURCE = "How much slower is AMAGOLD than L2MC?"
 CAPTION = """
-AMAGOLD's Theorem 2 bounds what gradient noise of standard deviation V takes from the spectral gap γ (of all functions
-of θ, what a whole trajectory takes off the correlation of the slowest): γ/γ̄ ≥ exp(−a − 2√a), a = ε T V²/(4 σ² β), T
-steps a trajectory, against L2MC with full gradients, each with the theorem's parameters (σ = 1 and β = .25 for L2MC;
-AMAGOLD's mass is a little smaller). No gap of all functions is measured here: the slowest is sought among the
-combinations of 24 smooth functions. That is an upper bound of γ, and alone no test of a ratio. But the paper's proof
-argues for more: that AMAGOLD's transition density is at least the bound times L2MC's, so that the Dirichlet form E(f,
-f) of every f is, and with it the slowest in any set of functions. (It takes the gradient's term ε² σ⁻² ∇U in A_t for
-the same when σ becomes σ c^{−1/4}. Where ∇U grows without bound the densities are not so: on the double well at ε = V =
-.25, T = 1, that of staying at θ = 5.5, far out, is .007 of L2MC's, and the bound .77. To E(f, f) of smooth f such
-places contribute next to nothing; it is measured here.) Filled: the slowest combination's relaxation over that of
-L2MC's slowest. Crosses: the least ratio of E(f, f) of all combinations, what is left of the one that noise costs most.
-In one dimension, at four step sizes and four V, on the double well and the unsymmetric well, whose U grows as θ⁴, and
-on U = 16 √(1 + θ²/16), log-concave, with curvature at most 1 and slope below 4. Only of this last one is the gap of all
-functions above 0. On the others, as on a Gaussian, a trajectory that begins with a drift is rejected ever more surely
-the farther out it starts, for L2MC and AMAGOLD alike, and about their gaps the theorem says 0 ≥ 0. The functions are
-cos(kπF(θ)), F the distribution function of exp(−U/3); one trajectory from exact draws, with its acceptance probability.
-Bars are one standard error, the jackknife's over ten parts of the draws: both samplers have the same draws and random
-numbers. All are within the theorem's condition, ε V² ≤ 4 σ² β. One dimension says nothing about many. The bound at
-other settings: `python scripts/theorem2.py --help`.
+How much may gradient noise slow AMAGOLD? Theorem 2 bounds spectral gaps: γ/γ̄ ≥ exp(−a − 2√a), a = ε T V²/(4 σ² β),
+against L2MC with full gradients. On smooth functions noise takes far less than it allows.
+
+**What was run.** One trajectory of T steps from exact draws, gradient noise of standard deviation V: four step sizes
+and four V within the theorem's condition, ε V² ≤ 4 σ² β (L2MC: σ = 1, β = .25; AMAGOLD's mass is a little smaller). One
+dimension: two wells whose U grows as θ⁴, and U = 16 √(1 + θ²/16), of curvature at most 1. Functions: 24 cos(kπF(θ)), F
+the distribution function of exp(−U/3).
+
+**What is drawn.** Filled: relaxation of the slowest combination over that of L2MC's slowest. Crosses: the least ratio
+of Dirichlet forms E(f, f) of all combinations. Both samplers have the same draws; bars: the jackknife over ten parts.
+
+**Why.** No gap of all functions is measured; the slowest smooth one bounds it from above, and alone tests no ratio. But
+the proof argues that AMAGOLD's transition density is at least the bound times L2MC's: then so is every E(f, f), and the
+slowest in any set of functions.
+
+**To know.** The proof takes the term ε² σ⁻² ∇U in A_t for the same when σ becomes σ c^{−1/4}. Where ∇U grows without
+bound the densities are not so: on the double well at ε = V = .25, T = 1, that of staying at θ = 5.5, far out, is .007
+of L2MC's, the bound .77. To E(f, f) of smooth f such places contribute next to nothing. Only the last target has a gap
+of all functions above 0: on the others both samplers reject ever more surely the farther out a trajectory starts, and
+the theorem says 0 ≥ 0. One dimension says nothing about many. Other settings: `python scripts/theorem2.py --help`.
 """
 LITTLE = 0.25  # of the loss that the bound allows, in the median
 LOOK = {1: (BLUE, "o"), 3: (GREEN, "s"), 10: (RED, "^")}

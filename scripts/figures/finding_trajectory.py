@@ -11,23 +11,25 @@ from verdicts import GROUPS, limit, long_enough
 SOURCE = "How long may a trajectory be?"
 TABLES = ("finding_trajectory", "finding_trajectory_auto")
 CAPTION = """
-Left and middle: standard deviation and mean of log MH of single trajectories (OBABO filled, ABOBA open; L = 1, 4, 16,
-64; friction 1; fresh momentum, M = T = 1; the axis of means is linear within ±.001) under gradient noise of covariance
-Σ. Theory, derived in experiments/tables/trajectory.py: variance V, mean −V/2 and acceptance 2Φ(−√V/2), with V = tr Σ h²
-L (1 + c)/2 for ABOBA and V = tr Σ h² ((L − 1)(1 + c)/2 + ½) for OBABO, c = exp(−h) what friction leaves of the momentum
-in a step: about L h² tr Σ, and half of that for a single step of OBABO. No number is fitted: tr Σ is the artificial
-noise's, or measured from minibatches. It is theory to leading order, and the rows below judge it within the tolerances
-that they name; errors alone would find it wrong. Where one momentum carries much of the noise (few coordinates, V of
-order 1 and more) it is heated by it, and the splitting's own error adds at large h. Gaussians of 1 to 1,000 coordinates
-and the double well from exact draws with noise N(0, 1), logistic regressions on 1,000 generated data with batches of 20
-and 200 from draws of HMC, a ResNet-20 of width 4 on the digits with batches of 25 and 100 from what short uncorrected
-chains leave, which are not draws of its target. Right: effective draws a thousand gradients, of the Gaussian by the
-mean of its coordinates' τ, of the logistic regression of the slowest coordinate, U at the end counted as a full
-gradient (20 minibatches of the logistic regression), of AMAGOLD over the length: the best of five step sizes at L = 1,
-4 and 16, and what tune.trajectory=auto, which may choose up to 16, chose in its burn-in (stars). There is no point
-where chains are shorter than 20 τ. At paper scale 100 chains (20 a step size) of 2,000 draws of the Gaussian, and of
-50,000, 20,000 and 10,000 of the logistic regression at L = 1, 4 and 16; quick 50 of 800, too few for the latter. Errors
-are over chains, and the jackknife's over groups of them.
+How long may a trajectory be? The variance of log MH grows as L h² tr Σ, Σ the gradient noise's covariance: to lengthen
+a trajectory, lower h as 1/√L. What `tune.trajectory=auto` chooses has at least half of the best ESS of a grid.
+
+**What was run.** Single trajectories, L = 1, 4, 16, 64, friction 1, fresh momentum, mass 1: Gaussians and the double
+well (exact draws, noise N(0, 1)), logistic regressions on 1,000 generated data (draws of HMC, batches of 20 and 200), a
+ResNet-20 of width 4 on the digits (25 and 100). Right: AMAGOLD, 100 chains (20 a step size) of 2,000 draws of the
+Gaussian, of 50,000, 20,000 and 10,000 of the regression at L = 1, 4 and 16; quick 50 of 800, too few for the latter.
+
+**What is drawn.** Left and middle: log MH over theory. Right: ESS (Gaussian: by its coordinates' mean τ; regression: of
+the slowest), U at the end charged as a full gradient, the best of five step sizes; stars: of at most 16 steps. Chains
+shorter than 20 τ have no point.
+
+**Why.** To leading order (experiments/tables/trajectory.py) log MH has variance V and mean −V/2, and 2Φ(−√V/2) is
+accepted: V = tr Σ h² L (1 + c)/2 for ABOBA, tr Σ h² ((L − 1)(1 + c)/2 + ½) for OBABO, c = exp(−h) what friction leaves
+of the momentum in a step. Nothing is fitted: tr Σ is the artificial noise's, or measured from minibatches.
+
+**To know.** Theory is judged within the rows' tolerances: errors alone would find it wrong. Noise heats a momentum that
+carries much of it (few coordinates, V of order 1 and more), and at large h the splitting's own error adds. The ResNet's
+trajectories start where short uncorrected chains end, not at draws of its target.
 """
 LOOK = {
     ("gaussian", 1): (SKY, "Gaussian, d = 1"),

@@ -10,46 +10,31 @@ from verdicts import GROUPS, LIMIT, by_itself, limit, long_enough, mark_diverged
 
 SOURCE = "Which word, with noisy gradients?"
 CAPTION = """
-Words of drifts, kicks and refreshments at 11 gradients a trajectory, mass 1, T = 1. The banana and the mixture are
-AMAGOLD's Dist1 and Dist2; on the toys gradient noise is N(0, 1). Heart is a logistic regression on standardised columns
-and an intercept, prior N(0, 100 I), with independent minibatches of a fifth of the data (with shuffled epochs OBABO is
-accepted far oftener, BAOAB and ABOBA as OBABO is, BAB a little oftener: see that finding). Momentum is kept from
-trajectory to trajectory, but for what the O's forget, or drawn afresh (BAB, which has no O and so no friction, and
-OBABO a second time).
+Does the word matter when gradients are noisy? At one mean step a gradient all are accepted alike, within .1. A
+correction gains where little bias is tolerated, on the double well and the mixture; it costs where more is, and on the
+banana at every tolerance.
 
-Top: uncorrected draws at friction γ = 1, by how much their mean U is too large, 2(E U − its exact or, of a regression,
-the reference's value)/dim, in units of T, against what a correction rejects at the same step size; left out are points
-within three errors of zero and, of a regression, of chains too short for τ. Dash-dotted, of the double well: the same
-with exact gradients, over the rejections that noise would cause. Crosses: some chains diverged, and the point is of the
-others; at the top: none is left, or their excess is above 4. Middle: corrected chains, ESS of the slowest coordinate
-per 1,000 gradients over the mean step a gradient; full markers friction 1 or none, open ones other frictions. Words
-count as accepted alike where at one mean step a gradient (ABOBA's is a tenth larger) all are within .1: BABOBAB's steps
-are twice the others', of two gradients each. Bottom: uncorrected chains, ESS over that excess, points with diverged
-chains left out; black, the best corrected ESS (grey: its standard error), of which U, worth five minibatch gradients of
-a regression and one gradient of a toy, is paid. The question is where a coloured line crosses it: left of that a
-correction gains, right of that it costs. The comparison reads each line at four tolerances (dotted), linearly between
-its points and down to nothing at no excess.
+**What was run.** 11 gradients a trajectory, mass 1, momentum kept or drawn afresh; BAB has no friction. Toys: AMAGOLD's
+Dist1 (banana) and Dist2 (mixture), the double well; gradient noise N(0, 1), eight step sizes, 200 chains (quick 40)
+from exact draws, 2,000 draws after 200 (200 after 50). Heart: logistic regression (standardised columns, an intercept,
+prior N(0, 100 I)), minibatches of a fifth of the data, seven step sizes, from standard normals 20 chains of 2,000 after
+1,000 (8 of 500 after 800); reference HMC, 60 of 3,000 (56 of 500).
 
-Friction 1 is not tuned: noise of covariance Σ heats a chain by h tr Σ/(2γ dim) to leading order (h/(2γ) of the toys),
-so that more friction lets the uncorrected ones take larger steps for the same bias, while acceptance depends on it
-little. Some words are at a larger friction, too (4; on Heart 10), OBABO on the toys at .25. OVRVO, on the double well
-alone, is OBABO with A and B scaled by b, so at friction γ it is OBABO at bh and γ/b, and lies under it.
+**What is drawn.** Excess: 2(E U − its exact or reference value)/dim, in units of T. Top: uncorrected, γ = 1, over what
+a correction rejects at that step size; points within three errors of zero are left out. Dash-dotted: exact gradients,
+over the rejections of noisy ones. Crosses: some chains diverged, the point is of the others; at the top, none is left
+or it exceeds 4. Middle: ESS of the slowest coordinate; open markers, other frictions. Bottom: black, the best corrected
+ESS, U paid (five gradients of Heart, one of a toy). Left of where a line crosses it a correction gains. Dotted:
+tolerances at which lines are read.
 
-Toys: eight step sizes together, 200 chains of each at paper scale (quick 40) from exact draws, 200 trajectories left
-out (50), 2,000 draws each (200). Heart: seven step sizes, 20 chains of 2,000 draws (quick 8 of 500) after 1,000 (800)
-from standard normals; the reference is HMC with full gradients, 60 chains of 3,000 (quick 56 of 500). Chains that
-diverged are in no number. τ and chain lengths are in the table; here it is known, and ESS given, of chains at least 20
-τ long (of shorter ones τ comes out too small, and they would flatter). "Edge" marks what is best at the largest step of
-its grid at which no chain diverged: it may be better beyond, and no gain or cost is claimed that this could undo;
-"below the grid", that the tolerance is below the line's first point. The best settings are chosen from the numbers that
-are compared, the corrected ones from some 80, the uncorrected from some ten lines, which flatters both. On Heart, all
-of whose data are five minibatches, HMC with full gradients beats every corrected minibatch sampler (last row): there is
-no reason to take minibatches of so few data but to see what a correction costs. Errors are over chains (of ESS the
-jackknife's over ten groups; in that of an excess by itself is the reference's, too). Every corrected chain is exact:
-the certificate has rows of ggmc, ovrvo, baoab, aboba and hmc with noisy gradients under metropolis and of ggmc with
-full refresh; `python -m sgmcmc.certify --word BABOBAB --output results/words/BABOBAB` made [that
-word's](words/BABOBAB/certificate.md). One length of trajectory, and few frictions: this does not show how the words
-compare at others, nor on networks.
+**Why.** Noise of covariance Σ heats by h tr Σ/(2γ dim) to leading order: more friction allows larger uncorrected steps,
+while acceptance depends on it little; 1 is not tuned. OVRVO at γ is OBABO at bh and γ/b.
+
+**To know.** ESS is of chains of at least 20 τ. "Edge": best at the largest step without divergence; no gain or cost is
+claimed that this could undo. "Below the grid": below a line's first point. Best settings are chosen from the numbers
+compared, which flatters both. ABOBA's mean step is a tenth larger; BABOBAB has two gradients a step. Certificate: ggmc,
+ovrvo, baoab, aboba, hmc with noisy gradients, ggmc with full refresh, [`python -m sgmcmc.certify --word BABOBAB
+--output results/words/BABOBAB`](words/BABOBAB/certificate.md). One length, few frictions.
 """
 TABLES = ("finding_words", "finding_words_logistic")
 LOOK = {

@@ -252,7 +252,8 @@ def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate:
     estimate for chains that have converged, with tau = all draws/ESS, n draws in half a chain, C chains: a relative
     variance of 2(4 tau + 1)/(all draws) from a window of 2 tau (Madras and Sokal 1988) and of (2 min(3 tau, n)/n)^2/C
     from the variance between the half-chains; right to some 40 % on autoregressions.
-    It costs about a microsecond a draw, chain and coordinate: thin, or take functions of theta, where there are many.
+    It costs about a fifth of a microsecond a draw, chain and coordinate (by "mean" less than a tenth): thin, or take
+    functions of theta, where there are many.
     """
     from arviz_stats.base import array_stats  # half a second to import
 
@@ -296,22 +297,28 @@ def autocorrelation(draws: Tensor | ArrayLike, lags: int | None = None) -> np.nd
 
 
 def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5.0) -> Estimate:
-    """tau = 1 + 2 sum of the autocorrelations ``[dim]`` up to a lag, the mean of it over lags W//2 to W, and its error.
+    """tau = 1 + 2 sum of the autocorrelations rho(k), ``[dim]``, over a window of lags, and its standard error.
 
-    The mean gives lags beyond W/2 less and less weight (a flat-top window: Politis and Romano 1995, "Bias-corrected
-    nonparametric spectral estimation"). A sum that ends somewhere would depend on where, of what oscillates, as where
-    momentum persists, or alternates, as of antithetic chains. W is the first lag >= ``window`` times that sum, and
-    times the sum of the sizes of those that are beyond two of their standard deviations sqrt(S/(draws chains)), S the
-    sum of the squares up to there, all of positive and negative lags (Bartlett): Sokal's automatic window (1997, "Monte
-    Carlo methods in statistical mechanics") where none is negative; at least ``window``. A slow part of small weight
-    lies beyond it: W is doubled, as long as there are so many draws, while that adds more to tau than two standard
-    deviations of the change, or takes away more than three. The variance of tau, and of a change with the difference of
-    its weights, is 2 sum_k g(k)^2/(draws chains), g the convolution of the weights with the autocorrelations up to W,
-    both of positive and negative lags (Bartlett): where none oscillates (2(4W/3 + 1) tau^2)/(draws chains), Madras and
-    Sokal's (1988, eq. E.11) for these weights. Of chains with parts of very unequal speeds the error, its root, is up
-    to 1.6 times too small. draws x chains / tau is the effective sample size of the mean; where tau is not above its
-    error, or not above 0, little is known of it. NaN where nothing moves, or where the draws are fewer than the window
-    (tau is not known then).
+    The weights of the lags are 1 up to W/2, then fall linearly (a flat-top window: Politis and Romano 1995,
+    "Bias-corrected nonparametric spectral estimation"): tau is the mean of the sums that end at lags W//2 to W. Where
+    rho oscillates, because momentum persists or chains are antithetic, a single sum would depend on where it ends.
+
+    W is at least ``window``, and it is the first lag that is at least ``window`` times each of two sums up to it:
+
+    - tau itself, which is Sokal's automatic window (1997, "Monte Carlo methods in statistical mechanics");
+    - 1 + 2 sum of abs(rho), of those rho that are not mere chance: beyond two standard deviations sqrt(S/(draws
+      chains)), S the sum of rho^2 over positive and negative lags (Bartlett).
+
+    A slow part of small weight shows only beyond that W. So W is doubled, while there are so many draws, if that
+    adds more to tau than two standard deviations of the change or takes away more than three.
+
+    The variance of tau, and of a change with the difference of its weights, is 2 sum_k g(k)^2/(draws chains), g the
+    convolution of the weights with rho, both of positive and negative lags (Bartlett). Where rho does not oscillate it
+    is 2(4W/3 + 1) tau^2/(draws chains), as in Madras and Sokal (1988, eq. E.11) for these weights. Of chains with parts
+    of very unequal speeds the error is up to 1.6 times too small.
+
+    draws x chains / tau is the effective sample size of the mean. Where tau is not above its error, or not above 0,
+    little is known of it. NaN where nothing moves, or where the draws are fewer than the window.
     """
     draws = _draws(draws)
     number = max(draws.shape[0] * draws.shape[1], 1)

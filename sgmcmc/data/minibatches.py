@@ -154,6 +154,8 @@ class GradientNoise:
     with_points = independent
 
     def draw(self, random: Random, trajectory: int, chains: Tensor) -> Callable[[int], Tensor]:
+        """The noise of one trajectory: a function of the gradient point 0 … points − 1."""
+
         def block(steps: range) -> Tensor:
             return self.std * random.normal("minibatch", trajectory, steps, chains, self.dim, self.dtype)
 

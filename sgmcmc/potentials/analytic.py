@@ -43,6 +43,7 @@ class Constant:
         self._copies: dict = {}
 
     def like(self, other: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """The value on the device of another tensor, and in its dtype or the one that is given."""
         place = (dtype or other.dtype, other.device)
         if place not in self._copies:
             self._copies[place] = self.value.to(dtype=place[0], device=place[1])
@@ -91,6 +92,7 @@ class Independent(Analytic):
     reach: float
 
     def energy(self, x: Tensor) -> Tensor:
+        """−log density of a coordinate, up to a constant, at ``x`` of any shape."""
         raise NotImplementedError
 
     def potential(self, theta: Tensor) -> Tensor:

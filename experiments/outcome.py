@@ -251,9 +251,10 @@ def slowest(draws: Tensor, number: int) -> Tensor:
 
 def mixed_below(draws: int, chains: int, coordinates: int) -> float:
     """The R-hat above which chains have not mixed: 1.01 (Vehtari et al. 2021), or what the largest of so many
-    coordinates, of bulk and of tails, exceeds once in a hundred times where the draws are independent.
+    coordinates, of bulk and of tails, exceeds about once in a hundred times where the draws are independent (of 40
+    draws of one chain three times).
 
-    R-hat² − 1 is then (χ²/(m − 1) − 1)/n of the means of m halves of chains, of n draws each.
+    R-hat² − 1 is then about (χ²/(m − 1) − 1)/n, of the means of m halves of chains of n draws each.
     """
     halves = 2 * chains
     largest = chdtri(halves - 1, 0.01 / (2 * coordinates)) / (halves - 1)

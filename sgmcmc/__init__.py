@@ -1,7 +1,7 @@
 """Stochastic-gradient MCMC with exact Metropolis-Hastings acceptance: a sampler is a word.
 
 >>> import sgmcmc
->>> result = sgmcmc.sample(lambda theta: (theta**2).sum() / 2, dim=3, sampler="ggmc", step_size=0.5)
+>>> result = sgmcmc.sample(lambda theta: (theta**2).sum() / 2, dim=3, acceptance="metropolis", step_size=0.5)
 
 ``sample`` runs any sampler on a target of one's own; ``make_kernel``, ``run`` and the potentials are the pieces it
 is made of; ``load_samples`` reads the draws of run folders.

@@ -89,7 +89,8 @@ HELD = 48
 def check_memory(chains: int, dim: int, device: torch.device) -> None:
     """Refuse chains whose state alone is more than all memory: the system would kill the process without a word.
 
-    A run was measured to take some three times as much at least (``HELD``), so that this refuses nothing that works.
+    A run was measured to take twice ``HELD`` at least, three times where it is kept in a folder, so that this refuses
+    nothing that works.
     """
     if device.type == "cuda":
         where, memory = torch.cuda.get_device_name(device), torch.cuda.get_device_properties(device).total_memory

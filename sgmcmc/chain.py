@@ -45,7 +45,8 @@ ENOUGH = 44  # trajectories: of a chain that accepts a tenth of them so many are
 
 @dataclass
 class Result:
-    """What ``run`` returns: status; rows of metrics and draws ``[draws, chains, dim]``, where no store kept them.
+    """What ``run`` returns: status; rows of metrics and draws ``[draws, chains, dim]``, where no store kept them. The
+    columns of rows are explained by ``python run.py --help``.
 
     Numbers of trajectories, gradients and evaluations of U are those of all cycles, of the burn-in too.
     """

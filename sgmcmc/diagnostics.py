@@ -35,7 +35,7 @@ class Estimate(NamedTuple):
 
 
 def kinetic_temperature(momentum: Tensor, inverse_mass: Tensor | float = 1.0) -> Tensor:
-    """m^T M^-1 m / d, ``[chains]`` float64: T on average, of one draw T chi2(d)/d.
+    """mᵀM⁻¹m/d, ``[chains]`` float64: T on average, of one draw T χ²(d)/d.
 
     ``momentum`` ``[chains, dim]``; ``inverse_mass`` a number, ``[dim]`` or ``[chains, dim]``. Of one parameter
     tensor: slice both. Source: Wenzel et al. 2020, "How good is the Bayes posterior in deep neural networks
@@ -45,7 +45,7 @@ def kinetic_temperature(momentum: Tensor, inverse_mass: Tensor | float = 1.0) ->
 
 
 def configurational_temperature(theta: Tensor, gradient: Tensor, mean: Tensor | None = None) -> Tensor:
-    """<theta - mean, grad U(theta)> / d, ``[chains]`` float64: T on average under exp(-U/T).
+    """⟨θ − mean, ∇U(θ)⟩/d, ``[chains]`` float64: T on average under exp(−U/T).
 
     ``theta`` and ``gradient`` ``[chains, dim]``; any fixed ``mean`` ``[dim]`` is right (0 by default), the
     posterior's gives the least variance. The identity (the virial theorem) is an integration by parts: it holds only
@@ -56,7 +56,7 @@ def configurational_temperature(theta: Tensor, gradient: Tensor, mean: Tensor | 
 
 
 def temperature_interval(dim: ArrayLike, temperature: float = 1.0, level: float = 0.99) -> tuple:
-    """The central interval of T chi2(d)/d: where a kinetic temperature of ``dim`` momenta lies with probability
+    """The central interval of T χ²(d)/d: where a kinetic temperature of ``dim`` momenta lies with probability
     ``level``. Returns (low, high), each of ``dim``'s shape."""
     dim = np.asarray(dim)
     low, high = (2 * gammaincinv(dim / 2, (1 + side * level) / 2) for side in (-1, 1))
@@ -185,7 +185,7 @@ def _of_halves(statistic: Callable[[np.ndarray], np.ndarray], draws: np.ndarray)
 
 def _rank_normalised(values: np.ndarray) -> np.ndarray:
     """Normal scores ``[dim, chains, draws]`` of each coordinate's ranks over all chains, of equal values their mean
-    (Blom's). ArviZ has them too, and SciPy such ranks, by a stable sort, which takes five times as long."""
+    (Blom's). ArviZ has them too, and SciPy such ranks, by a stable sort, which takes two to five times as long."""
     flat = values.reshape(len(values), -1)
     found, number = np.empty_like(flat), flat.shape[1]
     scores = ndtri((np.arange(2, 2 * number + 1) / 2 - 3 / 8) / (number + 1 / 4))  # of the ranks 1, 1.5, 2, ...
@@ -249,10 +249,11 @@ def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate:
     NaN where no chain moves, and where ArviZ's upper bound is reached, n log₁₀ n of all n draws: then they are too few
     (less than ten a chain always are), or so antithetic that it cannot tell; the slowest of the other coordinates is
     ``numpy.nanmin`` of the values. Where R-hat says that chains do not agree, it means nothing. The error is an
-    estimate for chains that have converged, with tau = all draws/ESS, n draws in half a chain, C chains: a relative
-    variance of 2(4 tau + 1)/(all draws) from a window of 2 tau (Madras and Sokal 1988) and of (2 min(3 tau, n)/n)^2/C
+    estimate for chains that have converged, with τ = all draws/ESS, n draws in half a chain, C chains: a relative
+    variance of 2(4 τ + 1)/(all draws) from a window of 2 τ (Madras and Sokal 1988) and of (2 min(3 τ, n)/n)²/C
     from the variance between the half-chains; right to some 40 % on autoregressions.
-    It costs about a microsecond a draw, chain and coordinate: thin, or take functions of theta, where there are many.
+    It costs about a fifth of a microsecond a draw, chain and coordinate (by "mean" less than a tenth): thin, or take
+    functions of θ, where there are many.
     """
     from arviz_stats.base import array_stats  # half a second to import
 
@@ -296,22 +297,28 @@ def autocorrelation(draws: Tensor | ArrayLike, lags: int | None = None) -> np.nd
 
 
 def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5.0) -> Estimate:
-    """tau = 1 + 2 sum of the autocorrelations ``[dim]`` up to a lag, the mean of it over lags W//2 to W, and its error.
+    """τ = 1 + 2 sum of the autocorrelations ρ(k), ``[dim]``, over a window of lags, and its standard error.
 
-    The mean gives lags beyond W/2 less and less weight (a flat-top window: Politis and Romano 1995, "Bias-corrected
-    nonparametric spectral estimation"). A sum that ends somewhere would depend on where, of what oscillates, as where
-    momentum persists, or alternates, as of antithetic chains. W is the first lag >= ``window`` times that sum, and
-    times the sum of the sizes of those that are beyond two of their standard deviations sqrt(S/(draws chains)), S the
-    sum of the squares up to there, all of positive and negative lags (Bartlett): Sokal's automatic window (1997, "Monte
-    Carlo methods in statistical mechanics") where none is negative; at least ``window``. A slow part of small weight
-    lies beyond it: W is doubled, as long as there are so many draws, while that adds more to tau than two standard
-    deviations of the change, or takes away more than three. The variance of tau, and of a change with the difference of
-    its weights, is 2 sum_k g(k)^2/(draws chains), g the convolution of the weights with the autocorrelations up to W,
-    both of positive and negative lags (Bartlett): where none oscillates (2(4W/3 + 1) tau^2)/(draws chains), Madras and
-    Sokal's (1988, eq. E.11) for these weights. Of chains with parts of very unequal speeds the error, its root, is up
-    to 1.6 times too small. draws x chains / tau is the effective sample size of the mean; where tau is not above its
-    error, or not above 0, little is known of it. NaN where nothing moves, or where the draws are fewer than the window
-    (tau is not known then).
+    The weights of the lags are 1 up to W/2, then fall linearly (a flat-top window: Politis and Romano 1995,
+    "Bias-corrected nonparametric spectral estimation"): τ is the mean of the sums that end at lags W//2 to W. Where
+    ρ oscillates, because momentum persists or chains are antithetic, a single sum would depend on where it ends.
+
+    W is at least ``window``, and it is the first lag that is at least ``window`` times each of two sums up to it:
+
+    - τ itself, which is Sokal's automatic window (1997, "Monte Carlo methods in statistical mechanics");
+    - 1 + 2 sum of |ρ|, of those ρ that are not mere chance: beyond two standard deviations √(S/(draws
+      chains)), S the sum of ρ² over positive and negative lags (Bartlett).
+
+    A slow part of small weight shows only beyond that W. So W is doubled, as long as there are so many draws and it
+    adds more to τ than two standard deviations of the change or takes away more than three.
+
+    The variance of τ, and of a change with the difference of its weights, is 2 Σ_k g(k)²/(draws chains), g the
+    convolution of the weights with ρ, both of positive and negative lags (Bartlett). Where ρ does not oscillate it
+    is 2(4W/3 + 1) τ²/(draws chains), as in Madras and Sokal (1988, eq. E.11) for these weights. Of chains with parts
+    of very unequal speeds the error is up to 1.6 times too small.
+
+    draws x chains / τ is the effective sample size of the mean. Where τ is not above its error, or not above 0,
+    little is known of it. NaN where nothing moves, or where the draws are fewer than the window.
     """
     draws = _draws(draws)
     number = max(draws.shape[0] * draws.shape[1], 1)
@@ -320,7 +327,7 @@ def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5
 
 
 def _time(rho: np.ndarray, number: int, window: float) -> tuple[float, float]:
-    """tau of so many draws in all, and its error."""
+    """τ of so many draws in all, and its error."""
     sums, squares = (2 * np.cumsum(some) - 1 for some in (rho, rho**2))
     sizes = 2 * np.cumsum(np.where(rho**2 > 4 * squares / number, abs(rho), 0)) - 1
     closed = np.flatnonzero(np.arange(len(rho)) >= window * np.maximum(np.maximum(sums, sizes), 1))
@@ -386,7 +393,7 @@ def nll(probabilities: Tensor, targets: Tensor) -> Tensor:
 
 
 def brier(probabilities: Tensor, targets: Tensor) -> Tensor:
-    """Mean of sum_k (p_k - [k is the target])^2, from 0 to 2 (Brier 1950)."""
+    """Mean of Σ_k (p_k − [k is the target])², from 0 to 2 (Brier 1950)."""
     squares = probabilities.to(torch.float64).square().sum(-1)
     return (squares - 2 * _of_target(probabilities, targets).to(torch.float64) + 1).mean(-1)
 
@@ -405,7 +412,7 @@ def ece(probabilities: Tensor, targets: Tensor, bins: int = 15) -> Tensor:
 
 
 def predictive_entropy(probabilities: Tensor) -> Tensor:
-    """-sum_k p_k log p_k of each datum, in nats, float64 ``[..., n]``: from 0 to log(classes)."""
+    """−Σ_k p_k log p_k of each datum, in nats, float64 ``[..., n]``: from 0 to log(classes)."""
     return torch.special.entr(probabilities.to(torch.float64)).sum(-1)
 
 

@@ -16,14 +16,16 @@ SIGN = "U falls outwards: is it log p in place of -log p?"
 
 
 def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> list[tuple[str, float]]:
-    """Which of the two temperatures, and their means over the second half of the cycles, are far from T: by more than a
-    fifth, and six standard errors of ``LEAST`` rows or more, taken as independent; as they need not be, the means of
-    all of ``LEAST`` blocks of them have to lie on that side of T. They are those where a row ends. Where they grow, as
-    in a chain that runs away, their own spread hides how far they are: then the mean of their logarithms, which in
-    equilibrium is below log T, is taken likewise.
+    """Which of the two temperatures are far from T, each with its mean over the rows (where a row ends) of the second
+    half of the cycles.
 
-    Of fewer rows, of as many cycles, the kinetic one is told by the error T √(2/momenta) that a single row has in
-    equilibrium, where it is the mean over so many ``momenta``, of all chains and coordinates.
+    Of ``LEAST`` rows or more a mean is far if it is off by more than a fifth of T and by more than six standard errors
+    of independent rows. As rows need not be independent, the means of all of ``LEAST`` blocks of them have to lie on
+    that side of T, too. Where temperatures grow, as in a chain that runs away, their own spread hides how far they are:
+    the mean of their logarithms, which in equilibrium is below log T, is looked at likewise.
+
+    Of fewer rows, in as many cycles or more, the kinetic one alone is told, by the error T √(2/momenta) that a single
+    row has in equilibrium: it is a mean over so many ``momenta``, of all chains and coordinates.
     """
     found = []
     for kind in ("kinetic", "configurational"):

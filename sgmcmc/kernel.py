@@ -429,8 +429,9 @@ def check_decay(kernel: Kernel, dtype: torch.dtype, size: str) -> Tensor:
 
 
 def _nearest(dtype: torch.dtype) -> float:
-    """How near to 1 c may be: nearer, the rounding of c m to a few units of m's last place is no longer even, and the
-    refreshed momenta are at another temperature (.55 T at the nearest c below 1, 1.04 and .94 T at the next)."""
+    """How near to 1 c may be: nearer, c m lies only a unit or two of m's last place below m, so that rounding takes
+    another part of m away than 1 − c, and the momenta come to another temperature (.70 T at the nearest c below 1, 1.04
+    and .94 T at the next two)."""
     return 4 * torch.finfo(dtype).eps
 
 

@@ -2,8 +2,8 @@
 
 A rung is a number of steps L, from that of the kernel down by halves to 1 (of shuffled minibatches in whole epochs,
 down to one), and an acceptance that the step size is tuned to (Robbins–Monro on log h). The burn-in is cut into equal
-spans: one to settle in, one a rung, and one in which the chosen rung is tuned on. Chosen is what moves farthest for
-what it costs,
+spans: one to settle in, one a rung, and one in which the chosen rung is tuned on. The rung is chosen that has the
+largest expected squared jumping distance (Pasarica and Gelman 2010) for what it costs,
 
     E |M^½ (θ' − θ)|² / (gradients + evaluations of U),      both in passes over the data (``Kernel.work``),
 

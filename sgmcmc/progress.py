@@ -104,6 +104,7 @@ class Tally:
 
     @property
     def looked(self) -> float:
+        """Data that decisions have looked at."""
         return self.looked_before + float(self.sums[SUMS.index("data")])
 
     @property
@@ -118,6 +119,7 @@ class Tally:
         self.gradients, self.energies = self.gradients + cost[0], self.energies + cost[1]
 
     def end_burn_in(self) -> None:
+        """Count what was accepted so far as the burn-in's, and the chances of acceptance anew."""
         self.burnt, self.chances = (self.accepted, self.proposed), torch.zeros_like(self.chances)
 
     def stop(self) -> None:

@@ -60,6 +60,7 @@ class State:
         return State(*(None if value is None else value[index] for value in self.values()))
 
     def values(self) -> list[Tensor | None]:
+        """The fields in their order, as a checkpoint holds them."""
         return [getattr(self, field.name) for field in fields(self)]
 
 

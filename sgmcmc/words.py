@@ -59,6 +59,7 @@ class Word:
 
     @property
     def is_palindrome(self) -> bool:
+        """Whether it reads the same backwards."""
         return self.letters == self.letters[::-1]
 
     @property

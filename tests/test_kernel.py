@@ -168,7 +168,7 @@ def test_numbers_are_rounded_once():
 
 
 def test_the_nearest_c_to_1_that_is_taken_keeps_the_temperature():
-    """What rounding adds to m² in one O, against what the O refreshes: at c nearest to 1 nearly half of T is lost."""
+    """What rounding takes from m² in one O is nearly half of what the O refreshes at the nearest c to 1."""
     random, temperatures = Random(1), []
     for units in (1, 8):
         c = 1 - units * 2.0**-24

@@ -634,7 +634,7 @@ def test_blocks_and_state_dict(digits):
     assert torch.equal(covered, torch.arange(potential.dim))
     for name, where in potential.blocks:
         assert theta[0, where].sum().item() == pytest.approx(given[name].sum().item(), abs=1e-4)
-    with pytest.raises(SettingError, match="missing"):
+    with pytest.raises(SettingError, match="missing in the state dict$"):
         potential.from_state_dict({})
     with pytest.raises(SettingError, match="in the model"):
         potential.from_state_dict({**given, "linear.bias": torch.zeros(3)})

@@ -9,7 +9,8 @@ law of (ζ_1, …, ζ_P) is that of (ζ_P, …, ζ_1); equal marginals are not e
     where P is k whole epochs: k permutations of the data, one after another. Where P is k epochs and one
     batch (L steps of a word such as OBABO have L + 1 points): the extra batch stands first or last with
     probability ½ each. Where P is less than an epoch: runs inside one permutation, which goes on over several
-    trajectories; what is left of it when the next trajectory would straddle its end is dropped.
+    trajectories; what is left of it when the next trajectory would straddle its end is dropped. Where B does not
+    divide N, an epoch leaves out the last N mod B of its permutation.
 
 With ``views`` K > 1 an index j stands for view j mod K of datum j div K, and each datum's view is drawn
 uniformly and independently.
@@ -154,6 +155,8 @@ class GradientNoise:
     with_points = independent
 
     def draw(self, random: Random, trajectory: int, chains: Tensor) -> Callable[[int], Tensor]:
+        """The noise of one trajectory: a function of the gradient point 0 … points − 1."""
+
         def block(steps: range) -> Tensor:
             return self.std * random.normal("minibatch", trajectory, steps, chains, self.dim, self.dtype)
 

@@ -8,8 +8,8 @@ neural networks" (CVPR 2020), equations 1 to 3: with ν² the mean of x² over t
 Nothing depends on the other images of the batch, so U(θ) is a sum over data and can be evaluated exactly in any
 split, which batch normalisation in training mode does not allow.
 
-Passes over memory are what the layer costs. Eagerly it takes a third to a fifth of the time of the same formula left
-to autograd; ``compiled`` it is two passes each way, and a ResNet-20 no slower than with batch normalisation (measured
+Passes over memory are what the layer costs. Eagerly it takes about a fifth of the time of the same formula left to
+autograd; ``compiled`` it is two passes each way, and a ResNet-20 no slower than with batch normalisation (measured
 with 125 CIFAR images on one core: 1.2 times its time eagerly, .9 compiled, and as much with the whole net compiled,
 which takes longer to compile).
 """

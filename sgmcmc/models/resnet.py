@@ -23,6 +23,9 @@ PADS = ("torch", "keras")
 
 
 class Block(nn.Module):
+    """conv 3×3 – norm – activation – conv 3×3 – norm, plus the shortcut, ReLU; the shortcut is the input itself or,
+    where shapes differ, conv 1×1 – norm of it. ``convolve`` and ``normalise`` make the layers."""
+
     def __init__(self, inside: int, outside: int, stride: int, convolve, normalise):
         super().__init__()
         self.conv1 = convolve(inside, outside, 3, stride)

@@ -43,6 +43,7 @@ class Constant:
         self._copies: dict = {}
 
     def like(self, other: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """The value on the device of another tensor, and in its dtype or the one that is given."""
         place = (dtype or other.dtype, other.device)
         if place not in self._copies:
             self._copies[place] = self.value.to(dtype=place[0], device=place[1])
@@ -82,7 +83,7 @@ class Analytic:
 
 
 class Independent(Analytic):
-    """U = Σ_i energy(theta_i): independent coordinates with one density each, known up to its normaliser.
+    """U = Σ_i energy(θ_i): independent coordinates with one density each, known up to its normaliser.
 
     Subclasses write ``energy`` and ``_slope`` of single coordinates, of any shape; every minimiser of
     ``energy`` lies in [−``reach``, ``reach``].
@@ -91,10 +92,11 @@ class Independent(Analytic):
     reach: float
 
     def energy(self, x: Tensor) -> Tensor:
+        """−log density of a coordinate, up to a constant, at ``x`` of any shape."""
         raise NotImplementedError
 
     def potential(self, theta: Tensor) -> Tensor:
-        """U = Σ_i energy(theta_i), ``[chains]`` float64."""
+        """U = Σ_i energy(θ_i), ``[chains]`` float64."""
         return self.energy(theta.to(torch.float64)).sum(-1)
 
     def exact(self, chains: int | range, random: Random, temperature: float = 1.0) -> Tensor:
@@ -166,7 +168,7 @@ class DoubleWell(Independent):
 
 
 class Quartic(Independent):
-    """U(theta) = Σ_i x_i⁴/4 + cubic · x_i³/3 + x_i²/2 + linear · x_i, independent coordinates.
+    """U(θ) = Σ_i x_i⁴/4 + cubic · x_i³/3 + x_i²/2 + linear · x_i, independent coordinates.
 
     With the default cubic term it is convex but not symmetric and its tails are lighter than
     Gaussian: what the tests of exactness need. ``cubic=0`` is the symmetric x⁴/4 + x²/2. It is
@@ -196,7 +198,7 @@ class Quartic(Independent):
 class Banana(Analytic):
     """AMAGOLD's Dist1: z₂ ~ N(0, 4), z₁ | z₂ ~ N(z₂²/4, 1); 4 and 1 are variances.
 
-    U = −log density = (z₁ − z₂²/4)²/2 + z₂²/8 + log 4π, with theta = (z₁, z₂). At temperature T both
+    U = −log density = (z₁ − z₂²/4)²/2 + z₂²/8 + log 4π, with θ = (z₁, z₂). At temperature T both
     variances are multiplied by T: E z₁ = T, Var z₁ = T + 2T², Var z₂ = 4T, Cov(z₁, z₂) = 0.
     """
 

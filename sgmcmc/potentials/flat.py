@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 
 from sgmcmc import convolution
 from sgmcmc.environment import of_the_machine
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, few
 from sgmcmc.models.normalisation import FilterResponseNorm
 from sgmcmc.potentials import module_checks
 
@@ -179,7 +179,7 @@ class FlatModule:
             shape = list(part.shape)
             if name not in state or list(state[name].shape) != shape:
                 found = list(state[name].shape) if name in state else "missing"
-                has = f", which has {', '.join([*map(str, state)][:3])}, …" if name not in state else ""
+                has = f", which has {few([*state], 3)}" if state and name not in state else ""
                 raise SettingError("init", name, f"is {shape} in the model, and {found} in the state dict{has}")
             part.copy_(state[name])
         return flat

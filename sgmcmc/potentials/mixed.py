@@ -18,7 +18,7 @@ class MixedBinary(Analytic):
 
         u ~ N(0, 1),     v | u ~ N(u, sd²),     w_i | u ~ Bernoulli(1/(1 + e^u)),  i = 1 … binary.
 
-    theta = (u, v, w_1, …), dim = 2 + binary; every w is 0 or 1, and with k = Σ w_i
+    θ = (u, v, w_1, …), dim = 2 + binary; every w is 0 or 1, and with k = Σ w_i
 
         U = u²/2 + (v − u)²/(2 sd²) + binary log(1 + e^{−u}) + k u + log(2π sd).
 
@@ -58,10 +58,10 @@ class MixedBinary(Analytic):
     def gibbs(
         self, theta: Tensor, temperature: float, random: Random, trajectory: int, chains: int | range | Tensor
     ) -> Tensor:
-        """theta with every w drawn from exp(−U/T) given u: P(w = 1) = 1/(1 + e^{u/T}); at T = 0 its limit.
+        """θ with every w drawn from exp(−U/T) given u: P(w = 1) = 1/(1 + e^{u/T}); at T = 0 its limit.
 
         One uniform each, the numbers of (stream "gibbs", ``trajectory``, chain). After trajectories ``every`` − 1,
-        2 ``every`` − 1, …; else theta itself.
+        2 ``every`` − 1, …; else θ itself.
         """
         if (trajectory + 1) % self.every:
             return theta

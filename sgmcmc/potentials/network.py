@@ -74,9 +74,10 @@ class NetworkPotential:
     ``evaluation_batch`` but for that rounding; use one value at both ends of a trajectory.
     Gradients use the process' settings (TF32 if allowed, autocast where it is on).
 
-    ``together`` lets all chains of a run go in one tensor, by ``torch.func.vmap`` of the module: several times as fast
-    for many chains of a small perceptron (8 or more of at most 10,000 weights), and slower for others. Numbers agree
-    with those of single chains to rounding. U is then evaluated of so many fewer data at once.
+    ``together`` lets all chains of a run go in one tensor, by ``torch.func.vmap`` of the module: two to eight times as
+    fast for many chains of a small perceptron (8 or more of at most 10,000 weights), for others less, or slower (see
+    benchmarks/together.csv). Numbers agree with those of single chains to rounding. U is then evaluated of so many
+    fewer data at once.
 
     Raises SettingError for settings that cannot work, ValueError for a θ of another shape.
     """

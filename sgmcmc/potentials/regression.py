@@ -1,6 +1,6 @@
 """Bayesian regressions: logistic, linear with a known posterior, and Neal's with variance hyperparameters.
 
-U(theta) = −log p(targets | theta) − log p(theta), normalisers included, so that exp(−U) is the joint
+U(θ) = −log p(targets | θ) − log p(θ), normalisers included, so that exp(−U) is the joint
 density; it is summed in float64 whatever the dtype of ``theta``. The gradient is in the dtype of
 ``theta``: ``gradient(theta)`` is that of U, and ``gradient(theta, batch)`` with int64 indices
 ``batch[chains, B]`` the estimate (N/B) Σ_batch ∇(−log likelihood of one) + ∇(−log prior), without bias
@@ -70,9 +70,9 @@ class _Regression:
 
 
 class LogisticRegression(_Regression):
-    """Bayesian logistic regression: P(y = 1 | x, theta) = 1/(1 + exp(−theta · (1, x))), theta ~ N(0, prior_variance I).
+    """Bayesian logistic regression: P(y = 1 | x, θ) = 1/(1 + exp(−θ · (1, x))), θ ~ N(0, prior_variance I).
 
-    The first coordinate of theta is the intercept, so dim = features + 1 (Australian: 15, Heart: 14).
+    The first coordinate of θ is the intercept, so dim = features + 1 (Australian: 15, Heart: 14).
     ``standardise`` centres and scales the features by the training set's means and standard deviations
     (a constant column becomes 0). The two classes may have any labels, of which the larger becomes 1;
     labels that are 0 and 1 stay, and one of the two may be missing. SettingError for three or more, and for data with a
@@ -140,19 +140,19 @@ class LogisticRegression(_Regression):
         return torch.cat((torch.ones_like(features[:, :1]), features), 1)
 
     def potential(self, theta: Tensor) -> Tensor:
-        """U = Σ_i log(1 + exp(∓theta · x_i)) + |theta|²/(2 v) + (dim/2) log(2πv), ``[chains]`` float64."""
+        """U = Σ_i log(1 + exp(∓θ · x_i)) + |θ|²/(2 v) + (dim/2) log(2πv), ``[chains]`` float64."""
         return self._sum_losses(theta, _cross_entropy) + self.prior(theta)
 
     def prior(self, theta: Tensor) -> Tensor:
-        """|theta|²/(2 v) + (dim/2) log(2πv), ``[chains]`` float64."""
+        """|θ|²/(2 v) + (dim/2) log(2πv), ``[chains]`` float64."""
         return _normal_energy(theta, self.prior_variance)
 
     def losses(self, theta: Tensor, batch: Tensor) -> Tensor:
-        """log(1 + exp(∓theta · x_i)) of the data ``batch`` ``[chains, B]``, ``[chains, B]`` float64."""
+        """log(1 + exp(∓θ · x_i)) of the data ``batch`` ``[chains, B]``, ``[chains, B]`` float64."""
         return self._losses(theta, batch, _cross_entropy)
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
-        """Σ_i (P(1 | x_i) − y_i) x_i + theta/v, or its minibatch estimate."""
+        """Σ_i (P(1 | x_i) − y_i) x_i + θ/v, or its minibatch estimate."""
         return self._sum_slopes(theta, batch, _excess) + theta / self.prior_variance
 
     def potential_and_gradient(self, theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -169,7 +169,7 @@ class LogisticRegression(_Regression):
         return energy, torch.cat(slopes) + theta / self.prior_variance
 
     def predict(self, theta: Tensor, inputs: Tensor) -> Tensor:
-        """P(class | x, theta), ``[chains, n, 2]`` float64, of ``inputs[n, features]`` as the data set has them.
+        """P(class | x, θ), ``[chains, n, 2]`` float64, of ``inputs[n, features]`` as the data set has them.
 
         In float32 log-odds beyond 17 would be probabilities of 1."""
         logit = theta.double() @ self._columns(inputs.to(theta.device, torch.float64)).T
@@ -201,7 +201,7 @@ def _residual(mean: Tensor, y: Tensor) -> Tensor:
 class GeneratedLogistic(LogisticRegression):
     """Logistic regression on ``size`` data of its own, where a set of any size is wanted.
 
-    x ~ N(0, I) with ``features`` columns, P(y = 1 | x) = 1/(1 + exp(−beta · x)), beta ~ N(0, I), from the "split"
+    x ~ N(0, I) with ``features`` columns, P(y = 1 | x) = 1/(1 + exp(−β · x)), β ~ N(0, I), from the "split"
     numbers of seed 2020.
     """
 
@@ -212,14 +212,14 @@ class GeneratedLogistic(LogisticRegression):
         self.beta = beta
 
     def initial(self, chains: int | range, random: Random) -> Tensor:
-        """Normals of standard deviation 10/√N about (0, beta), wider than the posterior."""
+        """Normals of standard deviation 10/√N about (0, β), wider than the posterior."""
         centre = torch.cat((torch.zeros(1, dtype=torch.float64), self.beta))
         normal = super().initial(chains, random)
         return centre.to(normal) + 10 / math.sqrt(self.data_size) * normal
 
 
 class LinearRegression(_Regression):
-    """y_i ~ N(x_i · theta, noise_variance), theta ~ N(0, prior_variance I), both variances known.
+    """y_i ~ N(x_i · θ, noise_variance), θ ~ N(0, prior_variance I), both variances known.
 
     ``inputs`` is ``[N, dim]`` (with a column of ones if there is to be an intercept), ``targets`` ``[N]``.
     The posterior is normal: precision XᵀX/noise_variance + I/prior_variance, attributes
@@ -240,22 +240,22 @@ class LinearRegression(_Regression):
         self._mean, self._factor = Constant(self.posterior_mean), Constant(factor)
 
     def potential(self, theta: Tensor) -> Tensor:
-        """U = |y − X theta|²/(2 σ²) + |theta|²/(2 v) + (N/2) log(2πσ²) + (dim/2) log(2πv), ``[chains]`` float64."""
+        """U = |y − X θ|²/(2 σ²) + |θ|²/(2 v) + (N/2) log(2πσ²) + (dim/2) log(2πv), ``[chains]`` float64."""
         squares = self._sum_losses(theta, _square)
         constant = self.data_size / 2 * math.log(2 * math.pi * self.noise_variance)
         return squares / (2 * self.noise_variance) + constant + self.prior(theta)
 
     def prior(self, theta: Tensor) -> Tensor:
-        """|theta|²/(2 v) + (dim/2) log(2πv), ``[chains]`` float64."""
+        """|θ|²/(2 v) + (dim/2) log(2πv), ``[chains]`` float64."""
         return _normal_energy(theta, self.prior_variance)
 
     def losses(self, theta: Tensor, batch: Tensor) -> Tensor:
-        """(y_i − x_i · theta)²/(2 σ²) + ½ log(2πσ²) of the data ``batch`` ``[chains, B]``, ``[chains, B]`` float64."""
+        """(y_i − x_i · θ)²/(2 σ²) + ½ log(2πσ²) of the data ``batch`` ``[chains, B]``, ``[chains, B]`` float64."""
         squares = self._losses(theta, batch, _square)
         return squares / (2 * self.noise_variance) + math.log(2 * math.pi * self.noise_variance) / 2
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
-        """Xᵀ(X theta − y)/σ² + theta/v, or its minibatch estimate."""
+        """Xᵀ(X θ − y)/σ² + θ/v, or its minibatch estimate."""
         slopes = self._sum_slopes(theta, batch, _residual)
         return slopes / self.noise_variance + theta / self.prior_variance
 
@@ -274,29 +274,29 @@ class LinearRegression(_Regression):
 class HierarchicalRegression(_Regression):
     """Neal's regression with variance hyperparameters, for samplers that mix Gibbs updates with Langevin ones.
 
-        y_i | x_i, beta, sigma2 ~ N(beta · x_i, sigma2),     beta | tau2 ~ N(0, tau2 I),
-        tau2 ~ InverseGamma(tau_prior),     sigma2 ~ InverseGamma(sigma_prior),  both (shape, scale).
+        y_i | x_i, β, σ² ~ N(β · x_i, σ²),     β | τ² ~ N(0, τ² I),
+        τ² ~ InverseGamma(tau_prior),     σ² ~ InverseGamma(sigma_prior),  both (shape, scale).
 
-    theta = (beta, log tau2, log sigma2), dim = p + 2. U is the negative logarithm of the joint density **in
+    θ = (β, log τ², log σ²), dim = p + 2. U is the negative logarithm of the joint density **in
     these coordinates**: with every normaliser that depends on the variances, and with the Jacobian
-    of the logarithms, −log tau2 − log sigma2.
+    of the logarithms, −log τ² − log σ².
 
-    Only beta moves by drift and kick: ``moves`` (bool ``[dim]``) is False for the two log variances, and
+    Only β moves by drift and kick: ``moves`` (bool ``[dim]``) is False for the two log variances, and
     their components of ``gradient`` are 0, not those of U. They change in ``gibbs``, between trajectories;
     U and the gradient must be computed again after it.
 
-    The Gibbs update at temperature T. In s = log tau2 the terms of U that depend on s are
-    (p/2 + shape) s + (scale + |beta|²/2) e^{−s}: p/2 from the normaliser of beta's prior, shape + 1 from the
-    inverse gamma's density, −1 from the Jacobian. With w = e^{−s} = 1/tau2 and ds = dw/w,
+    The Gibbs update at temperature T. In s = log τ² the terms of U that depend on s are
+    (p/2 + shape) s + (scale + |β|²/2) e^{−s}: p/2 from the normaliser of β's prior, shape + 1 from the
+    inverse gamma's density, −1 from the Jacobian. With w = e^{−s} = 1/τ² and ds = dw/w,
 
-        exp(−U/T) ds  ∝  w^{A − 1} e^{−B w} dw,     A = (p/2 + shape)/T,     B = (scale + |beta|²/2)/T,
+        exp(−U/T) ds  ∝  w^{A − 1} e^{−B w} dw,     A = (p/2 + shape)/T,     B = (scale + |β|²/2)/T,
 
-    so 1/tau2 is a Gamma(A, rate B) at every T; likewise 1/sigma2 with N/2 for p/2 and the squared residuals
-    for |beta|². Had U been given in tau2 itself, A would be (p/2 + shape + 1)/T − 1: at T ≠ 1 the
-    parametrisation is part of the target. Given beta the two are independent, so both are drawn at once.
+    so 1/τ² is a Gamma(A, rate B) at every T; likewise 1/σ² with N/2 for p/2 and the squared residuals
+    for |β|². Had U been given in τ² itself, A would be (p/2 + shape + 1)/T − 1: at T ≠ 1 the
+    parametrisation is part of the target. Given β the two are independent, so both are drawn at once.
 
     Without ``inputs`` [N, p] and ``targets`` [N] the data are an illustration's own, made by the model:
-    x ~ N(0, I), beta ~ N(0, I), sigma = ½, ``size`` = 100 points of ``features`` = 10, from the "split"
+    x ~ N(0, I), β ~ N(0, I), σ = ½, ``size`` = 100 points of ``features`` = 10, from the "split"
     numbers of seed 2020. Source: Neal (talk, 2020), "Advantage for Models with Variance
     Hyperparameters", which leaves the priors of the variances open; (2, 1) is the choice made here.
     """
@@ -320,7 +320,7 @@ class HierarchicalRegression(_Regression):
         self.moves = torch.arange(self.dim) < self.features
 
     def potential(self, theta: Tensor) -> Tensor:
-        """U = −log p(y, beta, log tau2, log sigma2), ``[chains]`` float64."""
+        """U = −log p(y, β, log τ², log σ²), ``[chains]`` float64."""
         theta = theta.to(torch.float64)
         energy = 0.0
         for log_variance, (shape, scale), count, squares in self._terms(theta):
@@ -329,14 +329,14 @@ class HierarchicalRegression(_Regression):
         return energy
 
     def _terms(self, theta: Tensor):
-        """Of tau2 and of sigma2: its logarithm, prior, how many normals have it as variance, their sum of squares."""
+        """Of τ² and of σ²: its logarithm, prior, how many normals have it as variance, their sum of squares."""
         beta = theta[:, :-2]
         residuals = self._sum_losses(beta, _square)
         yield theta[:, -2], self.tau_prior, self.features, beta.to(torch.float64).square().sum(-1)
         yield theta[:, -1], self.sigma_prior, self.data_size, residuals
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
-        """Xᵀ(X beta − y)/sigma2 + beta/tau2, or its minibatch estimate, and 0 for both log variances."""
+        """Xᵀ(X β − y)/σ² + β/τ², or its minibatch estimate, and 0 for both log variances."""
         beta, log_tau2, log_sigma2 = theta[:, :-2], theta[:, -2:-1], theta[:, -1:]
         slopes = self._sum_slopes(beta, batch, _residual)
         moving = slopes * torch.exp(-log_sigma2) + beta * torch.exp(-log_tau2)
@@ -345,7 +345,7 @@ class HierarchicalRegression(_Regression):
     def gibbs(
         self, theta: Tensor, temperature: float, random: Random, trajectory: int, chains: int | range | Tensor
     ) -> Tensor:
-        """theta with both log variances drawn from exp(−U/T) given beta (at T = 0 their minimisers); new tensor.
+        """θ with both log variances drawn from exp(−U/T) given β (at T = 0 their minimisers); new tensor.
 
         By inversion of the gamma distribution function of one uniform each, the numbers of
         (stream "gibbs", ``trajectory``, chain). ``temperature`` may be a tensor ``[chains]``.
@@ -406,7 +406,7 @@ def _check(name: str, given, rank: int, what: str) -> None:
 
 
 def _normal_energy(theta: Tensor, variance: float) -> Tensor:
-    """−log N(theta; 0, variance I), ``[chains]`` float64."""
+    """−log N(θ; 0, variance I), ``[chains]`` float64."""
     squares = theta.to(torch.float64).square().sum(-1)
     return squares / (2 * variance) + theta.shape[-1] / 2 * math.log(2 * math.pi * variance)
 

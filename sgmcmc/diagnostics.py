@@ -185,7 +185,7 @@ def _of_halves(statistic: Callable[[np.ndarray], np.ndarray], draws: np.ndarray)
 
 def _rank_normalised(values: np.ndarray) -> np.ndarray:
     """Normal scores ``[dim, chains, draws]`` of each coordinate's ranks over all chains, of equal values their mean
-    (Blom's). ArviZ has them too, and SciPy such ranks, by a stable sort, which takes two to five times as long."""
+    (Blom's). ArviZ has them too, and SciPy such ranks, by a stable sort, which takes up to five times as long."""
     flat = values.reshape(len(values), -1)
     found, number = np.empty_like(flat), flat.shape[1]
     scores = ndtri((np.arange(2, 2 * number + 1) / 2 - 3 / 8) / (number + 1 / 4))  # of the ranks 1, 1.5, 2, ...

@@ -88,6 +88,8 @@ def test_a_run_leaves_its_folder_and_says_so_when_it_is_done(capsys):
     before = {path: path.stat().st_mtime_ns for path in Path("run").rglob("*")}
     assert main(TOY) == 0
     assert "done: 40 cycles; the run lies in run" in capsys.readouterr().out
+    assert main([*TOY, "trace=1"]) == 0  # what is done is not run again for its trace
+    assert "it was run without a trace; more cycles are traced" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in Path("run").rglob("*")} == before
 
 
@@ -703,6 +705,18 @@ def test_a_new_run_says_that_an_earlier_law_has_run_it(monkeypatch, capsys):
         assert main([*words, *more]) == 0
         told = f"has other numbers than {sgmcmc.LAW - 2}, by which {before} was run: this begins anew"
         assert (told in capsys.readouterr().out) == said
+
+
+def test_a_grid_without_m_is_listed_by_commands_that_run_its_points(capsys):
+    """Nothing is run, so it is a mistake; a point of it is a run."""
+    words = ["experiment=neal_rejection", "scale=smoke", "seed=1"]
+    assert main(words) == 2 and not files(".")
+    first, *runs, every, table = capsys.readouterr().out.splitlines()
+    assert first == "experiment=neal_rejection is a grid of 10 runs:"
+    listed = [line.removeprefix("  python run.py ").split() for line in runs]
+    assert [compose(line) for line in listed] == list(grid.configurations("neal_rejection", tuple(words[1:])))
+    assert every == f"all of them: python run.py -m {' '.join(words)}"
+    assert table.endswith(f": jug execute jugfile.py {' '.join(words)}")
 
 
 @pytest.mark.parametrize("several", [[*TOY[:-1], "seed=0,1"], ["experiment=neal_rejection"]])
@@ -1480,7 +1494,13 @@ def test_points_that_nothing_runs_or_that_cannot_work_are_named(elsewhere, monke
     assert main(["experiment=wells"]) == 2
     mend = "experiment=wells has 2 points, which nothing runs: let it say point: range(0,2)"
     assert capsys.readouterr().err == f"hydra.sweeper.params.point=null: {mend}\n"
-    text += "hydra:\n  sweeper:\n    params:\n      point: range(0,2)\n"
+    text += "hydra:\n  sweeper:\n    params:\n      point: 0,0\n"
+    (elsewhere / "conf" / "experiment" / "wells.yaml").write_text(text)
+    grid._composition.cache_clear()
+    assert main(["-m", "experiment=wells"]) == 2
+    mend = "leaves out points of experiment=wells, which has 2: range(0,2)"
+    assert capsys.readouterr().err == f"hydra.sweeper.params.point=0,0: {mend}\n"
+    text = text.replace("0,0", "range(0,2)")
     (elsewhere / "conf" / "experiment" / "wells.yaml").write_text(text)
     grid._composition.cache_clear()
     with pytest.raises(SettingError, match=r"^step_size=-1: .* \(of point=1, a run of experiment=wells\)$"):

@@ -276,6 +276,8 @@ def test_what_is_asked_for_and_not_used_is_told(composing):
     assert unused(composing(*words), words) == words[3:]
     noisy = [*words[:4], "sampler.gradient=minibatch"]
     assert unused(composing(*noisy), noisy) == []
+    walk = ["model=banana", "sampler=random_walk", "step_size=.1", "sampler.gradient=minibatch"]
+    assert unused(composing(*walk), walk) == walk[3:]
     assert composing("experiment=null", "model=logistic_generated model.size=1e2 step_size=.1")["model"]["size"] == 100
 
 
@@ -325,6 +327,7 @@ MISTAKES = {
     "lr=1 progress=maybe": "progress=maybe: must be true or false",
     "lr=1 sampler.word=OBQBO": "sampler.word=OBQBO: must be made of the letters",
     "lr=1 sampler=custom": "sampler.word=null: sampler=custom needs a word",
+    "lr=1 sampler.word=": "sampler.word='': is empty: leave it out",
     "step_size=1 model=custom": "model._target_=null: model=custom needs a class",
     "lr=1 sampler.acceptance=metropolis sampler=sghmc": "the Euler-Maruyama letter E has no backward trajectory",
     "lr=1 sampler.acceptance=metropolis temperature=0": "log MH needs temperature > 0",
@@ -337,6 +340,7 @@ MISTAKES = {
     "model=banana step_size=1 augmentation=random": "augmentation=random: is for networks on images",
     "model=banana step_size=1 init=sgd": "init=sgd: is for networks",
     "model=banana step_size=1 tune.trajectory=auto": "tune.trajectory=auto: chooses during the burn-in: give burn_in",
+    "model=mlp data=digits lr=1 epochs=40 burn_in=2 tune.trajectory=auto": "epochs=40: tune.trajectory chooses",
     "model=banana step_size=1 tune.trajectory=on": "tune.trajectory=on: must be one of auto",
     "model=location_mixture sampler.epsilon=.7 step_size=1 sampler.acceptance=austerity": "sampler.epsilon=0.7: must",
     "model=banana step_size=1 tune.target=.8": "tune.target=0.8: tunes during the burn-in: give burn_in",

@@ -93,6 +93,15 @@ def test_a_run_leaves_its_folder_and_says_so_when_it_is_done(capsys):
     assert {path: path.stat().st_mtime_ns for path in Path("run").rglob("*")} == before
 
 
+def test_a_bar_is_on_standard_error_and_the_rows_stand_above_it(capsys):
+    rows = [main([*TOY, f"progress={shown}", f"output={shown}"]) or capsys.readouterr() for shown in ("false", "true")]
+    plain, barred = ([line.split()[:-1] for line in said.out.splitlines()[2:7]] for said in rows)
+    assert plain == barred and [line[:1] for line in plain[1:]] == [["10"], ["20"], ["30"], ["40"]]
+    assert not rows[0].err and "| 40/40 [" in rows[1].err and "cycle/s]" in rows[1].err
+    assert main([*TOY, "progress=true", "output=false", "cycles=60"]) == 0  # it goes on from where the run stood
+    assert "| 41/60 [" in capsys.readouterr().err
+
+
 def test_a_longer_run_continues_a_shorter_one_bit_for_bit(capsys):
     """Burn-in and thinning go on counting: draws after cycles 10, 13, …, 58, whose moments are kept beside them."""
     words = [*TOY, "burn_in=7", "thin=3"]
@@ -1009,6 +1018,14 @@ def made(**anything):
     assert main("model._target_=mine.Ball step_size=1".split()) == 2
     said = capsys.readouterr().err
     assert "has no attribute 'Ball'" in said and "looked for" not in said  # it was found
+    for asked, said in (
+        ("lr=1", "lr=1.0: the target has no data, so it takes step_size"),
+        ("step_size=1 epochs=3", "epochs=3: the target has no data: give cycles and steps_per_cycle"),
+        ("step_size=1 epochs_per_cycle=2", "epochs_per_cycle=2: the target has no data: give cycles and"),
+        ("step_size=1 init=sgd", "init=sgd: the target has no data to descend on"),
+    ):
+        assert main(f"model._target_=mine.Bowl model.width=3 {asked}".split()) == 2
+        assert capsys.readouterr().err.startswith(said)
 
 
 def test_a_module_of_ones_own_and_its_prior(elsewhere, capsys):
@@ -1145,6 +1162,7 @@ class Bowl:
         (f"model._target_=nets.net model.hidden=3 {run} model.prior=unit", "unexpected keyword argument 'prior'"),
         ("model._target_=nets.Bowl step_size=1 model.prior=unit", "model.prior=unit: is a network's, and nets.Bowl is"),
         ("model._target_=nets.Net model.hidden=3 step_size=1", "data=none: nets.Net is a network, and needs data"),
+        ("model._target_=nets.of_my_own step_size=1 epochs=2 epochs_per_cycle=1", "minibatch: a divisor of 10"),
     ):
         assert main(words.split()) == 2
         assert said in capsys.readouterr().err

@@ -5,11 +5,13 @@ import re
 import shutil
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hydra.errors import HydraException
+from safetensors.torch import save_file
 
 from experiments import schema
 from experiments.build import build, reopened, settings_of
@@ -890,6 +892,21 @@ def test_positions_from_a_file_are_each_chain_s_own_or_one_for_all(regression, t
     torch.save(torch.zeros(2, 4), path)
     with pytest.raises(SettingError, match="positions of 4 coordinates, the target has 3"):
         regression(init=path, chains=2)
+
+
+def test_a_network_starts_at_the_weights_of_a_state_dict(regression, tmp_path):
+    words = "model=mlp model.hidden=[3] data=digits data.train_size=40 batch_size=20 lr=1e-4 chains=2".split()
+    potential = build(compose(words)).potential
+    theta = potential.initial(1, Random(5))
+    for name, save in (("start.pt", torch.save), ("start.safetensors", save_file)):
+        path = str(tmp_path / name)
+        save(potential.state_dict(theta[0]), path)
+        assert torch.equal(build(compose([*words, f"init={path}"])).initial(), theta.expand(2, -1))
+        with pytest.raises(SettingError, match="is a state dict, and the target is no network"):
+            regression(init=path, chains=2)
+        Path(path).write_text("no tensors")
+        with pytest.raises(SettingError, match="cannot be read as a tensor or a state dict"):
+            build(compose([*words, f"init={path}"]))
 
 
 def test_values_beyond_ascii_are_quoted_and_flags_are_not():

@@ -758,6 +758,15 @@ def test_samples_of_several_folders(tmp_path):
         load_samples(tmp_path / "a")
 
 
+def test_numpy_s_numbers_come_back_from_a_checkpoint_as_python_s(tmp_path):
+    """Such as a target's ``fit`` may have; a checkpoint is read without pickles of NumPy's."""
+    with RunFolder(tmp_path / "run", IDENTITY) as folder:
+        folder.commit([], None, {"fits": [{"distance": numpy.float64(2.5), "data": numpy.int64(3)}]})
+    with RunFolder(tmp_path / "run", IDENTITY) as folder:
+        (fit,) = folder.load()["fits"]
+    assert fit == {"distance": 2.5, "data": 3} and [type(one) for one in fit.values()] == [float, int]
+
+
 def test_columns_and_cells(tmp_path):
     odd = [0.1 + 0.2, 5e-324, -0.0, float("nan"), 1e300, numpy.float32(0.1), torch.tensor(1 / 3)]
     with RunFolder(tmp_path / "run") as folder:

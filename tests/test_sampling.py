@@ -590,6 +590,24 @@ def test_a_folder_is_of_one_gradient(tmp_path, monkeypatch):
         short(Gaussian(2, noise=1.0), folder=tmp_path / "noise")
 
 
+def test_a_folder_is_of_one_target_whose_u_may_be_infinite_where_it_is_asked(tmp_path):
+    """Of a target on a part of space, at the one θ that it is known by."""
+
+    class Far(Gaussian):
+        inside = 5.0
+
+        def potential(self, theta):
+            return torch.where(theta[:, 0] > self.inside, super().potential(theta), math.inf)
+
+    start = torch.tensor([[6.0]])
+    short(Far(1, covariance=9.0), folder=tmp_path, initial=start, cycles=10)
+    assert len(short(Far(1, covariance=9.0), folder=tmp_path, initial=start, cycles=20).draws) == 20
+    everywhere = Far(1, covariance=9.0)
+    everywhere.inside = -math.inf
+    with pytest.raises(SettingError, match="target=Far: gives another U or gradient"):
+        short(everywhere, folder=tmp_path, initial=start, cycles=30)
+
+
 @pytest.mark.parametrize("call", range(1, 30))
 def test_a_run_goes_on_whenever_its_target_has_failed(call, tmp_path):
     """Where the folder is told what the target is, too."""

@@ -74,11 +74,11 @@ clean: ## remove caches and build leftovers; .venv, data and results stay
 $(INSTALLED): pyproject.toml constraints.txt
 	@if ! $(PYTHON) -c '$(FITS)' 2>/dev/null; then \
 	  found=; \
-	  for python in $(PYTHON3) python3 python3.11 python3.12 python3.13; do \
+	  for python in $(or $(PYTHON3),python3 python3.11 python3.12 python3.13); do \
 	    if "$$python" -c '$(FITS)' 2>/dev/null; then found=$$python; break; fi; \
 	  done; \
 	  if [ -z "$$found" ]; then \
-	    echo "make: no Python 3.11, 3.12 or 3.13 with its venv module was found (python3: $$(python3 -V 2>/dev/null || echo none)):" \
+	    echo "make: no Python 3.11, 3.12 or 3.13 with its venv module was found ($(or $(PYTHON3),python3): $$($(or $(PYTHON3),python3) -V 2>/dev/null || echo none)):" \
 	      "install one (on Debian and Ubuntu with python3-venv), or name it with make PYTHON3=/path/to/python3.12" >&2; \
 	    exit 1; \
 	  fi; \

@@ -138,12 +138,15 @@ def _defaults() -> dict[str, Any]:
 
 def unused(config: dict, words: list[str]) -> list[str]:
     """The words that set what the resolved ``config`` has no use for."""
-    noiseless = config["sampler"]["gradient"] in ("full", "none") and get(config, "model.noise")
+    gradient = config["sampler"]["gradient"]
+    noiseless = gradient in ("full", "none") and get(config, "model.noise")
     return [
         word
         for key, word in _said(words).items()
         if key == "model.noise"
         and noiseless
+        or key == "sampler.gradient"
+        and gradient == "none"
         or key in schema.settings()
         and key not in (*schema.GROUPS, "point")
         and get(config, key) is None

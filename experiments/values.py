@@ -69,9 +69,7 @@ def _mass(setting, value):
 
 
 def _trace(setting, value):
-    if value is None or value is False:
-        return None
-    return count(setting, int(value) if value is True else value)
+    return None if value is False else count(setting, int(value) if value is True else value)
 
 
 def _path(setting, value):

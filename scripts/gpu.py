@@ -79,6 +79,8 @@ def main() -> int:
         parser.error(f"--budget {options.budget}: must be a positive number of minutes")
     if options.side < 1:
         parser.error(f"--side {options.side}: must be at least 1")
+    if options.first and options.what != "plan":
+        parser.error(f"--first {options.first}: is of the plan, which make gpu-plan FIRST={options.first} writes")
     os.chdir(ROOT)
     if options.what == "plan":
         return plan(options.first)

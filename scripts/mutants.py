@@ -959,7 +959,11 @@ def main() -> int:
     if options.run:
         run_tests(options.run)
         return 0
+    if options.workers < 1:
+        parser.error(f"--workers {options.workers}: must be at least 1")
     chosen = [mutant for mutant in MUTANTS if options.only in mutant.name]
+    if not chosen:
+        parser.error(f"--only {options.only}: is in no mutant's name")
     width = max((len(mutant.name) for mutant in chosen), default=0)
     surviving = 0
     with ThreadPoolExecutor(options.workers) as pool:

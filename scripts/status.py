@@ -51,6 +51,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jugdir", default=locks.STORE)
     options, words = parser.parse_known_args(argv)
+    if flags := [word for word in words if word.startswith("-")]:
+        parser.error(f"{flags[0]}: is no option; settings are KEY=VALUE, such as scale=quick")
     listed, missing = graph(options.jugdir, words)
     rows = [summary(*part, missing) for part in experiments(listed)]
     lines = [COLUMNS, *([str(row[column]) for column in COLUMNS] for row in rows)]

@@ -1802,6 +1802,29 @@ def test_the_fit_of_a_row_is_that_of_the_states_over_all_chains():
     assert 0 < chain.tally.accepted < chain.tally.proposed == 24 and fits[0]["train_nll"] != fits[1]["train_nll"]
 
 
+def test_a_number_that_a_target_tells_of_all_chains_is_of_states_that_all_took():
+    """One number of several chains cannot be taken apart: it stays where one of them has rejected."""
+
+    class Told(Gaussian):
+        def potential(self, theta):
+            self.fit = {"farthest": float(theta.abs().max())}
+            return super().potential(theta)
+
+    target, random = Told(1), Random(2)
+    kernel = make_kernel("hmc", target, 1.7, steps=2, dtype=F64)
+    chain = Chain(kernel, target, Plan(40), random, 3, lambda: target.exact(3, random))
+    chain.begin()
+    expected, changes = float(chain.theta.abs().max()), []
+    for _ in range(40):
+        before = chain.tally.accepted
+        chain.advance()
+        if chain.tally.accepted == before + 3:
+            expected = float(chain.theta.abs().max())
+        changes.append(chain.tally.accepted - before)
+        assert chain.row()["farthest"] == expected
+    assert {2, 3} <= set(changes)
+
+
 def test_epochs_of_a_ladder_are_by_its_steps():
     target = Quartic(1)
     kernel = make_kernel("hmc", target, 0.3, steps=4, dtype=F64)

@@ -88,7 +88,18 @@ def test_a_run_leaves_its_folder_and_says_so_when_it_is_done(capsys):
     before = {path: path.stat().st_mtime_ns for path in Path("run").rglob("*")}
     assert main(TOY) == 0
     assert "done: 40 cycles; the run lies in run" in capsys.readouterr().out
+    assert main([*TOY, "trace=1"]) == 0  # what is done is not run again for its trace
+    assert "it was run without a trace; more cycles are traced" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in Path("run").rglob("*")} == before
+
+
+def test_a_bar_is_on_standard_error_and_the_rows_stand_above_it(capsys):
+    rows = [main([*TOY, f"progress={shown}", f"output={shown}"]) or capsys.readouterr() for shown in ("false", "true")]
+    plain, barred = ([line.split()[:-1] for line in said.out.splitlines()[2:7]] for said in rows)
+    assert plain == barred and [line[:1] for line in plain[1:]] == [["10"], ["20"], ["30"], ["40"]]
+    assert not rows[0].err and "| 40/40 [" in rows[1].err and "cycle/s]" in rows[1].err
+    assert main([*TOY, "progress=true", "output=false", "cycles=60"]) == 0  # it goes on from where the run stood
+    assert "| 41/60 [" in capsys.readouterr().err
 
 
 def test_a_longer_run_continues_a_shorter_one_bit_for_bit(capsys):
@@ -705,6 +716,18 @@ def test_a_new_run_says_that_an_earlier_law_has_run_it(monkeypatch, capsys):
         assert (told in capsys.readouterr().out) == said
 
 
+def test_a_grid_without_m_is_listed_by_commands_that_run_its_points(capsys):
+    """Nothing is run, so it is a mistake; a point of it is a run."""
+    words = ["experiment=neal_rejection", "scale=smoke", "seed=1"]
+    assert main(words) == 2 and not files(".")
+    first, *runs, every, table = capsys.readouterr().out.splitlines()
+    assert first == "experiment=neal_rejection is a grid of 10 runs:"
+    listed = [line.removeprefix("  python run.py ").split() for line in runs]
+    assert [compose(line) for line in listed] == list(grid.configurations("neal_rejection", tuple(words[1:])))
+    assert every == f"all of them: python run.py -m {' '.join(words)}"
+    assert table.endswith(f": jug execute jugfile.py {' '.join(words)}")
+
+
 @pytest.mark.parametrize("several", [[*TOY[:-1], "seed=0,1"], ["experiment=neal_rejection"]])
 def test_a_sweep_has_no_single_folder(several, capsys):
     """Refused before the first run, not after it; a folder that depends on the run is none."""
@@ -995,6 +1018,14 @@ def made(**anything):
     assert main("model._target_=mine.Ball step_size=1".split()) == 2
     said = capsys.readouterr().err
     assert "has no attribute 'Ball'" in said and "looked for" not in said  # it was found
+    for asked, said in (
+        ("lr=1", "lr=1.0: the target has no data, so it takes step_size"),
+        ("step_size=1 epochs=3", "epochs=3: the target has no data: give cycles and steps_per_cycle"),
+        ("step_size=1 epochs_per_cycle=2", "epochs_per_cycle=2: the target has no data: give cycles and"),
+        ("step_size=1 init=sgd", "init=sgd: the target has no data to descend on"),
+    ):
+        assert main(f"model._target_=mine.Bowl model.width=3 {asked}".split()) == 2
+        assert capsys.readouterr().err.startswith(said)
 
 
 def test_a_module_of_ones_own_and_its_prior(elsewhere, capsys):
@@ -1131,6 +1162,7 @@ class Bowl:
         (f"model._target_=nets.net model.hidden=3 {run} model.prior=unit", "unexpected keyword argument 'prior'"),
         ("model._target_=nets.Bowl step_size=1 model.prior=unit", "model.prior=unit: is a network's, and nets.Bowl is"),
         ("model._target_=nets.Net model.hidden=3 step_size=1", "data=none: nets.Net is a network, and needs data"),
+        ("model._target_=nets.of_my_own step_size=1 epochs=2 epochs_per_cycle=1", "minibatch: a divisor of 10"),
     ):
         assert main(words.split()) == 2
         assert said in capsys.readouterr().err
@@ -1480,7 +1512,13 @@ def test_points_that_nothing_runs_or_that_cannot_work_are_named(elsewhere, monke
     assert main(["experiment=wells"]) == 2
     mend = "experiment=wells has 2 points, which nothing runs: let it say point: range(0,2)"
     assert capsys.readouterr().err == f"hydra.sweeper.params.point=null: {mend}\n"
-    text += "hydra:\n  sweeper:\n    params:\n      point: range(0,2)\n"
+    text += "hydra:\n  sweeper:\n    params:\n      point: 0,0\n"
+    (elsewhere / "conf" / "experiment" / "wells.yaml").write_text(text)
+    grid._composition.cache_clear()
+    assert main(["-m", "experiment=wells"]) == 2
+    mend = "leaves out points of experiment=wells, which has 2: range(0,2)"
+    assert capsys.readouterr().err == f"hydra.sweeper.params.point=0,0: {mend}\n"
+    text = text.replace("0,0", "range(0,2)")
     (elsewhere / "conf" / "experiment" / "wells.yaml").write_text(text)
     grid._composition.cache_clear()
     with pytest.raises(SettingError, match=r"^step_size=-1: .* \(of point=1, a run of experiment=wells\)$"):

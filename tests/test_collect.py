@@ -114,6 +114,8 @@ def test_only_runs_that_differ_in_their_seed_alone_are_joined(runs, tmp_path):
     twice = remade(first, tmp_path / "twice")
     with pytest.raises(SettingError, match="twice: is the same chain as .*grid/0: give one of them"):
         collect([first, twice], over="seed")
+    with pytest.raises(SettingError, match="^over=step_size: must be seed, or left out"):
+        collect([first], over="step_size")
     assert len(collect([first, first, runs / "grid"])) == 6
     for number, changes in enumerate(
         [{"planned": 240}, {"start": "another"}, {"identity": {**identity_of(first, "b", seed=9), "law": 1}}]

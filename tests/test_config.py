@@ -5,11 +5,13 @@ import re
 import shutil
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hydra.errors import HydraException
+from safetensors.torch import save_file
 
 from experiments import schema
 from experiments.build import build, reopened, settings_of
@@ -276,6 +278,8 @@ def test_what_is_asked_for_and_not_used_is_told(composing):
     assert unused(composing(*words), words) == words[3:]
     noisy = [*words[:4], "sampler.gradient=minibatch"]
     assert unused(composing(*noisy), noisy) == []
+    walk = ["model=banana", "sampler=random_walk", "step_size=.1", "sampler.gradient=minibatch"]
+    assert unused(composing(*walk), walk) == walk[3:]
     assert composing("experiment=null", "model=logistic_generated model.size=1e2 step_size=.1")["model"]["size"] == 100
 
 
@@ -325,6 +329,7 @@ MISTAKES = {
     "lr=1 progress=maybe": "progress=maybe: must be true or false",
     "lr=1 sampler.word=OBQBO": "sampler.word=OBQBO: must be made of the letters",
     "lr=1 sampler=custom": "sampler.word=null: sampler=custom needs a word",
+    "lr=1 sampler.word=": "sampler.word='': is empty: leave it out",
     "step_size=1 model=custom": "model._target_=null: model=custom needs a class",
     "lr=1 sampler.acceptance=metropolis sampler=sghmc": "the Euler-Maruyama letter E has no backward trajectory",
     "lr=1 sampler.acceptance=metropolis temperature=0": "log MH needs temperature > 0",
@@ -337,6 +342,7 @@ MISTAKES = {
     "model=banana step_size=1 augmentation=random": "augmentation=random: is for networks on images",
     "model=banana step_size=1 init=sgd": "init=sgd: is for networks",
     "model=banana step_size=1 tune.trajectory=auto": "tune.trajectory=auto: chooses during the burn-in: give burn_in",
+    "model=mlp data=digits lr=1 epochs=40 burn_in=2 tune.trajectory=auto": "epochs=40: tune.trajectory chooses",
     "model=banana step_size=1 tune.trajectory=on": "tune.trajectory=on: must be one of auto",
     "model=location_mixture sampler.epsilon=.7 step_size=1 sampler.acceptance=austerity": "sampler.epsilon=0.7: must",
     "model=banana step_size=1 tune.target=.8": "tune.target=0.8: tunes during the burn-in: give burn_in",
@@ -886,6 +892,21 @@ def test_positions_from_a_file_are_each_chain_s_own_or_one_for_all(regression, t
     torch.save(torch.zeros(2, 4), path)
     with pytest.raises(SettingError, match="positions of 4 coordinates, the target has 3"):
         regression(init=path, chains=2)
+
+
+def test_a_network_starts_at_the_weights_of_a_state_dict(regression, tmp_path):
+    words = "model=mlp model.hidden=[3] data=digits data.train_size=40 batch_size=20 lr=1e-4 chains=2".split()
+    potential = build(compose(words)).potential
+    theta = potential.initial(1, Random(5))
+    for name, save in (("start.pt", torch.save), ("start.safetensors", save_file)):
+        path = str(tmp_path / name)
+        save(potential.state_dict(theta[0]), path)
+        assert torch.equal(build(compose([*words, f"init={path}"])).initial(), theta.expand(2, -1))
+        with pytest.raises(SettingError, match="is a state dict, and the target is no network"):
+            regression(init=path, chains=2)
+        Path(path).write_text("no tensors")
+        with pytest.raises(SettingError, match="cannot be read as a tensor or a state dict"):
+            build(compose([*words, f"init={path}"]))
 
 
 def test_values_beyond_ascii_are_quoted_and_flags_are_not():

@@ -124,6 +124,7 @@ def test_data_of_ones_own_that_are_none_are_refused(inputs, targets, said):
     "settings, said",
     [
         ({"classes": "two"}, "classes='two': must be a whole number, at least 1"),
+        ({"inputs": torch.tensor(3.0)}, "inputs=3.0: must have a row for each datum"),
         ({"inputs": torch.zeros(4, 3, 2, 2) + 0j}, "inputs=complex64: must be real numbers"),
         ({"inputs": torch.tensor([0, math.nan, 1, math.inf])}, "inputs=NaN or infinite in 2 rows: leave .* out: 1, 3"),
         ({"mean": [0.5] * 3}, "std=None: mean and std go together"),

@@ -92,6 +92,23 @@ def session_of(gpu, **given):
     return gpu.Session(SimpleNamespace(**words | given))
 
 
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("--budget 0", "--budget 0.0: must be a positive number of minutes"),
+        ("--side 0", "--side 0: must be at least 1"),
+        ("--first ggmc_fig1", "--first ggmc_fig1: is of the plan, which make gpu-plan FIRST=ggmc_fig1 writes"),
+    ],
+)
+def test_a_mistake_in_the_words_is_told_before_anything_is_done(words, said, call, monkeypatch, capsys):
+    gpu = sys.modules["gpu"]
+    monkeypatch.setattr(gpu, "Session", lambda options: pytest.fail("was begun"))
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "run", "--device", "cpu", *words.split()])
+    with pytest.raises(SystemExit) as left:
+        gpu.main()
+    assert left.value.code == 2 and capsys.readouterr().err.endswith(f"gpu.py: error: {said}\n")
+
+
 def test_a_first_look_is_the_miniature_on_the_gpu(call):
     call("looked", 0.001)
     gpu = sys.modules["gpu"]

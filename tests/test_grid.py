@@ -105,6 +105,10 @@ def test_every_experiment_has_its_table_or_is_a_chain():
     [
         (["experiment=neal_rejecton"], "did you mean neal_rejection"),
         (["scale=quik"], "scale=quik: must be one of paper, quick, smoke"),
+        (
+            ["experiment=digits"],
+            "no table is named for it in experiments/tables; python run.py experiment=digits (with",
+        ),
         (["experiment=amagold_fig1", "chans=3"], "chans"),
         (["quick"], "quick: is not KEY=VALUE"),
     ],

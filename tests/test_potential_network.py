@@ -736,6 +736,15 @@ def test_a_float32_network_s_log_odds_go_beyond_17():
     torch.testing.assert_close(p.logit()[:, 0], torch.tensor([24.0, -12.0], dtype=torch.float64), rtol=1e-4, atol=0)
 
 
+def test_what_cannot_be_predicted_is_refused(digits):
+    small = Dataset(torch.zeros(2, 1, 4, 4), torch.zeros(2).long(), 10)
+    with pytest.raises(SettingError, match=r"^inputs of test=\[1, 4, 4\]: must be \[1, 8, 8\], as those of train"):
+        make(digits, test=small)
+    potential = make(digits)
+    with pytest.raises(SettingError, match="^inputs=ndarray: must be a torch.Tensor or an sgmcmc.Dataset"):
+        potential.predict(start(potential), np.zeros((2, 1, 8, 8)))
+
+
 def test_predict(digits):
     model = tiny()
     potential = make(digits, model, torch.float32, evaluation_batch=13)

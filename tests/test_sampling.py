@@ -78,6 +78,7 @@ def short(target=square, sampler="ggmc", **settings):
         ({"burn_in": 9, "cycles": 5}, "burn_in=9: leaves no draws of cycles=5"),
         ({"tune": 1.5}, "tune=1.5: is the acceptance"),
         ({"tune": 0.6}, "tune=0.6: tunes during the burn-in: give burn_in"),
+        ({"tune": 0.5, "burn_in": 5, "acceptance": "barker"}, "tune=0.5: Barker's rule accepts less than a half"),
         ({"trajectory": True}, "trajectory=True: chooses during the burn-in: give burn_in"),
         ({"dim": 3, "target": Gaussian()}, "dim=3: the target has its own, 1: leave it out"),
         ({"chains": 10**12}, "chains=1000000000000: their state alone takes 89,407 GiB, and this machine has"),
@@ -124,6 +125,7 @@ def short(target=square, sampler="ggmc", **settings):
         ({"schedule": "cosinus"}, "schedule=cosinus: must be one of constant, cosine"),
         ({"schedule": {"name": "cosine"}}, "schedule={'name': 'cosine'}: must be a name or an sgmcmc.Schedule"),
         ({"sampler": "custom"}, "sampler=custom: needs a word, such as word='BABOBAB'"),
+        ({"sampler": 5}, "sampler=5: must be a name of sgmcmc.SAMPLERS, or a row"),
         ({"target": Gaussian}, "potential=Gaussian: is a class: give an instance of it, such as Gaussian()"),
         ({"target": "double_well"}, "potential=double_well: names are the command line's: give a target, such as"),
         ({"target": torch.nn.Linear(2, 2)}, "potential=Linear: sgmcmc.NetworkPotential(module, .*) makes a target"),
@@ -586,6 +588,24 @@ def test_a_folder_is_of_one_gradient(tmp_path, monkeypatch):
     short(Gaussian(2, noise=0.5), folder=tmp_path / "noise")
     with pytest.raises(StoreError, match="model.noise is 0.5 there and 1.0 here"):
         short(Gaussian(2, noise=1.0), folder=tmp_path / "noise")
+
+
+def test_a_folder_is_of_one_target_whose_u_may_be_infinite_where_it_is_asked(tmp_path):
+    """Of a target on a part of space, at the one θ that it is known by."""
+
+    class Far(Gaussian):
+        inside = 5.0
+
+        def potential(self, theta):
+            return torch.where(theta[:, 0] > self.inside, super().potential(theta), math.inf)
+
+    start = torch.tensor([[6.0]])
+    short(Far(1, covariance=9.0), folder=tmp_path, initial=start, cycles=10)
+    assert len(short(Far(1, covariance=9.0), folder=tmp_path, initial=start, cycles=20).draws) == 20
+    everywhere = Far(1, covariance=9.0)
+    everywhere.inside = -math.inf
+    with pytest.raises(SettingError, match="target=Far: gives another U or gradient"):
+        short(everywhere, folder=tmp_path, initial=start, cycles=30)
 
 
 @pytest.mark.parametrize("call", range(1, 30))

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from sgmcmc.errors import SettingError
 from sgmcmc.schedules import SCHEDULES, Schedule
 
 
@@ -52,3 +53,19 @@ def test_only_the_cosine_is_one_sided():
     for name in SCHEDULES:
         factors = Schedule(name).factors(6, 20)
         assert (factors == factors[::-1]) == (Schedule(name).one_sided is None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"name": "cosinus"}, "schedule=cosinus: "),
+        ({"direction": "backwards"}, "schedule.direction=backwards: "),
+        ({"every": 0}, "schedule.every=0: must be a whole number, at least 1"),
+        ({"every": 1.5}, "schedule.every=1.5: must be a whole number, at least 1"),
+        ({"factor": 0.0}, "schedule.factor=0.0: must be a positive number"),
+        ({"factor": math.nan}, "schedule.factor=nan: must be a positive number"),
+    ],
+)
+def test_what_is_no_schedule_is_refused_where_it_is_made(settings, said):
+    with pytest.raises(SettingError, match=f"^{said}"):
+        Schedule(**settings)

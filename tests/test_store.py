@@ -93,15 +93,19 @@ class Killed(BaseException):
 class FaultyOS:
     """The ``os`` module, of which the k-th call that changes the disk fails.
 
-    ``power_cut`` also takes back what was written and not flushed, before the error is raised.
+    ``power_cut`` also takes back what was written and not flushed, before the error is raised. What is killed
+    tidies nothing up; ``process`` is its number, where that of the tests' process would be told.
     """
 
-    def __init__(self, fail_at: int, error: BaseException, power_cut: bool = False):
+    def __init__(self, fail_at: int, error: BaseException, power_cut: bool = False, process: int = 0):
+        self.process = process
         self.left, self.error, self.power_cut = fail_at, error, power_cut
         self.dirty: dict[Path, int] = {}  # files with unflushed bytes, and their length before those
 
     def __getattr__(self, name):
         call = getattr(os, name)
+        if name == "getpid":
+            return lambda: self.process or os.getpid()
         if name not in ("write", "fsync", "replace", "unlink", "ftruncate", "mkdir", "makedirs", "open", "rmdir"):
             return call
 
@@ -109,6 +113,8 @@ class FaultyOS:
             if name == "open" and not words[1] & os.O_CREAT:
                 return call(*words, **more)
             self.left -= 1
+            if self.left < 0 and isinstance(self.error, Killed):
+                raise self.error
             if self.left == 0:
                 if name == "write":  # half of it arrives
                     os.write(words[0], words[1][: len(words[1]) // 2])
@@ -190,8 +196,9 @@ def test_failure_at_every_call_and_continued(tmp_path, monkeypatch, whole, failu
     error = OSError(errno.ENOSPC, "No space left on device") if failure == "disk full" else Killed()
     for fail_at in range(1, calls + 1):
         path, told, failures = tmp_path / f"run{fail_at}", [], 0
-        for _ in range(3):
-            install(monkeypatch, FaultyOS(fail_at, error, power_cut=failure == "power cut"))
+        for attempt in range(3):
+            process = 2**22 + 1 + attempt  # more than Linux counts to
+            install(monkeypatch, FaultyOS(fail_at, error, failure == "power cut", process))
             try:
                 run(path, told=told)
             except Killed:
@@ -756,6 +763,15 @@ def test_samples_of_several_folders(tmp_path):
     (tmp_path / "a" / "samples" / "00000005.safetensors").unlink()
     with pytest.raises(StoreError, match="draws 0 to 5 are missing"):
         load_samples(tmp_path / "a")
+
+
+def test_numpy_s_numbers_come_back_from_a_checkpoint_as_python_s(tmp_path):
+    """Such as a target's ``fit`` may have; a checkpoint is read without pickles of NumPy's."""
+    with RunFolder(tmp_path / "run", IDENTITY) as folder:
+        folder.commit([], None, {"fits": [{"distance": numpy.float64(2.5), "data": numpy.int64(3)}]})
+    with RunFolder(tmp_path / "run", IDENTITY) as folder:
+        (fit,) = folder.load()["fits"]
+    assert fit == {"distance": 2.5, "data": 3} and [type(one) for one in fit.values()] == [float, int]
 
 
 def test_columns_and_cells(tmp_path):

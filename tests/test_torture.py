@@ -34,6 +34,10 @@ def test_the_command_tells_how_often_and_that_nothing_is_lost():
     assert int(times) > 8 and int(lost) == 0
 
 
-def test_an_unknown_part_is_a_mistake():
-    ended = subprocess.run([*TORTURE, "--only", "wishes"], capture_output=True, text=True)
-    assert ended.returncode == 2 and "--only wishes: must be some of kills" in ended.stderr
+def test_an_unknown_part_and_none_at_a_time_are_mistakes():
+    for words, said in (
+        (["--only", "wishes"], "--only wishes: must be some of kills"),
+        (["--quick", "--side", "0"], "--side 0: must be at least 1"),
+    ):
+        ended = subprocess.run([*TORTURE, *words], capture_output=True, text=True, timeout=120)
+        assert ended.returncode == 2 and said in ended.stderr

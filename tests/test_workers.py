@@ -186,6 +186,13 @@ def test_a_mistake_is_said_and_ends_with_status_2(words, capsys):
     assert left.value.code == 2 and "error:" in capsys.readouterr().err
 
 
+def test_an_option_that_the_status_does_not_know_is_a_mistake(capsys):
+    """The settings' words alone choose what is looked at: an option among them would be left out without a word."""
+    with pytest.raises(SystemExit) as left:
+        status.main(["--scale=quick", "experiment=digits"])
+    assert left.value.code == 2 and "--scale=quick: is no option" in capsys.readouterr().err
+
+
 def test_gpus_that_are_not_there_are_no_cpus(monkeypatch, capsys):
     monkeypatch.setattr(workers, "cuda_devices", lambda gpus: 1)
     with pytest.raises(SystemExit) as left:

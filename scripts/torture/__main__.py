@@ -98,6 +98,8 @@ def main(argv: list[str] | None = None) -> int:
     names = options.only.split(",")
     if unknown := [name for name in names if name not in PARTS]:
         parser.error(f"--only {unknown[0]}: must be some of {', '.join(PARTS)}")
+    if options.side < 1:
+        parser.error(f"--side {options.side}: must be at least 1")
     if options.json:
         rows, facts = one_part(names[0], seed, options.quick)
         print(json.dumps({"rows": [asdict(row) for row in rows], "facts": facts}))

@@ -250,8 +250,9 @@ def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate:
     (less than ten a chain always are), or so antithetic that it cannot tell; the slowest of the other coordinates is
     ``numpy.nanmin`` of the values. Where R-hat says that chains do not agree, it means nothing. The error is an
     estimate for chains that have converged, with tau = all draws/ESS, n draws in half a chain, C chains: a relative
-    variance of 2(4 tau + 1)/(all draws) from a window of 2 tau (Madras and Sokal 1988) and of (2 min(3 tau, n)/n)^2/C
-    from the variance between the half-chains; right to some 40 % on autoregressions.
+    variance of 2(4 tau + 1)/(all draws) from a window of 2 tau (Madras and Sokal 1988; of antithetic draws 1/tau in its
+    place, for their correlations last as long as those of the opposite sign) and of (2 min(3 tau, n)/n)^2/C from the
+    variance between the half-chains; right to some 40 % on autoregressions.
     It costs about a microsecond a draw, chain and coordinate: thin, or take functions of theta, where there are many.
     """
     from arviz_stats.base import array_stats  # half a second to import
@@ -265,7 +266,8 @@ def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate:
     value[value >= 0.999 * whole * np.log10(whole)] = np.nan
     tau = n * chains / value
     half = max(n // 2, 1)
-    variance = 2 * (4 * tau + 1) / (n * chains) + (2 * np.minimum(3 * tau, half) / half) ** 2 / chains
+    lasting = np.maximum(tau, 1 / tau)
+    variance = 2 * (4 * lasting + 1) / (n * chains) + (2 * np.minimum(3 * tau, half) / half) ** 2 / chains
     return Estimate(value, value * np.sqrt(variance))
 
 

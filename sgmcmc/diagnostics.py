@@ -359,7 +359,9 @@ def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:
 
     ``accepted`` ``[decisions, chains]`` bool. 1 for independent decisions, more where rejections come in
     clusters, as Neal's persistent uniform makes them. The error is the ratio's standard deviation for
-    independent decisions. NaN where all or none were rejected or no block is whole.
+    independent decisions (of n blocks, however rare rejections are, the root of 2(1 - 1/``block``)/n: their share is
+    estimated from the same decisions, and goes with the variance). NaN where all or none were rejected or no block is
+    whole.
     """
     accepted = accepted.cpu().numpy() if isinstance(accepted, Tensor) else np.asarray(accepted)
     blocks = len(accepted) // block
@@ -367,9 +369,7 @@ def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:
     p = counts.mean() / block if counts.size else 0.0
     if not 0 < p < 1 or counts.size < 2:
         return Estimate(np.nan, np.nan)
-    binomial = block * p * (1 - p)
-    excess = (1 - 6 * p * (1 - p)) / binomial  # a binomial's excess kurtosis
-    return Estimate(counts.var(ddof=1) / binomial, np.sqrt((2 + excess) / counts.size))
+    return Estimate(counts.var(ddof=1) / (block * p * (1 - p)), np.sqrt(2 * (1 - 1 / block) / counts.size))
 
 
 # --------------------------------------------------------------------------------------------- calibration

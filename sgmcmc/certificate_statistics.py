@@ -34,7 +34,7 @@ from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Quartic
 from sgmcmc.random import Random
 
-SLOPE, SLOPE_CHAINS = 0.15, 4000  # what the powers of h are held to, and how many chains they are fitted to
+SLOPE, SLOPE_CHAINS = 0.15, 40_000  # what the powers of h are held to, and how many chains they are fitted to
 DECISIONS = 20  # before invariance is looked at
 FAILURE_CHAINS = 400_000
 

@@ -250,8 +250,9 @@ def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate:
     (less than ten a chain always are), or so antithetic that it cannot tell; the slowest of the other coordinates is
     ``numpy.nanmin`` of the values. Where R-hat says that chains do not agree, it means nothing. The error is an
     estimate for chains that have converged, with τ = all draws/ESS, n draws in half a chain, C chains: a relative
-    variance of 2(4 τ + 1)/(all draws) from a window of 2 τ (Madras and Sokal 1988) and of (2 min(3 τ, n)/n)²/C
-    from the variance between the half-chains; right to some 40 % on autoregressions.
+    variance of 2(4 τ + 1)/(all draws) from a window of 2 τ (Madras and Sokal 1988; of antithetic draws 1/τ in its
+    place, for their correlations last as long as those of the opposite sign) and of (2 min(3 τ, n)/n)²/C from the
+    variance between the half-chains; right to some 40 % on autoregressions.
     It costs about a fifth of a microsecond a draw, chain and coordinate (by "mean" less than a tenth): thin, or take
     functions of θ, where there are many.
     """
@@ -266,7 +267,8 @@ def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate:
     value[value >= 0.999 * whole * np.log10(whole)] = np.nan
     tau = n * chains / value
     half = max(n // 2, 1)
-    variance = 2 * (4 * tau + 1) / (n * chains) + (2 * np.minimum(3 * tau, half) / half) ** 2 / chains
+    lasting = np.maximum(tau, 1 / tau)
+    variance = 2 * (4 * lasting + 1) / (n * chains) + (2 * np.minimum(3 * tau, half) / half) ** 2 / chains
     return Estimate(value, value * np.sqrt(variance))
 
 
@@ -364,7 +366,9 @@ def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:
 
     ``accepted`` ``[decisions, chains]`` bool. 1 for independent decisions, more where rejections come in
     clusters, as Neal's persistent uniform makes them. The error is the ratio's standard deviation for
-    independent decisions. NaN where all or none were rejected or no block is whole.
+    independent decisions (of n blocks, however rare rejections are, √(2(1 − 1/``block``)/n): their share is
+    estimated from the same decisions, and goes with the variance). NaN where all or none were rejected or no block is
+    whole.
     """
     accepted = accepted.cpu().numpy() if isinstance(accepted, Tensor) else np.asarray(accepted)
     blocks = len(accepted) // block
@@ -372,9 +376,7 @@ def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:
     p = counts.mean() / block if counts.size else 0.0
     if not 0 < p < 1 or counts.size < 2:
         return Estimate(np.nan, np.nan)
-    binomial = block * p * (1 - p)
-    excess = (1 - 6 * p * (1 - p)) / binomial  # a binomial's excess kurtosis
-    return Estimate(counts.var(ddof=1) / binomial, np.sqrt((2 + excess) / counts.size))
+    return Estimate(counts.var(ddof=1) / (block * p * (1 - p)), np.sqrt(2 * (1 - 1 / block) / counts.size))
 
 
 # --------------------------------------------------------------------------------------------- calibration

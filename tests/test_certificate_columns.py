@@ -182,7 +182,7 @@ BREAKS = [
     ("ggmc metropolis", "dec", "four data", 10_000, 3, accept_none),
     ("hmc barker", "dec", "quartic", 10_000, 3, barker_is_metropolis),
     ("hmc austerity, all, T=0.6", "dec", "four data", 100_000, 3, at_temperature_1),
-    ("hmc minibatch", "(iv)", "four data", 10_000, 14, accept_all),
+    ("hmc minibatch", "(iv)", "four data", 100_000, 14, accept_all),
     ("ggmc metropolis", "(ii)", "quartic", 40_000, 1, half_the_energy),
     ("ggmc metropolis", "(iii)", "four data", 20_000, 12, half_the_energy),
     ("sgld", "cov", "gaussian", 20_000, 14, loud),

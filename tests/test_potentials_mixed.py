@@ -39,12 +39,12 @@ def test_the_gradient_is_that_of_u_where_coordinates_move_and_0_elsewhere():
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 0.0])
 def test_gibbs_draws_the_tempered_conditional(temperature):
     target = MixedBinary(binary=4)
-    theta = torch.tensor([[0.7, 0.7, 0, 0, 0, 0]], dtype=F64).repeat(100_000, 1)
-    after = target.gibbs(theta, temperature, Random(4), 2, 100_000)
+    theta = torch.tensor([[0.7, 0.7, 0, 0, 0, 0]], dtype=F64).repeat(150_000, 1)
+    after = target.gibbs(theta, temperature, Random(4), 2, 150_000)
     assert torch.equal(after[:, :2], theta[:, :2])
     one = 1 / (1 + math.exp(0.7 / temperature)) if temperature else 0.0
     share = after[:, 2:].mean(0)
-    assert float((share - one).abs().max()) <= 4.5 * math.sqrt(one * (1 - one) / 100_000)
+    assert float((share - one).abs().max()) <= 5.5 * math.sqrt(one * (1 - one) / 150_000)
 
 
 def test_gibbs_numbers_are_the_chains_own_and_come_each_so_many_trajectories():
@@ -57,7 +57,7 @@ def test_gibbs_numbers_are_the_chains_own_and_come_each_so_many_trajectories():
 
 
 def test_exact_draws_have_the_marginals():
-    theta = MixedBinary(binary=2, sd=0.5).exact(200_000, Random(2))
+    theta = MixedBinary(binary=2, sd=0.5).exact(300_000, Random(2))
     u, v, w = theta[:, 0], theta[:, 1], theta[:, 2]
     for values, mean, spread in (
         (u, 0, 1),
@@ -66,7 +66,7 @@ def test_exact_draws_have_the_marginals():
         (u * v, 1, (1.25 + 1) ** 0.5),
         (w, 0.5, 0.5),
     ):
-        assert abs(float(values.mean()) - mean) < 4.5 * spread / 200_000**0.5
+        assert abs(float(values.mean()) - mean) < 5.5 * spread / 300_000**0.5
 
 
 @pytest.mark.parametrize("start, width", [("exact", 1.0), ("initial", 2.0)])
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_refused():
 
 
 def after_some_trajectories(
-    sampler: str, stale: bool = False, number: int = 12, chains: int = 40_000, noise: float = 0.0, **settings
+    sampler: str, stale: bool = False, number: int = 12, chains: int = 60_000, noise: float = 0.0, **settings
 ):
     """z values of moments, started exactly, after trajectories and Gibbs updates; ``stale`` keeps the old U."""
     target = MixedBinary(binary=8, sd=0.2, noise=noise)
@@ -123,7 +123,7 @@ def after_some_trajectories(
 def test_gibbs_between_trajectories_leaves_the_target_invariant(sampler):
     z, accepted = after_some_trajectories(sampler)
     assert 0.7 < accepted < 0.95
-    assert z.max() < 4.5, z
+    assert z.max() < 5.5, z
 
 
 @pytest.mark.parametrize("sampler", ["hmc", "nonreversible_langevin"])
@@ -138,7 +138,7 @@ def test_gradient_noise_moves_nothing_that_only_gibbs_changes(sampler):
     settings = {"gradient": "minibatch", "acceptance": "metropolis"}
     z, accepted = after_some_trajectories(sampler, noise=1.0, **settings)
     assert 0.6 < accepted < 0.95
-    assert z.max() < 4.5, z
+    assert z.max() < 5.5, z
     target = MixedBinary(binary=3, noise=2.0)
     kernel = make_kernel(sampler, target, 0.05, steps=3, dtype=F64, **settings)
     state = start(kernel, target, target.exact(50, Random(2)), Random(2), range(50))

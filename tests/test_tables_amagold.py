@@ -32,7 +32,7 @@ from experiments.tables.statistics import (
 )
 from sgmcmc import formats
 from sgmcmc.data import Dataset
-from sgmcmc.diagnostics import symmetric_kl_floor
+from sgmcmc.diagnostics import symmetric_kl, symmetric_kl_floor
 from sgmcmc.errors import StoreError
 from sgmcmc.potentials.analytic import DoubleWell, Mixture
 from sgmcmc.random import Random
@@ -53,22 +53,28 @@ def exact_draws(target, chains, draws):
 
 
 def test_independent_draws_are_at_the_floor():
-    draws = exact_draws(DoubleWell(), 40, 1000)
-    js = amagold.divergences(counts_of(draws, WELL), well_masses(), 1000)
+    """The mean J of 400 chains is known to 1.6 %, that of ten groups of them to 7 %."""
+    counts = counts_of(exact_draws(DoubleWell(), 400, 1000), WELL)
+    js = amagold.divergences(counts, well_masses(), 1000)
+    groups = [amagold.divergences(part, well_masses(), 1000) for part in np.split(counts, 10)]
     assert js["J_one"] == pytest.approx(js["floor_one"], rel=0.1)
-    assert js["J"] == pytest.approx(js["floor"], rel=0.6) and js["J"] < js["J_one"] / 20
+    assert np.mean([part["J"] for part in groups]) == pytest.approx(groups[0]["floor"], rel=0.4)
+    assert js["J"] < js["J_one"] / 200
     assert js["J_one_low"] < js["J_one"] < js["J_one_high"]
-    assert abs(js["bias"]) < 4 * js["bias_error"] < 0.003
+    assert abs(js["bias"]) < 5.5 * js["bias_error"] < 0.0003
 
 
 def test_the_shared_bias_is_what_stays_of_j():
-    """Of draws that are 2 % too wide, each five times over, against the J of a million of them."""
-    wide = 1.02 * exact_draws(DoubleWell(), 1, 1_000_000)
-    stays = amagold.divergences(counts_of(wide, WELL), well_masses(), 1_000_000)["J_one"]
-    draws = 1.02 * exact_draws(DoubleWell(), 40, 1000).repeat_interleave(5, 0)
-    js = amagold.divergences(counts_of(draws, WELL), well_masses(), 5000)
-    assert js["J"] > 1.1 * stays
-    assert js["bias"] == pytest.approx(stays, abs=3 * js["bias_error"]) and js["bias_error"] < stays / 3
+    """Of draws that are 2 % too wide, each five times over, whose masses are known: to leading order that is J."""
+    edges, masses = torch.linspace(-6, 6, 121, dtype=torch.float64), well_masses()
+    wide = DoubleWell().cumulative(edges / 1.02).diff().numpy()
+    stays, large = float(symmetric_kl(wide, masses, 1)), masses > 1e-5  # ten of the draws
+    leading = ((wide - masses)[large] ** 2 / masses[large]).sum()
+    draws = 1.02 * exact_draws(DoubleWell(), 200, 1000).repeat_interleave(5, 0)
+    js = amagold.divergences(counts_of(draws, WELL), masses, 5000)
+    assert js["J_one"] > 10 * stays
+    assert js["bias"] == pytest.approx(leading, abs=5.5 * js["bias_error"]) and js["bias_error"] < stays / 10
+    assert leading == pytest.approx(stays, rel=0.2)
 
 
 @pytest.mark.parametrize("model", ["banana", "mixture"])

@@ -50,13 +50,13 @@ def test_the_mean_potential_of_the_banana_is_its_entropy():
 
 
 def test_the_excess_of_a_warm_gaussian_is_its_temperature_less_one():
-    draws = torch.randn(2000, 50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 1.25**0.5
+    draws = torch.randn(2000, 200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 1.25**0.5
     row = findings.excess((draws.square().sum(-1) / 2).mean(0).numpy() - 1.5, 3)
-    assert row["excess_error"] < 0.004
-    assert abs(row["excess"] - 0.25) < 5 * row["excess_error"]  # t with 49 degrees of freedom: 8e-6
+    assert row["excess_error"] < 0.002  # .0016, known to a twentieth
+    assert abs(row["excess"] - 0.25) < 5 * row["excess_error"]  # t with 199 degrees of freedom: 1e-6
 
 
-def autoregression(decays: list[float], draws: int = 3000, chains: int = 60) -> torch.Tensor:
+def autoregression(decays: list[float], draws: int = 3000, chains: int = 450) -> torch.Tensor:
     noise = np.random.default_rng(4).standard_normal((draws, chains, len(decays)))
     path, decay = noise.copy(), np.array(decays)
     for step in range(1, draws):
@@ -65,12 +65,14 @@ def autoregression(decays: list[float], draws: int = 3000, chains: int = 60) -> 
 
 
 def test_efficiency_is_that_of_the_slowest_or_of_all_coordinates():
+    """Errors are of ten groups of chains: t with 9 degrees of freedom exceeds 10 four times in a million, and an error
+    is more than 2.3 of what it should be, here .26, once in a million."""
     draws = autoregression([0.5, 0.9, 0.8])
     one, all_of_them = findings.efficiency(draws, 11), findings.efficiency(draws, 11, together=True)
-    assert one["tau"] == pytest.approx(19, abs=6 * one["tau_error"]) and one["tau_error"] < 0.6
+    assert one["tau"] == pytest.approx(19, abs=10 * one["tau_error"]) and one["tau_error"] < 0.6
     assert one["ess"] == pytest.approx(1000 / 11 / one["tau"])
     assert one["ess_error"] / one["ess"] == pytest.approx(one["tau_error"] / one["tau"])
-    assert all_of_them["tau"] == pytest.approx((3 + 19 + 9) / 3, abs=6 * all_of_them["tau_error"])
+    assert all_of_them["tau"] == pytest.approx((3 + 19 + 9) / 3, abs=10 * all_of_them["tau_error"])
 
 
 def test_efficiency_of_chains_that_stand_still_or_are_too_short_is_not_known():

@@ -64,7 +64,8 @@ def test_reach_of_his_patterns(accepts, rejects, distance):
 
 
 def test_reach_of_independent_decisions():
-    p, accepted = 0.3, np.random.default_rng(5).random(400_000) > 0.3
+    """Of 1,200,000, whose reach is known to a sixth of a per cent."""
+    p, accepted = 0.3, np.random.default_rng(5).random(1_200_000) > 0.3
     assert neal.reach(accepted) == pytest.approx(math.sqrt((1 - p) * (2 - p) / p), rel=0.01)
 
 
@@ -75,13 +76,14 @@ def test_his_patterns_are_simulated():
 
 
 def test_efficiency_is_that_of_an_autoregression():
-    noise = torch.from_numpy(np.random.default_rng(1).standard_normal((4000, 50, 2)))
+    """τ of 320 chains is known to half a per cent; its error is of ten groups (t with 9 degrees of freedom: 4e-6)."""
+    noise = torch.from_numpy(np.random.default_rng(1).standard_normal((4000, 320, 2)))
     draws = noise.clone()
     for step in range(1, len(draws)):
         draws[step] = 0.8 * draws[step - 1] + 0.6 * noise[step]
     row = neal._efficiency("x", draws, 5)
     assert row["tau_x"] == pytest.approx(9 * 5, rel=0.05)
-    assert abs(row["ess_x"] - 1000 / 45) < 4 * row["ess_x_error"]
+    assert abs(row["ess_x"] - 1000 / 45) < 10 * row["ess_x_error"]
     assert math.isnan(neal._efficiency("x", torch.zeros(40, 2, 1), 1)["ess_x"])
 
 

@@ -69,13 +69,11 @@ def _way_back(forth: Take):
         c * forward[number] - math.sqrt(1 - c**2) * before / scale
         for number, (c, before, _) in enumerate(forth.path.refreshes)
     ][::-1]
-    first = 1
-    if row.refresh != "keep":  # the refresh, from no momentum, makes the momentum of the way back
-        noise[0] = momentum / scale / math.sqrt(1 - row.kept**2)
+    first = 1 + reference.headed(row.letters)
+    kept = forth.letters[0][1] if first == 2 else row.kept
+    if kept < 1:  # the last refresh before the first kick, of no momentum, makes the momentum of the way back
+        noise[first - 1] = momentum / scale / math.sqrt(1 - kept**2)
         momentum = np.zeros_like(momentum)
-    if reference.headed(row.letters):
-        c = forth.letters[0][1]
-        noise[1], momentum, first = momentum / scale / math.sqrt(1 - c**2), np.zeros_like(momentum), 2
     if backward:
         noise[first : first + len(backward)] = backward
     random = Scripted(7)

@@ -75,6 +75,56 @@ def test_every_row_has_an_exact_loop():
     assert all(cell.figure <= cell.tolerance for row in ROWS.values() for cell in identities.loop(row))
 
 
+def combined(rng: np.random.Generator) -> certificate_rows.Row:
+    """A row many steps from the defaults: a word of up to seven letters, and policies at random."""
+
+    def one(*choices):
+        return choices[rng.integers(len(choices))]
+
+    word = one(*WORDS)
+    settings = {
+        "refresh": one("keep", "full", "partial"),
+        "acceptance": one("metropolis", "barker", "persistent_uniform"),
+        "gradient": one("full", "minibatch"),
+        "temperature": one(0.3, 1.0, 1.4),
+        "mass": one(True, False),
+        "schedule": Schedule(
+            one("constant", "stairs", "palindromic_cosine", "cosine"), one("forward", "random"), every=3, factor=0.7
+        ),
+        "alpha": rng.uniform(0.2, 0.95),
+        "delta": rng.uniform(0.02, 0.9),
+    }
+    settings |= one({}, {"ends": "exact"}, {"minibatches": "shuffled"}) if settings["gradient"] == "minibatch" else {}
+    friction = one(("decay", 0.7), ("b", 0.1), ("infinite", 0.0)) if "O" in word else ("decay", 0.95)
+    sampler = "ovrvo" if word == "OBABO" and rng.random() < 0.5 else "ggmc"
+    row = certificate_rows.Row(sampler, "combined", settings, word, int(rng.integers(1, 6)), friction)
+    for key, policy, way in (("alpha", "refresh", "partial"), ("delta", "acceptance", "persistent_uniform")):
+        if settings[policy] != way:
+            del settings[key]
+    return row
+
+
+WORDS = ("BAB", "ABA", "OBABO", "BAOAB", "ABOBA", "AOBOA", "BABOBAB", "OABAO", "OBAB", "OABA", "OBA", "BA", "AOB")
+
+
+def test_rows_of_random_combinations_are_exact():
+    """Policies that the design varies one at a time, together: those that the program does not refuse."""
+    rng, looked = np.random.default_rng(1), []
+    while len(looked) < 40:
+        row = combined(rng)
+        try:
+            for name in row.targets:
+                build(row, make_target(name, row)[0], row.step_size(name))
+        except SettingError:
+            continue
+        columns = (identities.realizable, identities.density_ratio, identities.path, identities.loop)
+        looked.append(row)
+        for column in columns:
+            assert all(cell.figure <= cell.tolerance for cell in column(row)), (column.__name__, row)
+    for key in ("refresh", "acceptance", "gradient", "temperature", "mass"):
+        assert len({row.settings[key] for row in looked}) > 1
+
+
 @pytest.mark.parametrize("label", ["ggmc persistent uniform", "amagold", "sghmc"])
 def test_a_loop_that_turns_the_momentum_is_seen(label, monkeypatch):
     """Between its cycles: the law that 20 decisions leave alone does not show it."""

@@ -140,10 +140,13 @@ def unused(config: dict, words: list[str]) -> list[str]:
     """The words that set what the resolved ``config`` has no use for."""
     gradient = config["sampler"]["gradient"]
     noiseless = gradient in ("full", "none") and get(config, "model.noise")
+    said = _said(words)
     return [
         word
-        for key, word in _said(words).items()
-        if key == "model.noise"
+        for key, word in said.items()
+        if key == "scale"
+        and "experiment" not in said
+        or key == "model.noise"
         and noiseless
         or key == "sampler.gradient"
         and gradient == "none"

@@ -273,7 +273,9 @@ def test_lists_are_one_a_chain(composing):
 
 def test_what_is_asked_for_and_not_used_is_told(composing):
     words = ["model=banana", "sampler=hmc", "step_size=.1", "friction=3", "batch_size=5", "scale=quick", "init=null"]
-    assert unused(composing(*words), words) == ["friction=3", "batch_size=5"]
+    assert unused(composing(*words), words) == ["friction=3", "batch_size=5", "scale=quick"]
+    words = ["experiment=neal_rejection", "scale=quick", "point=0"]
+    assert unused(composing(*words), words) == []
     words = ["model=banana", "sampler=hmc", "step_size=.1", "model.noise=1", "data.train_size=5", "data.ood=notmnist"]
     assert unused(composing(*words), words) == words[3:]
     noisy = [*words[:4], "sampler.gradient=minibatch"]

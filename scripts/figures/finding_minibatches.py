@@ -30,7 +30,8 @@ minibatches, with an epoch and a batch at either end). −log MH is the minibatc
 the way: over an epoch it cancels, but for what friction, curvature and the one gradient more leave.
 
 **To know.** Chains shorter than 20 τ have no ESS, and no bias is judged of them. All words share random numbers.
-Batches forth and, in a second epoch, back (Paulin and others 2025), exact too, are no setting here.
+Batches forth and, in a second epoch, back (Paulin and others 2025) read the same backwards, too, but are no setting
+here.
 """
 TARGETS = (("heart", "Heart"), ("australian", "Australian"))
 COLOUR = {"independent": BLUE, "shuffled": ORANGE}

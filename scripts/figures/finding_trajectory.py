@@ -20,7 +20,7 @@ ResNet-20 of width 4 on the digits (batches of 25 and 100). Right: AMAGOLD, 100 
 of the Gaussian, of 50,000, 20,000 and 10,000 of the regression at L = 1, 4 and 16; quick 50 of 800, too few for the
 latter.
 
-**What is drawn.** Left and middle: log MH's standard deviation and mean over theory's. Right: ESS (Gaussian: by its
+**What is drawn.** Left and middle: standard deviation and mean of log MH against theory's. Right: ESS (Gaussian: by its
 coordinates' mean τ; regression: of the slowest), U at the end counted as a full gradient (20 minibatches of the
 regression), the best of five step sizes; stars: what the tuning chose, of at most 16 steps. Chains shorter than 20 τ
 have no point.

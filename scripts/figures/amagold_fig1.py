@@ -15,8 +15,8 @@ CAPTION = """
 On the double well the paper finds SGHMC biased, most at large step sizes, and AMAGOLD close to the truth unless ε is
 too small. So it is here. SGHMC's bias does not vanish with the step size, nor is it only gradient noise.
 
-**What was run.** Gradient noise N(0, 1), β = .25, T = 10, fresh momentum, 32 chains from x = 0 of the paper's length,
-100,000 draws after 1,000 of burn-in (quick: 4,000 after 500).
+**What was run.** Gradient noise N(0, 1), friction β = .25, T = 10, fresh momentum, 32 chains from θ = 0 of the paper's
+length, 100,000 draws after 1,000 of burn-in (quick: 4,000 after 500).
 
 **What is drawn.** a to c: histograms with bins of .1. d: dashed, J of single chains (mean, and the central 80 % as a
 band); solid, J of all 32 together, with standard errors by the jackknife over chains; dotted, what as many independent
@@ -27,10 +27,10 @@ exact draws give. Triangles at ε = 0, AE's beside it: the J of exp(−U) at the
 log ε during burn-in, from .01, each chain its own. SGHMC moves momentum first (EA), as in the authors' code; the thin
 line is Algorithm 1 as printed, position first (AE).
 
-**To know.** SGHMC's momentum is fresh every T = 10 steps of a one-sided word: as ε → 0 they move θ by ε T r, of
-variance ε² T², and by −∇U times ε² T (T + 1)/2 (EA) or ε² T (T − 1)/2 (AE), a Langevin step at temperature T/(T + 1) =
-.909 or T/(T − 1) = 1.111 (derived here). Gradient noise heats, the more the larger ε: EA, too cold at small ε, first
-gets better, and then too hot. At ε = .01 (quick: .05, too) chains are few τ long.
+**To know.** SGHMC's momentum is fresh every T = 10 steps of a one-sided word: as ε → 0 they move θ by ε T r, r the
+momentum, of variance ε² T², and by −∇U times ε² T (T + 1)/2 (EA) or ε² T (T − 1)/2 (AE), a Langevin step at temperature
+T/(T + 1) = .909 or T/(T − 1) = 1.111 (derived here). Gradient noise heats, the more the larger ε: EA, too cold at small
+ε, first gets better, and then too hot. At ε = .01 (quick: .05, too) chains are few τ long.
 """
 STEPS = (0.05, 0.1, 0.15, 0.2, 0.25)  # at which moments are compared
 ROUNDED = 0.005 / 3**0.5  # the standard deviation of what rounding to a per cent takes off

@@ -17,27 +17,28 @@ SOURCE = "AMAGOLD, Figure 4"
 TABLES = ("amagold_logistic", "amagold_logistic_growth", "amagold_logistic_acceptance", "amagold_logistic_printed")
 CAPTION = """
 The paper finds AMAGOLD's error below SGHMC's on varying step sizes, and AMAGOLD significantly faster than full-batch
-samplers and not much slower than SGHMC. Here its error is smaller beyond errors in one of 16 settings, and its speed is
-not decided.
+samplers and not much slower than SGHMC. Here its error is smaller beyond errors in one of 16 settings and larger in
+none, and its speed is not decided.
 
 **What was run.** Three chains a step size, of the paper's 5,000,000 trajectories (SGHMC, AMAGOLD) or of a tenth (HMC,
 L2MC), which alone makes errors larger, after 1,000 of burn-in. Quick scale: 2,500 of each after 500, too few to tell
-SGHMC's bias. The reference mean is of tuned HMC, 100 chains of 100,000 draws (quick 1,500).
+SGHMC's bias. The reference mean is of tuned HMC, 100 chains of 100,000 draws (quick 1,500). Means are of every 20th
+draw (quick 10th).
 
-**What is drawn.** Squared error of a chain's mean, averaged over coordinates and chains; bars, of three chains, are
-known to a half. Thin dashed, so far at AE on Heart at ε = .005 alone: the squared bias that the chains share, less the
-reference's error, where Student's t sees it and τ is known; its error may be twice too large. Dotted, where near: the
-reference's error. The paper's runtimes are at ε = .0001.
+**What is drawn.** Squared error of a chain's mean, averaged over coordinates and chains; bars are standard errors, of
+three chains and so known to a half. Thin dashed, so far for AE on Heart at ε = .005 alone: the squared bias that the
+chains share, less the reference's error, where Student's t sees it and τ is known; its error may be twice too large.
+Dotted, where near: the reference's error. The paper's runtimes are at ε = .0001.
 
 **Decided here.** Standardised columns, prior N(0, 100 I), σ = 1, start from independent standard normals, burn-in, step
 sizes, independent minibatches (the authors' are of a new permutation). SGHMC moves momentum first (EA) and, thin on the
 left, position first (AE), as in Figure 1.
 
-**To know.** Seconds are of one chain by itself, compiled, at the fastest tenth of its rows, timed once on machines with
-other work. A trajectory is ten gradients and U: HMC's comes with its last gradient, SGHMC's every 1,000th time only
-(quick: every time). On so few data a full gradient takes no longer than the calls do; on many, passes count. As ε → 0
-EA is too cold and AE too hot (derived under Figure 1); gradient noise heats. Errors are compared by Welch's t of
-logarithms.
+**To know.** Seconds are of one chain by itself, compiled, in the fastest tenth of its rows of metrics, timed once on
+machines with other work. A trajectory is ten gradients and U: HMC's comes with its last gradient, SGHMC's every 1,000th
+time only (quick: every time). On so few data a full gradient takes no longer than calling it; on many, passes over them
+count. At small ε chains are shorter than 50 τ, and errors are mostly of how far they have come. As ε → 0 EA is too cold
+and AE too hot (derived under Figure 1); gradient noise heats. Errors are compared by Welch's t of logarithms.
 """
 PARTS = (("australian", "(a) Australian"), ("heart", "(b) Heart"))
 LENGTH = 50  # of τ, the chains that are told from slow ones

@@ -22,7 +22,7 @@ scale: 12,000 images, 15 epochs of SGD and 40 trajectories, which is not the pap
 to the left and above, the more confident about letters that the network has never seen. Means over seeds, with bands of
 their standard errors.
 
-**Decided here.** Overconfident is a sampler whose mean entropy is below AMAGOLD's, the mean over its settings, seed by
+**Decided here.** Overconfident is a sampler whose mean entropy is below AMAGOLD's (the mean over its settings), seed by
 seed; the share of letters with an entropy of at most .1 nats is not judged. Settings of AMAGOLD are compared by means
 over the seeds that all of them have, as a seed's settings begin at one end of SGD.
 

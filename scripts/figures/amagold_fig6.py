@@ -14,7 +14,7 @@ The paper's appendix says that at too small a step both samplers move too slowly
 to the step size. So it is here: at ε = .01 chains hardly cross between the wells, and at .15 SGHMC is farther from the
 truth than AMAGOLD.
 
-**What was run.** The chains of Figure 1, from x = 0, at the appendix's step sizes: the paper's length at paper scale
+**What was run.** The chains of Figure 1, from θ = 0, at the appendix's step sizes: the paper's length at paper scale
 (100,000 draws after 1,000 of burn-in), 4,000 after 500 at quick scale. SGHMC moves momentum first, as in the authors'
 code.
 

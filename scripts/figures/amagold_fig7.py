@@ -18,15 +18,15 @@ paper's, and of 4,000 at quick scale; and 50 of the chains of Figure 2. No data 
 nothing. SGHMC moves momentum first, as in the authors' code.
 
 **What is drawn.** J of the first draws over the seconds that they take. Dashed, the 50 chains together, over their
-share of the seconds of all 300, which are run together: the same draws, many times as fast. Dotted, the bias of SGHMC,
-measured from those chains as for Figure 2, where its J levels off if the chains are long enough.
+share of the seconds of all 300 chains that are run together: the same draws, many times as fast. Dotted, the bias of
+SGHMC, measured from those chains as for Figure 2, where its J levels off if the chains are long enough.
 
 **Decided here.** The beginning is where SGHMC's J is more than five times its bias, in the chains of Figure 2. Whether
 a bias is seen is judged by Student's t of U and of the shares of draws in four parts of either axis.
 
-**To know.** Seconds are the number of draws times the seconds a cycle at the run's fastest tenth of rows, timed once on
-a machine with other work. AMAGOLD's contain ten gradients and U at the end, SGHMC's ten gradients, and U where a row of
-metrics is written: of one chain every tenth trajectory (quick: every one).
+**To know.** Seconds are the number of draws times the seconds a cycle, in the run's fastest tenth of rows of metrics,
+timed once on a machine with other work. AMAGOLD's contain ten gradients and U at the end, SGHMC's ten gradients, and U
+where a row of metrics is written: of one chain every tenth trajectory (quick: every one).
 """
 NEAR = 1.5  # times the bias: J is there
 EARLY = 5  # times the bias, above which J is that of few draws

@@ -25,8 +25,8 @@ section 6.2 calls reasonable.
 
 **To know.** With Heart's columns as they are in the file, whose gradients are much larger, 7 of 80,000 trajectories at
 ε = .005 were accepted, mean log MH −67,000 (`python run.py experiment=amagold_logistic point=18 scale=paper
-step_size=0.005 chains=8 model.standardise=false`). So nothing is decided of how low the acceptance gets, but where it
-is low here, too, or does not drop. At the largest step size one expects about .5 from the gradients' noise, an
+step_size=0.005 chains=8 model.standardise=false`). So nothing is decided of how low the acceptance gets, except where
+it is low here, too, or does not drop. At the largest step size one expects about .5 from the gradients' noise, an
 inference of this project. At the smallest, chains are still near their start, which takes a little off.
 """
 LOW = 0.2  # an acceptance

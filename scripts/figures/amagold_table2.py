@@ -20,9 +20,9 @@ code divides by N: lr/N is Algorithm 3's h, ε² at σ = 1. b is AMAGOLD's frict
 steps: too short for SGHMC to heat up.
 
 **Decided here.** The paper calls the SGD the burn-in, and does not give thinning, repeats, or what predicts. Here 20
-draws are spread over the second half; ± is over seeds. Their mean prediction was chosen beforehand; single draws are
-what the authors' code scores. U contains the prior, which the authors' acceptance leaves out. Minibatches are
-independent; theirs are of new permutations, nine gradients where T = 10.
+draws are spread over the second half; ± is over seeds. Their mean prediction is the reading chosen beforehand; single
+draws are what the authors' code scores. U contains the prior, which the authors' acceptance leaves out. Minibatches are
+independent; theirs are of new permutations, and take nine gradients where T = 10.
 
 **To know.** The authors' chains begin at one end of SGD, near which AMAGOLD stays: its numbers are compared with what
 one more seed would give. They depend on the weights that SGD begins at ("its start", next); that they do not depend on

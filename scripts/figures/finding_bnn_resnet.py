@@ -8,8 +8,8 @@ from verdicts import MIXED
 
 SOURCE = "An exact ResNet-20 on the digits"
 CAPTION = """
-Can a narrow ResNet-20 be sampled until its chains agree? At T = 1 HMC's do. SGHMC's mean U and test NLL are larger than
-theirs; an ensemble of SGD has less NLL, of far fewer passes over the data.
+Can a narrow ResNet-20 be sampled until its chains agree? At T = 1 HMC's do, lengthened until they did. SGHMC's mean U
+and test NLL are larger than theirs; an ensemble of SGD has less NLL, from far fewer passes over the data.
 
 **What was run.** A ResNet-20 a quarter as wide as the papers' (17,462 weights, priors of the GGMC paper) on 200 of the
 digits, tested on the other 1,597. HMC: full gradients, four chains from He's starts, 800 trajectories of 200 steps, the

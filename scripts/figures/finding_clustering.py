@@ -13,25 +13,26 @@ CAPTION = """
 Does Neal's persistent uniform help when gradients are noisy? On noisy pairs it is faster than a fresh one in all four
 cases, on Heart in one of four; the others are open.
 
-**What was run.** GGMC (OBABO) and AMAGOLD (ABOBA), kept momentum, one and four steps: on ten of Neal's pairs (20
-dimensions) from exact draws, gradient noise N(0, 4), or, GGMC with one step, exact gradients; on the logistic
+**What was run.** GGMC (OBABO) and AMAGOLD (ABOBA), kept momentum, one and four steps a trajectory: on ten of Neal's
+pairs (20 dimensions) from exact draws, gradient noise N(0, 4), or, GGMC with one step, exact gradients; on the logistic
 regression of Heart (standardised columns, prior N(0, 100 I), unit masses) from 30 epochs of SGD, minibatches of a fifth
 of the data. 12 to 48 chains of 400 to 6,000 trajectories, on Heart after 200 to 1,000 (in the table); quick 6 or 9 of
 500 or 150.
 
 **What is drawn.** ESS of the slower of coordinates (by the mean of their τ) and U, at its best step size, over δ, by
 which the uniform moves at each decision. Decay: what is left of the momentum over a trajectory. A fresh uniform's grid
-is wider where its best was at an edge. AMAGOLD as published: the best of 4 to 64 steps (pairs 128). Only the last rows
-charge U at a trajectory's end: a gradient of the pairs, five of Heart. Errors: the jackknife's.
+is wider where its best was at an edge. AMAGOLD as published: the best of 4 to 64 steps (pairs 128). Only in the last
+rows is U at a trajectory's end counted ("paid"): as a gradient of the pairs, five of Heart. Errors: the jackknife's.
 
 **Why.** Means of coordinates alone flatter nearly deterministic trajectories: after half a period on a Gaussian a chain
 is at its start's mirror image, so errors cancel from draw to draw, while U stays.
 
-**To know.** There is no point where τ exceeds a fifth of the chains; beyond a twentieth it is up to a tenth too small.
-Persistent bests are chosen from five times as many settings; a difference must exceed what chance makes of the largest
-of nine at each δ. Clustering: the variance of the number of rejections in 20 successive decisions, over that of
-independent ones. Certificate: ggmc and amagold persistent uniform; with kept momentum [`python -m sgmcmc.certify --word
-ABOBA --output results/words/ABOBA`](words/ABOBA/certificate.md).
+**To know.** There is no point where τ exceeds a fifth of the chains' length; beyond a twentieth it is up to a tenth too
+small. "Edge": best at an end of its grid; where the fresh uniform's is, no gain is claimed. Persistent bests are chosen
+from five times as many settings; a difference must exceed what chance makes of the largest of nine at each δ.
+Clustering: the variance of the number of rejections in 20 successive decisions, over that of independent ones.
+Certificate: ggmc and amagold persistent uniform; with kept momentum [`python -m sgmcmc.certify --word ABOBA --output
+results/words/ABOBA`](words/ABOBA/certificate.md).
 """
 PAIRS, HEART = ("gaussian_pairs", 2.0), ("heart", None)
 CASES = {

@@ -16,7 +16,8 @@ longer cycle; with shuffled epochs it may be several times as large.
 of a half (Robbins and Monro, on log h), then fixed for as many cycles again. Trajectories of Figure 1, between exact
 gradients at both ends; friction that of β = .98 at ℓ = .1, for HMC none and fresh momentum. Paper scale, configured and
 not run here: ResNet-20 on CIFAR-10, 400 cycles of 1 and 5 steps, 200, 120 and 80 of 1, 3 and 10 epochs, half burn-in.
-Quick scale: as many of a perceptron with 1,510 weights on the digits, 15 minibatches an epoch, prior variance .1.
+Quick scale: as many cycles of a perceptron with 1,510 weights on the digits, 15 minibatches an epoch, prior variance
+.1.
 
 **What is drawn.** Left: ℓ, and the acceptance at the points. Right: a cycle's time h L, times its acceptance, over its
 passes over the data (minibatches, and one for the end's U and gradient). Bars: the acceptance's standard error, from
@@ -24,9 +25,9 @@ ten parts of the chain (at 3 epochs six, at 10 four).
 
 **To know.** Bars are too small where U moves more slowly than a part is long: HMC's longest shuffled cycles, at their
 tuned step size, accept .43 and .34 in two chains of 300 cycles (`python run.py experiment=finding_cycles sampler=hmc
-point=7 scale=quick tune.target=null lr=null step_size=0.00092249 cycles=400 burn_in=100 seed=0`, and `seed=1`). The
-table's `drift` is how far U still went. ℓ is compared as tuned: at equal acceptances the ratios would be larger where
-shuffled epochs are accepted oftener, smaller where less often.
+point=7 scale=quick tune.target=null lr=null step_size=0.00092249 cycles=400 burn_in=100 seed=0`, and `seed=1`). Chains
+stand where the burn-in brought them: the table's `drift` is how far U still went. ℓ is compared as tuned: at equal
+acceptances the ratios would be larger where shuffled epochs are accepted oftener, smaller where less often.
 """
 NEAR_HALF, WARM, MORE = 0.15, 0.2, 2  # of an acceptance to a half, of a temperature to 1; times another ℓ
 MISSING = "not comparable: a run is missing"

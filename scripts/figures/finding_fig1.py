@@ -12,10 +12,10 @@ CAPTION = """
 What would raise the acceptance of Figure 1? An estimated mass makes −log MH of a cycle less at each ℓ, and the cycle
 goes less far. Shuffling hardly helps, the less the larger ℓ; none of these cycles would ever be accepted.
 
-**What was run.** GGMC's first cycle from SGD as above (ResNet-20, 50,000 images, 4,001 steps between exact ends, one
-chain each): as it is there, with whole shuffled epochs and mass 1; with a mass, one number a tensor of weights,
-estimated from the gradients of 32 minibatches where SGD ended and frozen (`mass=estimate`; Wenzel et al. 2020); with
-independent minibatches (`sampler.minibatches=independent`). Quick scale: as that of the cycle above.
+**What was run.** GGMC's first cycle from SGD, as in "Figure 1, one cycle from SGD" (ResNet-20, 50,000 images, 4,001
+steps between exact ends, one chain each): as it is there, with whole shuffled epochs and mass 1; with a mass, one
+number a tensor of weights, estimated from the gradients of 32 minibatches where SGD ended and frozen (`mass=estimate`;
+Wenzel et al. 2020); with independent minibatches (`sampler.minibatches=independent`). Quick scale: as there.
 
 **Why.** The mass is 1 where the gradients are least and more elsewhere. That lowers the noise's work, ½ h² times the
 gradients' variance over the mass, and slows the weights as well. Shuffling pays at small steps, on regressions and on a

@@ -16,21 +16,22 @@ ESS than both.
 
 **What was run.** GGMC, friction 1, kept momentum, on logistic regressions, Heart (27 minibatches of 10 an epoch) and
 Australian (46 of 15); standardised columns and an intercept, prior N(0, 100 I). Trajectories of one epoch or four, and
-a gradient more, as L steps of OBABO take L + 1. On four shuffled epochs also BAOAB, ABOBA (no gradient more) and BAB,
-fresh momentum and no friction. 20 chains a step size from standard normals: 1,000 trajectories of four epochs after
-300, 2,000 of one after 600, of Australian's independent minibatches 8,000 and 16,000; HMC 60 of 3,200 (quick 6 of 200
-after 100, HMC 42 of 200).
+a gradient more, as L steps of OBABO take L + 1. On four shuffled epochs also BAOAB, ABOBA (no gradient more) and BAB
+(fresh momentum, no friction). 20 chains a step size from standard normals: 1,000 trajectories of four epochs after 300,
+2,000 of one after 600, of Australian's independent minibatches 8,000 and 16,000; HMC 60 of 3,200 (quick 6 of 200 after
+100, HMC 42 of 200).
 
-**What is drawn.** ESS of the slowest coordinate, the decision's U counted in a pass. Dotted: HMC tuned to an acceptance
-of .8. Excess, uncorrected, of four epochs: 2(E U − its mean by HMC)/dim, in units of T. Bars: over chains, of ESS the
-jackknife's.
+**What is drawn.** ESS of the slowest coordinate a pass over the data, in which the decision's U is counted. Dotted: HMC
+tuned to an acceptance of .8. Excess, uncorrected, of four epochs: 2(E U − its mean by HMC)/dim, in units of T. Bars:
+over chains, of ESS the jackknife's.
 
 **Why.** Both laws read the same backwards, so both are corrected exactly (certificate: ggmc with independent
-minibatches, with an epoch and a batch at either end). −log MH is the gradients' error, summed along the way: over an
-epoch nothing, but for friction, curvature and the batch too many.
+minibatches, with an epoch and a batch at either end). −log MH is the minibatches' error of the gradient, summed along
+the way: over an epoch it cancels, but for what friction, curvature and the one gradient more leave.
 
 **To know.** Chains shorter than 20 τ have no ESS, and no bias is judged of them. All words share random numbers.
-Batches forth and back in a second epoch (Paulin and others 2025) are no setting here.
+Batches forth and, in a second epoch, back (Paulin and others 2025) read the same backwards, too, but are no setting
+here.
 """
 TARGETS = (("heart", "Heart"), ("australian", "Australian"))
 COLOUR = {"independent": BLUE, "shuffled": ORANGE}

@@ -19,22 +19,24 @@ Why do shuffled epochs lower −log MH so much on a regression, and hardly on Fi
 trajectory remembers of a minibatch's kick, and the ResNet soon forgets it. On Heart prediction and measurement agree,
 but for 3.7 % at the largest ℓ.
 
-**What was run.** GGMC's trajectories of whole epochs: of Heart four between exact ends, 4,000 chains in equilibrium
-(quick 400); of the ResNet-20 the cycles of Figure 1, ten epochs, one chain each.
+**What was run.** GGMC's trajectories of whole epochs: on Heart four epochs between exact ends, 4,000 chains in
+equilibrium (quick 400); with the ResNet-20 the cycles of Figure 1, ten epochs, one chain each.
 
 **What is drawn.** Solid: what is remembered. A kick by a minibatch's error at the start displaces the path, the random
 numbers being the same; drawn is what that displacement times the same minibatch's error gains in a step, over h² times
 the first error's square (ResNet: four minibatches along one trajectory; interpolated between lags). Dashed: the error's
 correlation with what it was. Dotted: friction's e^(−γt).
 
-**Why.** A kick by an error ξ does the work ½ h² |ξ|², and adds h² ξ·ξ' times what is remembered to that of a later
-error ξ'. Over a shuffled epoch errors sum to 0, so each is expected to meet −1/(n − 1) of itself at each of the n − 1
-other places. To first order −log MH of shuffled epochs is that of independent minibatches times (N − B)/(N − 1) (1 −
-mean memory over pairs of an epoch's places). Beside friction and correlation, curvature turns the momentum and a
-displacement changes the error: the ResNet forgets half while nine tenths of the error are still there.
+**Why.** A kick by an error ξ of the gradient does the work ½ h² |ξ|², and adds h² ξ·ξ' times what is remembered to that
+of a later error ξ'. Over a shuffled epoch of n minibatches errors sum to 0, so each is expected to meet −1/(n − 1) of
+itself at each of the n − 1 other places. To first order −log MH of shuffled epochs is that of independent minibatches
+times (N − B)/(N − 1) (1 − mean memory over pairs of an epoch's places). Beside friction and correlation, curvature
+turns the momentum and a displacement changes the error: the ResNet forgets half while nine tenths of the error are
+still there.
 
-**To know.** A solid line ends where the standard error exceeds .3 of what was carried. The network's prediction is of
-its first epoch alone, and rough; at quick scale (a quarter as wide, 2,500 images) no cycle is long enough to compare.
+**To know.** A solid line ends where the standard error of its sum until there exceeds .3 of that sum. The network's
+prediction is of its first epoch alone, and rough; at quick scale (a quarter as wide, 2,500 images) no cycle is long
+enough to compare.
 """
 TARGETS = {"logistic": "logistic regression, Heart", "resnet20": "ResNet-20, CIFAR-10"}
 LOOK = {"logistic": (GREEN, "o"), "resnet20": (BLUE, "s")}

@@ -9,16 +9,17 @@ from verdicts import limit
 
 SOURCE = "How much slower is AMAGOLD than L2MC?"
 CAPTION = """
-How much may gradient noise slow AMAGOLD? Theorem 2 bounds spectral gaps: γ/γ̄ ≥ exp(−a − 2√a), a = ε T V²/(4 σ² β),
-against L2MC with full gradients. On smooth functions noise takes far less than it allows.
+How much may gradient noise slow AMAGOLD? Theorem 2 bounds its spectral gap γ by that of L2MC with full gradients, γ̄:
+γ/γ̄ ≥ exp(−a − 2√a), a = ε T V²/(4 σ² β). On smooth functions noise takes less than it allows, mostly far less.
 
 **What was run.** One trajectory of T steps from exact draws, gradient noise of standard deviation V: four step sizes
 and four V within the theorem's condition, ε V² ≤ 4 σ² β (L2MC: σ = 1, β = .25; AMAGOLD's mass is a little smaller). One
-dimension: two wells whose U grows as θ⁴, and U = 16 √(1 + θ²/16), of curvature at most 1. Functions: 24 cos(kπF(θ)), F
-the distribution function of exp(−U/3).
+dimension: the double well and an unsymmetric single well, whose U grows as θ⁴, and U = 16 √(1 + θ²/16), of curvature at
+most 1. Functions: the combinations of 24, cos(kπF(θ)), F the distribution function of exp(−U/3).
 
-**What is drawn.** Filled: relaxation of the slowest combination over that of L2MC's slowest. Crosses: the least ratio
-of Dirichlet forms E(f, f) of all combinations. Both samplers have the same draws; bars: the jackknife over ten parts.
+**What is drawn.** Filled: what a trajectory takes off the correlation of the slowest combination, over that of L2MC's
+slowest. Crosses: the least ratio of Dirichlet forms E(f, f) of all combinations. Both samplers have the same draws;
+bars: the jackknife over ten parts.
 
 **Why.** No gap of all functions is measured; the slowest smooth one bounds it from above, and alone tests no ratio. But
 the proof argues that AMAGOLD's transition density is at least the bound times L2MC's: then so is every E(f, f), and the

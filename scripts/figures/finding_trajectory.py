@@ -16,12 +16,14 @@ a trajectory, lower h as 1/√L. What `tune.trajectory=auto` chooses has at leas
 
 **What was run.** Single trajectories, L = 1, 4, 16, 64, friction 1, fresh momentum, mass 1: Gaussians and the double
 well (exact draws, noise N(0, 1)), logistic regressions on 1,000 generated data (draws of HMC, batches of 20 and 200), a
-ResNet-20 of width 4 on the digits (25 and 100). Right: AMAGOLD, 100 chains (20 a step size) of 2,000 draws of the
-Gaussian, of 50,000, 20,000 and 10,000 of the regression at L = 1, 4 and 16; quick 50 of 800, too few for the latter.
+ResNet-20 of width 4 on the digits (batches of 25 and 100). Right: AMAGOLD, 100 chains (20 a step size) of 2,000 draws
+of the Gaussian, of 50,000, 20,000 and 10,000 of the regression at L = 1, 4 and 16; quick 50 of 800, too few for the
+latter.
 
-**What is drawn.** Left and middle: log MH over theory. Right: ESS (Gaussian: by its coordinates' mean τ; regression: of
-the slowest), U at the end charged as a full gradient, the best of five step sizes; stars: of at most 16 steps. Chains
-shorter than 20 τ have no point.
+**What is drawn.** Left and middle: standard deviation and mean of log MH against theory's. Right: ESS (Gaussian: by its
+coordinates' mean τ; regression: of the slowest), U at the end counted as a full gradient (20 minibatches of the
+regression), the best of five step sizes; stars: what the tuning chose, of at most 16 steps. Chains shorter than 20 τ
+have no point.
 
 **Why.** To leading order (experiments/tables/trajectory.py) log MH has variance V and mean −V/2, and 2Φ(−√V/2) is
 accepted: V = tr Σ h² L (1 + c)/2 for ABOBA, tr Σ h² ((L − 1)(1 + c)/2 + ½) for OBABO, c = exp(−h) what friction leaves

@@ -10,7 +10,7 @@ from verdicts import limit
 
 SOURCE = "Which word, for a network?"
 CAPTION = """
-Does a correction accept one word of a ResNet as often as another? In four of six comparisons, yes, within .05. In the
+For a ResNet, does a correction accept one word as often as another? In four of six comparisons, yes, within .05. In the
 two at the largest step they differ, by how much is open.
 
 **What was run.** A ResNet-20 (quick: of width 4) on the handwritten digits, minibatches of 100 of the 1,500 images, 11
@@ -25,8 +25,8 @@ Left: what a correction would accept. Bars are of one word, not of a difference,
 **To know.** Words that all keep their momentum, or all draw it afresh, are compared trajectory by trajectory, for the
 noise that they share (BABOBAB's O's draw other numbers, as do OBABO's beside BAB at the largest step). They count as
 the same where, by Student's t and Bonferroni at one in a hundred, each is within .05 of its kind's mean. From one start
-they come to different places, a part of what is compared. The chains are far from equilibrium: shown is the price of a
-decision deferred by 11 such gradients, not how fast a word samples.
+they come to different places, a part of what is compared. The chains are far from equilibrium: shown is the price of
+deferring a decision by 11 such gradients, not how fast a word samples.
 """
 
 

@@ -25,8 +25,8 @@ definition, median and 5 to 95 %.
 as equation 2 has it, backward densities over forward ones, with momenta negated; as printed its ratio is upside down.
 
 **To know.** For the cosine the way back meets the same positions and minibatches with the step sizes in the same order
-again, and its noises are absurd. With noise in every direction the ratio is not zero but that of the right panel, which
-no chain will ever accept.
+again, and needs absurd noises for it. With noise in every direction the ratio is not zero but that of the right panel,
+which no chain will ever accept.
 """
 LOOK = {
     ("constant", "forward"): (BLUE, "o", "constant"),

@@ -16,7 +16,8 @@ BEGUN = Path(__file__).resolve().parents[2] / "results" / "state" / "chain.tar"
 CAPTION = """
 The paper shows one cycle of GGMC and of HMC at four learning rates: log MH is near 0 at the smallest ℓ and far below it
 at the largest, and HMC's is above GGMC's there. Paper scale is configured, and run here for the cycles of the last row
-alone. Quick scale is far from equilibrium, and no row of it can be compared with the paper.
+alone (a first cycle in that size is below). Quick scale is far from equilibrium, and no row of it can be compared with
+the paper.
 
 **What was run.** ResNet-20 on CIFAR-10, one chain a learning rate and sampler, monitored and not corrected. Friction is
 one for all chains, as in the authors' code (14.285: β = .98 at ℓ = .1). HMC's momentum is drawn afresh before the cycle

@@ -19,9 +19,9 @@ epoch (21 steps) from two epochs of SGD.
 
 **To know.** GGMC's U rises at ℓ = .01 to where it settles; at smaller ℓ it is still on its way, and at 1e-6 it still
 falls, as SGD had not come to an end. log MH so far above 0 there tells that the start is no draw of the target (of
-which E MH = 1). GGMC's momentum, renewed many times in a cycle at the larger ℓ and hardly thrice at 1e-4, has about its
-temperature, too warm at ℓ = .01. Where U has settled, log MH goes on falling at the same rate: minibatch noise heats
-every step, friction carries the heat away, and −log MH is what was carried. HMC's momentum is not renewed within the
+which E MH = 1). GGMC's momentum, renewed many times in a cycle at the larger ℓ and hardly thrice at 1e-4, is about at T
+= 1, too warm at ℓ = .01. Where U has settled, log MH goes on falling at the same rate: minibatch noise heats every
+step, friction carries the heat away, and −log MH is what was carried away. HMC's momentum is not renewed within the
 cycle: energy swings between U and the momentum, and the noise's heat stays, the more the larger ℓ. The noise's work is
 ½ h² times the gradients' variance over the mass, 1 here; the authors', estimated anew every epoch, is 1 or more. Their
 notebooks' GGMC from SGD has batch normalisation and random augmentation.

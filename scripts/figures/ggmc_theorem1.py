@@ -10,7 +10,8 @@ from verdicts import headed
 SOURCE = "GGMC paper, Theorem 1"
 CAPTION = """
 The paper proves that the step back of SGHMC has density zero, with probability 1, and that GGMC's can be realized. So
-it is here: no noise takes SGHMC back where it came from, in either order of its updates, and GGMC returns to rounding.
+it is here: no noise takes SGHMC back where it came from, in either order of its updates, and GGMC returns, up to
+rounding.
 
 **What was run.** One step from exact draws (θ, m) of an unsymmetric quartic in one dimension, friction 1, mass 1; then
 the step back from (θ', −m'), with the noise that brings it nearest to (θ, −m). EA, momentum first, is the paper's

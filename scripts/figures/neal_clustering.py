@@ -10,16 +10,17 @@ from verdicts import apart, decided, headed, limit, of_groups, welch
 SOURCE = "Neal, clustering of rejections"
 CAPTION = """
 The talk says that non-reversible acceptance clusters rejections at an unchanged rate, which makes for less of a random
-walk, and that δ ≈ 1 − α seems about right. So it is here, but for δ ≈ 1 − α in 20 dimensions at α = .88, where a
-smaller δ has a larger ESS.
+walk, and that δ ≈ 1 − α seems about right. So it is here, but for δ ≈ 1 − α in 20 dimensions at α = .88, where it has
+less than three quarters of the best δ's ESS of x1.
 
 **What was run.** Langevin with persistent momentum at the talk's ε and α (2 dimensions: .12, .92; 20: .08, .94) and, in
-20 dimensions, at two other α, with the non-reversible acceptance at δ of our choice (the talk has .05). 400 chains of
-each setting (quick 80), of 8,000 decisions (quick 900), from exact draws.
+20 dimensions, at two other α, with the non-reversible acceptance (u is kept, and moved by δ at each decision) at δ of
+our choice (the talk has .05). 400 chains of each setting (quick 80), of 8,000 decisions (quick 900), from exact draws.
 
 **What is drawn.** Triangles mark δ = 1 − α; bars are standard errors over chains. Clustering: variance of the number of
-rejections in 20 decisions, over that of independent decisions. In the rows √(Σ r²/n), `reach` in the table, is the
-distance of the talk's patterns for the measured sequences of decisions, over the runs r of acceptances.
+rejections in 20 decisions, over that of independent decisions. In the rows √(Σ r²/n), r the lengths of the runs of
+acceptances in n decisions (`reach` in the table): how far, in moves (d) per √decision, a walk gets that goes straight
+while accepted and in a random direction after a rejection, as the talk reckons for two patterns.
 
 **To know.** The highest peak of x1, at α = .98 and δ = .02, is more than momentum kept for longer: it looks antithetic.
 From one cluster of rejections to the next it is between 1/δ = 50 and 2/δ = 100 steps, a time of 4 to 8, and half a

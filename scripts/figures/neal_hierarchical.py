@@ -18,18 +18,20 @@ Langevin). 160 or 192 chains of each setting, from dispersed starts, of 16,400 l
 fewer and shorter).
 
 **What is drawn.** A line an L or α, with standard errors over chains; the thick one has a sampler's best point, the
-points of the others are their L or α. The slowest of the three is the least ESS of a setting. A missing point: chains
-shorter than 20 τ.
+points of the others are their L or α. The slowest of the three: the least ESS of log τ², log σ² and the slowest
+coefficient at a setting. A missing point: chains shorter than 20 τ.
 
 **Decided here.** Both data sets are made by the model (σ = ½, coefficients from N(0, 1)), with priors τ², σ² ~
 InverseGamma(2, 1), and δ = 1 − α as the talk advises. L = 6 and 8 were added when HMC's best was seen to lie between 5
 and 10.
 
-**To know.** Gradients after Gibbs updates, counted in each data set's last rows, halve Langevin's values and multiply
-HMC's by L/(L + 1). The grids have no point where 2,000 steps do not bring all chains back (20 data at α = .98; 100
-data, Langevin methods at ε = .01). At α = .95, ε = .045 and .06, late chains count against their sampler (last row: log
-τ² rarely exceeds 3). HMC's highest values for coefficients are at half a period: the end mirrors the start, and much of
-the errors of means cancels. Bonferroni is over twelve rows; the choice of a grid's best is not in the errors.
+**To know.** The gradient computed anew after a Gibbs update is free, as only the scale of its two parts changes;
+counted, in each data set's last rows, it halves Langevin's values and multiplies HMC's by L/(L + 1). Some chains take
+many hundreds of steps to come back from their start. Where the 2,000 dropped are not enough there is no point (20 data
+at α = .98; 100 data, Langevin methods at ε = .01), but at α = .95, ε = .045 and .06, chains that take longer count
+against their sampler (last row: log τ² rarely exceeds 3). HMC's highest values for coefficients are of trajectories of
+half a period: the end mirrors the start, and much of the errors of means cancels. Bonferroni is over twelve rows; the
+choice of a grid's best is not in the errors.
 """
 QUANTITIES = (("tau2", "log τ²"), ("sigma2", "log σ²"), ("coefficient", "slowest coefficient"))
 COLUMNS = [f"ess_{name}" for name, _ in QUANTITIES]

@@ -16,8 +16,8 @@ are free. If they are counted, or the updates come after every tenth step, it is
 
 **What was run.** Two continuous variables u ~ N(0, 1), v ~ N(u, .04²), and 20 binary ones, w ~ Bernoulli(1/(1 + e^u)):
 u and v by HMC or Langevin updates, the w by Gibbs updates after each trajectory of L leapfrog steps (HMC) or every step
-(Langevin with persistent momentum). 150 chains of each setting, of 12,000 leapfrog steps, from exact draws (quick fewer
-and shorter).
+(Langevin with persistent momentum). 150 chains of each setting (600 at ε = .06), of 12,000 leapfrog steps, from exact
+draws (quick fewer and shorter).
 
 **What is drawn.** A line an L or α, with standard errors over chains; the thick one has a sampler's best point, the
 points of the others are their L or α. A missing point: chains shorter than 20 τ.
@@ -28,8 +28,9 @@ points of the others are their L or α. A missing point: chains shorter than 20 
 **To know.** HMC's best is a resonance. In the stiff direction of (u, v), of curvature 1250.5, a leapfrog step turns by
 φ, cos φ = 1 − 625.25 ε² (the w change it little), and energy comes back where Lφ is nearly a multiple of π. At ε = .055
 HMC accepts .80 at L = 20 (17.0 π), but .29 at L = 10 and 30 (8.5 and 25.5 π). The rows without resonances (Lφ within .1
-π of a multiple of π) were thought of later. Leapfrog steps are stable up to ε = .0566: at .06 HMC accepts next to
-nothing. Bonferroni is over six rows; the choice of a grid's best is not in the errors.
+π of a multiple of π) were thought of later. A step size drawn anew for each trajectory, not tried, would remove them.
+Leapfrog steps are stable up to ε = .0566: at .06 HMC accepts next to nothing. Bonferroni is over six rows; the choice
+of a grid's best is not in the errors.
 """
 QUANTITIES = (("u", "u"), ("k", "number of ones"), ("w", "one binary variable"))
 JUDGED = 6  # rows that are judged: non-reversible Langevin over HMC, with all of HMC's settings

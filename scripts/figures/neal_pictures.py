@@ -7,8 +7,8 @@ from style import GREEN, NAMES, RED, clean
 
 SOURCE = "Neal, the ten trajectory pictures"
 CAPTION = """
-The talk's ten pictures, one chain each, at its settings and of its length. The share rejected of a chain here and of
-the talk's are of two single short chains, so that neither is the rate: the rates, with errors, are the next figure.
+The talk's ten pictures, one chain each, at its settings and of its length. The shares rejected, here and in the talk,
+are each of one short chain, so that neither is the rate: the rates, with errors, are the next figure.
 
 **What is drawn.** Top row the bivariate Gaussian, bottom row ten such pairs, of which (x1, x2) is shown. Green: 500
 independent draws; black: the chain; orange: lines to rejected proposals. In each title the share rejected in the last

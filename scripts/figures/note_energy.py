@@ -17,10 +17,11 @@ Euler's.
 draws, nothing rejected, 4,000 steps (e: 2,000; the number of chains a step size is in the table).
 
 **What is drawn.** a: OVRVO's effective energy, the sum of ΔH̃ = ΔU − ½ Δθᵀ(∇Uⁿ + ∇Uⁿ⁺¹) + (h²b²/8) Δ|∇U|² over the
-steps, a coordinate, one chain a step size. b: its curvature part alone: a difference of the two ends, so it telescopes
-and cannot drift (where U is quadratic all of ΔH̃ is such a difference). c: the same sum for symplectic Euler, mean over
-chains. d: drift a unit of time, means over chains ± 2 errors (the axis is linear within 1e-4 of 0); the dotted line is
-γh²E|∇U|²/4d. e: OVRVO whose momentum is drawn afresh every 500 steps: the sum is begun anew there.
+steps, where b is OVRVO's factor of h, a coordinate, one chain a step size. b: its curvature part alone: a difference of
+the two ends, so it telescopes and cannot drift (where U is quadratic all of ΔH̃ is such a difference). c: the same sum
+for symplectic Euler, mean over chains. d: drift a unit of time, means over chains ± 2 errors (the axis is linear within
+1e-4 of 0); the dotted line is γh²E|∇U|²/4d. e: OVRVO whose momentum is drawn afresh every 500 steps: the sum is begun
+anew there.
 
 **Decided here.** The note has no effective energy of symplectic Euler. Taken for an O and a kick, its energy would
 change by ΔU − Δθᵀ∇Uⁿ − (h²/2)|∇Uⁿ|² a step.

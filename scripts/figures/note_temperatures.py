@@ -19,14 +19,14 @@ chains from exact draws (their number, their draws after a burn-in of 20 cycles 
 **What is drawn.** Position variance, which is the configurational temperature ⟨θ, ∇U⟩/d here, and kinetic temperature
 at whole steps, ± 2 standard errors over chains. Lines are closed forms. With w = 1 − h²/4 (OVRVO: 1 − b²h²/4) they are,
 for position and whole-step momentum, OVRVO and OBABO 1/w and 1; BAOAB 1 and w; ABOBA 1 and 1/w; symplectic Euler
-(SGHMC), β = 1 − γh, u = 1 − h²/(2(1 + β)): 1/u and 2/((1 + β)u). Dashed, not measured: OVRVO at half steps.
+(SGHMC), β = 1 − γh, s = 1 − h²/(2(1 + β)): 1/s and 2/((1 + β)s). Dashed, not measured: OVRVO at half steps.
 
 **Decided here.** The note has no figure and no numbers: what is shown, and the friction, are chosen here. The closed
 forms are of this oscillator, not the note's; what it says of momenta is in the last two rows.
 
 **To know.** At half steps, where the note's equation 27 takes the momentum, OBABO's and OVRVO's kinetic temperature is
-1/w, as the position's: so the note's u, made at whole steps, is the estimator to trust. That OVRVO's position is more
-accurate at half steps is not tested.
+1/w, as the position's: so the note's velocity u, made at whole steps, is the estimator to trust. That OVRVO's position
+is more accurate at half steps is not tested.
 """
 TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50)
 LOOK = {  # colour, marker and name

@@ -116,7 +116,8 @@ Symbols:
   probabilities are exact; a caption names the rows that its samplers rest on.
 - **Dist1** and **Dist2** are AMAGOLD's distributions in the plane, a banana and a mixture of two correlated normals.
 
-What each figure shows, in short, is said of the tables that it is drawn from.
+What each figure shows, in short, is said of the tables that it is drawn from. "Decided here" in a caption is what was
+taken where the source is silent, or says two things.
 
 | figure | in short | scale | verdicts |
 |---|---|---|---|

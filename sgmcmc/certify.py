@@ -210,9 +210,10 @@ def design(names: Iterable[str] = (), word: str | None = None) -> list[Row]:
 
 DESIGN = """\
 Rows: every sampler as it is by default and every variant one step from it (monitored samplers: from their corrected
-form). One fraction of all variants: partial refresh on random_walk, hmc, ggmc, amagold; random direction on hmc, ggmc,
-ovrvo, amagold; the laws of batches on ggmc (gradients at both ends) and amagold (none there); stairs, a leading refresh
-and the failures on ggmc and hmc. The code behind those policies does not know the word.
+form). Some variants are rows of a few samplers alone, as the code behind them does not know the word: partial refresh
+and the persistent uniform of random_walk, hmc, ggmc and amagold; Barker's rule of hmc, ggmc and amagold; random
+direction of these and ovrvo; the laws of batches of ggmc (gradients at both ends) and amagold (none there); stairs, a
+leading refresh and the failures of ggmc and hmc. (Others are combined in tests/test_certificate_columns.py.)
 Identities (i) to (iii) and dec are on both targets of a row, a quartic with gradient noise and four unlike data
 (batches of one), (i) on the second alone: its tails are Gaussian. Invariance (iv) after 20 decisions in float64 on one
 of the two and in float32 on the other, alternating from row to row. --full: both on both, ten times the chains."""

@@ -138,18 +138,16 @@ def _defaults() -> dict[str, Any]:
 
 def unused(config: dict, words: list[str]) -> list[str]:
     """The words that set what the resolved ``config`` has no use for."""
-    gradient = config["sampler"]["gradient"]
-    noiseless = gradient in ("full", "none") and get(config, "model.noise")
-    said = _said(words)
+    said, gradient = _said(words), config["sampler"]["gradient"]
+    idle = {  # what has a value there, and is not used all the same
+        "scale": "experiment" not in said,
+        "model.noise": gradient in ("full", "none") and get(config, "model.noise"),
+        "sampler.gradient": gradient == "none",
+    }
     return [
         word
         for key, word in said.items()
-        if key == "scale"
-        and "experiment" not in said
-        or key == "model.noise"
-        and noiseless
-        or key == "sampler.gradient"
-        and gradient == "none"
+        if idle.get(key)
         or key in schema.settings()
         and key not in (*schema.GROUPS, "point")
         and get(config, key) is None

@@ -327,12 +327,11 @@ def check_probabilities(given, chains: int, data: int, labels: Tensor | None) ->
         raise SettingError("shape of predictions", _shape(given), mend)
     classes = given.shape[2]
     if labels is not None and (label := int(labels.max())) >= classes:
-        raise SettingError(
-            "labels of data", label, f"must be from 0 to {classes - 1}: the target predicts {classes} classes"
-        )
+        mend = f"must be from 0 to {classes - 1}: the target predicts {classes} classes"
+        raise SettingError("labels of data", label, mend)
     sums = given.double().sum(2)
-    wrong = ((sums - 1).abs() > 1e-2) | (given < -1e-2).any(2)
-    if bool((wrong := wrong & sums.isfinite()).any()):
+    wrong = sums.isfinite() & (((sums - 1).abs() > 1e-2) | (given < -1e-2).any(2))
+    if bool(wrong.any()):
         mend = "predict must give probabilities, whose sum over classes is 1: of logits, logits.softmax(-1)"
         raise SettingError("predictions", few([f"{p:.4g}" for p in given[wrong][0].tolist()]), mend)
 

@@ -75,6 +75,9 @@ def test_every_row_has_an_exact_loop():
     assert all(cell.figure <= cell.tolerance for row in ROWS.values() for cell in identities.loop(row))
 
 
+WORDS = ("BAB", "ABA", "OBABO", "BAOAB", "ABOBA", "AOBOA", "BABOBAB", "OABAO", "OBAB", "OABA", "OBA", "BA", "AOB")
+
+
 def combined(rng: np.random.Generator) -> certificate_rows.Row:
     """A row many steps from the defaults: a word of up to seven letters, and policies at random."""
 
@@ -104,11 +107,9 @@ def combined(rng: np.random.Generator) -> certificate_rows.Row:
     return row
 
 
-WORDS = ("BAB", "ABA", "OBABO", "BAOAB", "ABOBA", "AOBOA", "BABOBAB", "OABAO", "OBAB", "OABA", "OBA", "BA", "AOB")
-
-
 def test_rows_of_random_combinations_are_exact():
     """Policies that the design varies one at a time, together: those that the program does not refuse."""
+    columns = (identities.realizable, identities.density_ratio, identities.path, identities.loop)
     rng, looked = np.random.default_rng(1), []
     while len(looked) < 40:
         row = combined(rng)
@@ -117,7 +118,6 @@ def test_rows_of_random_combinations_are_exact():
                 build(row, make_target(name, row)[0], row.step_size(name))
         except SettingError:
             continue
-        columns = (identities.realizable, identities.density_ratio, identities.path, identities.loop)
         looked.append(row)
         for column in columns:
             assert all(cell.figure <= cell.tolerance for cell in column(row)), (column.__name__, row)

@@ -15,30 +15,33 @@ TOLD = 0.2  # of T: how far a temperature is from it that is told
 SIGN = "U falls outwards: is it log p in place of -log p?"
 
 
-def out_of_equilibrium(metrics: dict, temperature: float, momenta: int = 1) -> list[tuple[str, float]]:
+def out_of_equilibrium(metrics: dict, temperature: float, momenta: int) -> list[tuple[str, float]]:
     """Which of the two temperatures are far from T, each with its mean over the rows (where a row ends) of the second
     half of the cycles.
 
     Of ``LEAST`` rows or more a mean is far if it is off by more than a fifth of T and by more than six standard errors
-    of independent rows. As rows need not be independent, the means of all of ``LEAST`` blocks of them have to lie on
-    that side of T, too. Where temperatures grow, as in a chain that runs away, their own spread hides how far they are:
-    the mean of their logarithms, which in equilibrium is below log T, is looked at likewise.
+    of independent rows. A row's is known of the kinetic one, T √(2/momenta) in equilibrium: it is a mean over so many
+    ``momenta``, of all chains and coordinates. The other's is the rows' own spread, which hides how far they are where
+    they grow, as in a chain that runs away: the mean of their logarithms, which in equilibrium is below log T, is
+    looked at likewise. As rows need not be independent, the means of all of ``LEAST`` blocks of them have to lie on
+    that side of T, too.
 
-    Of fewer rows, in as many cycles or more, the kinetic one alone is told, by the error T √(2/momenta) that a single
-    row has in equilibrium: it is a mean over so many ``momenta``, of all chains and coordinates.
+    Of fewer rows, in as many cycles or more, the kinetic one alone is told, and by the error of a single row.
     """
     found = []
     for kind in ("kinetic", "configurational"):
+        kinetic = kind == "kinetic"
         values = _late(metrics, kind)
         few = len(values) < LEAST
-        if few and (kind != "kinetic" or not len(values) or metrics["cycle"][-1] < 2 * LEAST):
+        if few and (not kinetic or not len(values) or metrics["cycle"][-1] < 2 * LEAST):
             continue
         mean = float(values.mean())
-        error = temperature * math.sqrt(2 / momenta) if few else float(values.std(ddof=1)) / math.sqrt(len(values))
+        spread = temperature * math.sqrt(2 / momenta) if kinetic else float(values.std(ddof=1))
+        error = spread if few else spread / math.sqrt(len(values))
         blocks = [values] if few else np.array_split(values, LEAST)
         sides = {bool(block.mean() > temperature) for block in blocks}
         far = abs(mean - temperature) > max(TOLD * temperature, 6 * error)
-        far = far or not few and _grown(values, temperature)
+        far = far or not kinetic and _grown(values, temperature)
         if far and len(sides) == 1:
             found.append((kind, mean))
     return found

@@ -28,13 +28,18 @@ from sgmcmc.potentials.mixed import MixedBinary
     ],
 )
 def test_temperatures_far_from_t_are_told(temperature, mean, spread, rows, told):
-    """Of numbers in turns below and above their mean: their errors are the spread over the root of 20."""
+    """Of numbers in turns below and above their mean: their errors are the spread over the root of 20. That of a mean
+    of 2 T²/spread² momenta is known to be this, whatever the rows' spread: a tenth of it, as chance may make it, or
+    twice."""
     signs = np.resize([-1.0, 1.0], rows)
-    metrics = {"cycle": np.arange(1, rows + 1), "kinetic_temperature": mean + spread * signs}
-    metrics["configurational_temperature"] = np.full(rows, math.nan)  # where there are no gradients
-    found = out_of_equilibrium(metrics, temperature)
-    assert found == ([("kinetic", pytest.approx(mean))] if told else [])
-    assert out_of_equilibrium({"cycle": metrics["cycle"]}, temperature) == []
+    momenta = round(2 * temperature**2 / spread**2)
+    for kind, times in (("kinetic", 0.1), ("kinetic", 1), ("kinetic", 2), ("configurational", 1)):
+        metrics = {"cycle": np.arange(1, rows + 1), f"{kind}_temperature": mean + times * spread * signs}
+        found = out_of_equilibrium(metrics, temperature, momenta)
+        assert found == ([(kind, pytest.approx(mean))] if told else [])
+        metrics[f"{kind}_temperature"] = np.full(rows, math.nan)  # where there are no gradients
+        assert out_of_equilibrium(metrics, temperature, momenta) == []
+        assert out_of_equilibrium({"cycle": metrics["cycle"]}, temperature, momenta) == []
 
 
 @pytest.mark.parametrize(
@@ -53,13 +58,14 @@ def test_of_few_rows_the_kinetic_temperature_is_told_by_its_own_error(mean, mome
     assert out_of_equilibrium(metrics, 2.0, momenta) == []  # so short a run says nothing
 
 
+@pytest.mark.parametrize("kind", ["kinetic", "configurational"])
 @pytest.mark.parametrize(("growth", "told"), [(1.5, True), (1.0, False)])
-def test_temperatures_that_grow_are_told(growth, told):
+def test_temperatures_that_grow_are_told(growth, told, kind):
     """Their spread is as large as their mean; where they do not grow, that is what equilibrium looks like."""
     spread = np.random.default_rng(0).chisquare(1, 100)  # of one momentum, of mean 1
-    metrics = {"cycle": np.arange(1, 101), "kinetic_temperature": 2.0 * spread * growth ** np.arange(100)}
-    mean = metrics["kinetic_temperature"][50:].mean()
-    assert out_of_equilibrium(metrics, 2.0) == ([("kinetic", pytest.approx(mean))] if told else [])
+    metrics = {"cycle": np.arange(1, 101), f"{kind}_temperature": 2.0 * spread * growth ** np.arange(100)}
+    mean = metrics[f"{kind}_temperature"][50:].mean()
+    assert out_of_equilibrium(metrics, 2.0, 1) == ([(kind, pytest.approx(mean))] if told else [])
 
 
 def test_a_chain_that_runs_away_is_told_of():
@@ -130,12 +136,14 @@ def test_nobody_is_asked_about_the_sign_of_what_the_library_has():
 def test_rows_that_hang_together_tell_less():
     """Of a temperature that is .45 for half of the rows, and then 1.01, the mean is .73, eight errors of independent
     rows from 1. One that comes from far and is nearly there is told."""
-    metrics = {"cycle": np.arange(1, 121), "kinetic_temperature": np.repeat([9.0, 0.45, 1.01], [60, 30, 30])}
-    assert out_of_equilibrium(metrics, 1.0) == []
-    drift = {**metrics, "kinetic_temperature": 1 + 8 * np.exp(-np.arange(120) / 40)}
-    assert [kind for kind, _ in out_of_equilibrium(drift, 1.0)] == ["kinetic"]
-    metrics["kinetic_temperature"][60:] = np.random.default_rng(1).permuted(metrics["kinetic_temperature"][60:])
-    assert [kind for kind, _ in out_of_equilibrium(metrics, 1.0)] == ["kinetic"]
+    for kind in ("kinetic", "configurational"):
+        name = f"{kind}_temperature"
+        metrics = {"cycle": np.arange(1, 121), name: np.repeat([9.0, 0.45, 1.01], [60, 30, 30])}
+        assert out_of_equilibrium(metrics, 1.0, 26) == []  # whose error of a row is .28, the spread here
+        drift = {**metrics, name: 1 + 8 * np.exp(-np.arange(120) / 40)}
+        assert [told for told, _ in out_of_equilibrium(drift, 1.0, 26)] == [kind]
+        metrics[name][60:] = np.random.default_rng(1).permuted(metrics[name][60:])
+        assert [told for told, _ in out_of_equilibrium(metrics, 1.0, 26)] == [kind]
 
 
 def test_only_momenta_that_there_are_tell_of_a_short_run():

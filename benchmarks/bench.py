@@ -214,7 +214,7 @@ def write(rows: list[dict], took: float) -> None:
             span = f"{number['low']}–{number['high']}" if number["low"] else ""
             cells = (row["who"], number["us"], number["ratio"], span, number["setup"], row["goal"], row["note"])
             text += f"| {' | '.join(cells)} |\n"
-    (HERE / "table.md").write_text(text)
+    (HERE / "table.md").write_text(text, encoding="utf-8")
 
 
 def main() -> int:

@@ -159,7 +159,7 @@ def edits(folder: Path) -> str | None:
     """In which settings a run's ``config.yaml`` is not what its ``status.json`` knows the run by, in words; None where
     in none, or the status cannot be read, or is of another ``LAW``."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, StoreError):
-        text, identity = (folder / "config.yaml").read_text(), read_status(folder)["identity"]
+        text, identity = (folder / "config.yaml").read_text(encoding="utf-8"), read_status(folder)["identity"]
         if identity["law"] != LAW:
             return None
         parsed = _parsed(text)

@@ -135,7 +135,7 @@ def _check_folders(folders: list[str]) -> None:
 def _write(path: str, rows: list[dict]) -> None:
     """Write the rows as csv; SettingError where that cannot be."""
     try:
-        with open(path, "w", newline="") as file:
+        with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
             writer.writerows(rows)

@@ -172,7 +172,7 @@ def bring_back(name: str, scale: str, table: dict, *words: str) -> None:
     path, made = table_path(name, scale, *words), table["made"]
     try:
         with disk.told(path, MEND):
-            if path.exists() and path.read_text() != _text(table["rows"]):
+            if path.exists() and path.read_text(encoding="utf-8") != _text(table["rows"]):
                 print(f"{path} is not the table of jug's store, which is written where none is", file=sys.stderr)
             else:
                 write_table(path, table["rows"], made)
@@ -215,7 +215,7 @@ def write_table(path: Path, rows: list[dict], made: dict) -> None:
             why = f"experiment={made['experiment']} was edited since, or sgmcmc.LAW raised"
             print(f"{path} was of other chains: {why}", file=sys.stderr)
     for file, content in ((path, _text(rows)), (path.with_suffix(".json"), json.dumps(made, indent=1) + "\n")):
-        if file.exists() and file.read_text() == content:
+        if file.exists() and file.read_text(encoding="utf-8") == content:
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         disk.write(file, content.encode())

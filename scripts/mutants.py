@@ -801,10 +801,10 @@ def ask(tree: Path, *words: str) -> dict:
 
 def apply(tree: Path, file: str, old: str, new: str) -> None:
     path = tree / "sgmcmc" / f"{file}.py"
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     if text.count(old) != 1:
         raise LookupError(f"{text.count(old)} matches")
-    path.write_text(text.replace(old, new))
+    path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def judge(mutant: Mutant) -> tuple[str, float]:
@@ -900,14 +900,14 @@ def draw(number: int, seed: int) -> list[tuple[str, int]]:
     """(file, number of the site) of so many different mutants."""
     places = []
     for file in HEART:
-        text = (ROOT / "sgmcmc" / f"{file}.py").read_text()
+        text = (ROOT / "sgmcmc" / f"{file}.py").read_text(encoding="utf-8")
         places += [(file, site) for site in range(len(sites(ast.parse(text))))]
     return random.Random(seed).sample(places, number)
 
 
 def broken(file: str, site: int) -> tuple[str, int, str, str]:
     """The module broken at a site: (its text, line number, the statement as it was, and as it became)."""
-    text = (ROOT / "sgmcmc" / f"{file}.py").read_text()
+    text = (ROOT / "sgmcmc" / f"{file}.py").read_text(encoding="utf-8")
     tree = ast.parse(text)
     node = sites(tree)[site]
     statement = node
@@ -930,7 +930,7 @@ def judge_random(place: tuple[str, int]) -> tuple[str, str, str, str]:
     text, line, before, after = broken(file, site)
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         tree = copy_tree(Path(folder))
-        (tree / "sgmcmc" / f"{file}.py").write_text(text)
+        (tree / "sgmcmc" / f"{file}.py").write_text(text, encoding="utf-8")
         for part in (f"not ({STATISTICAL})", STATISTICAL):
             result = ask(tree, "-x", "-k", part, *HEART_TESTS)
             if result["failed"] or result.get("status"):

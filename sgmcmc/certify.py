@@ -416,13 +416,13 @@ def write(folder: Path, cells: list[Cell], text: list[str]) -> tuple[Path, Path]
     """``certificate.md``, the page that was printed, and ``certificate.csv``, a line a cell; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     page, table = folder / "certificate.md", folder / "certificate.csv"
-    with open(table, "w", newline="") as file:
+    with open(table, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Cell)])
         writer.writeheader()
         for cell in cells:
             values = asdict(cell).items()
             writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in values})
-    page.write_text("\n".join(["# Certificate of exactness", "", "```", *text, "```", ""]))
+    page.write_text("\n".join(["# Certificate of exactness", "", "```", *text, "```", ""]), encoding="utf-8")
     return page, table
 
 

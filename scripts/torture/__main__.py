@@ -140,7 +140,7 @@ class Book:
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "torture.md").write_text(page(self.rows, self.facts, self.took))
+        (self.folder / "torture.md").write_text(page(self.rows, self.facts, self.took), encoding="utf-8")
         for name, head, lines in (
             ("torture.csv", [field.name for field in fields(Row)], [astuple(row) for row in self.rows]),
             ("thousand.csv", ["what", "measured"], self.facts),

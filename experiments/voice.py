@@ -368,10 +368,10 @@ class Voice:
         elif looked and group["finite"] and self.pieces.plan.keep != "none":
             lines.append(f"{name}{NO_SIZE}")
         if "r_hat" in group:
-            finite, looked, value = group["finite"], group["r_hat_over"], group["r_hat"]
+            finite, chains, value = group["finite"], group["r_hat_over"], group["r_hat"]
             over = "halves of the one chain" if finite == 1 else "halves of the mean over chains"
-            if looked > 1:
-                over = f"{looked}{f' of {finite}' * (finite > looked)} chains"
+            if chains > 1:
+                over = f"{chains}{f' of {finite}' * (finite > chains)} chains"
             limit = group["r_hat_limit"]
             warning = f" (above {limit:.4g}: not mixed, or too short to tell)" if value > limit else ""
             lines.append(f"{name}R-hat {f'{value:.5g}' if math.isfinite(value) else 'infinite'} over {over}{warning}")

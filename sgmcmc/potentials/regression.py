@@ -343,7 +343,7 @@ class HierarchicalRegression(_Regression):
         return torch.cat((moving, torch.zeros_like(theta[:, -2:])), 1)
 
     def gibbs(
-        self, theta: Tensor, temperature: float, random: Random, trajectory: int, chains: int | range | Tensor
+        self, theta: Tensor, temperature: float | Tensor, random: Random, trajectory: int, chains: int | range | Tensor
     ) -> Tensor:
         """θ with both log variances drawn from exp(−U/T) given β (at T = 0 their minimisers); new tensor.
 

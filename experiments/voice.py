@@ -164,7 +164,8 @@ class Voice:
             return []
         number = min(self.config["batch_size"] or 125, size)
         group = groups(potential, pieces.chains, apart=kernel.random_direction)[0]
-        theta = potential.initial(len(group), pieces.random).to(pieces.random.device)
+        theta = potential.initial(len(group), pieces.random)
+        theta = theta.to(device=pieces.random.device, dtype=getattr(torch, self.config["dtype"]))
         batch = torch.arange(number, device=theta.device).expand(len(group), -1)
         for _ in range(2):  # the first one warms up
             clock = time.perf_counter()

@@ -38,14 +38,12 @@ from sgmcmc.random import Random
 from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, start, walk
 
 RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
-
-
 ENOUGH = 44  # trajectories: of a chain that accepts a tenth of them so many are all rejected once in a hundred times
 
 
 @dataclass
 class Result:
-    """What ``run`` returns: status; rows of metrics and draws ``[draws, chains, dim]``, where no store kept them. The
+    """What ``run`` returns. Rows of metrics and draws ``[draws, chains, dim]`` are here only if no store kept them. The
     columns of rows are explained by ``python run.py --help``.
 
     Numbers of trajectories, gradients and evaluations of U are those of all cycles, of the burn-in too.
@@ -227,10 +225,11 @@ class Chain:
             self._check_stairs(self.theta.dtype)
 
     def compile(self, tell: Callable[[str], object]) -> None:
-        """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly: to the end of a run
-        that begins here, else until it is gone on with again, perhaps where it can be compiled.
+        """Compile the cycle, if the run is a compiled one. Where that fails, ``tell`` why and go on eagerly: a run that
+        begins here stays eager, one that was begun before may be compiled when it is continued next, perhaps elsewhere.
 
-        Of networks the segments of trajectories and what ``potential.compile_layers`` does, before any U is evaluated.
+        For networks these are the segments of trajectories, and what ``potential.compile_layers`` compiles, which it
+        has to do before any U is evaluated.
         """
         if hasattr(self.potential, "uncompile_layers"):  # what another run of the same target has compiled
             self.potential.uncompile_layers()

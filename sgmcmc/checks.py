@@ -130,7 +130,7 @@ def _changing_gradient(potential: Potential, theta: Tensor) -> str | None:
     leaves decisions exact, but not if it remembers what was asked before: no trajectory then reads the same backwards.
     """
     try:
-        one, other = (potential.gradient(theta[:1].clone()).detach().double().clone() for _ in "12")
+        one, other = (potential.gradient(theta[:1].clone()).detach().double().clone() for _ in range(2))
     except Exception:
         return None  # a target that cannot be asked has its own error later
     slack = 1e-3 * float(one.nan_to_num().abs().max())

@@ -98,8 +98,9 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: b
 def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, own: bool, said) -> None:
     if row.friction == "infinite":
         for way in schema.FRICTION:  # an experiment's friction is not this sampler's
-            if way in said and get(config, way) not in (None, math.inf):
-                mend = f"is infinite in {config['sampler']['name']}; with less it is sampler=ggmc"
+            infinite = 0 if way == "momentum_decay" else math.inf
+            if way in said and get(config, way) not in (None, infinite):
+                mend = f"the friction is infinite in {config['sampler']['name']}; with less it is sampler=ggmc"
                 raise SettingError(way, get(config, way), mend)
             put(config, way, None)
     given = _given(config, schema.FRICTION)

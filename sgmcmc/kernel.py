@@ -32,6 +32,12 @@ class Friction:
     value: float | Tensor
     said: tuple[str, object] | None = field(default=None, compare=False)  # the setting and the value given, for errors
 
+    @property
+    def more(self) -> str:
+        """What gives more friction a step; at another step size only γ and β do."""
+        ways = {"momentum_decay": "less", "b": "more"}
+        return ways.get(self.said[0].rpartition(".")[2] if self.said else "", "more of either")
+
     def refusal(self, mend: str) -> SettingError:
         """The error that names what was said."""
         return SettingError(*(self.said or ("friction", _show(self.value))), mend)
@@ -357,7 +363,7 @@ def _friction(row: Sampler, name: str, given: Friction | None) -> Friction:
         return given or Friction("gamma", 1.0)
     given = given or Friction("gamma", math.inf)
     if not bool(torch.isinf(torch.as_tensor(given.value)).all()):
-        raise given.refusal(f"is infinite in {name}; with less it is sampler=ggmc")
+        raise given.refusal(f"the friction is infinite in {name}; with less it is sampler=ggmc")
     return given
 
 
@@ -404,7 +410,7 @@ def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
             "sampler.word", letters, "has an E, whose kick and friction cannot be rescaled as A and B are"
         )
     if kernel.rescaled and bool((decay <= 0).any()):
-        raise kernel.friction.refusal("is infinite friction, with which a rescaled word never moves; give less")
+        raise kernel.friction.refusal("is infinite friction, at which a rescaled word never moves; give less friction")
     if kernel.schedule.name == "stairs" and kernel.schedule.factor > 1:
         check_growth(kernel, "the schedule")
 
@@ -422,7 +428,7 @@ def check_decay(kernel: Kernel, dtype: torch.dtype, size: str) -> Tensor:
         what = "never refreshes the momentum" if bool((each == 1).any()) else "refreshes the momentum too little"
         exact = bool((decay.abs() < 1).all()) and dtype != torch.float64
         raise kernel.friction.refusal(
-            f"{what} at {size}: give more of either, or use sampler.refresh=full"
+            f"{what} at {size}: give {kernel.friction.more}, or use sampler.refresh=full"
             + ", or dtype=float64, which holds a momentum decay so near 1" * exact
         )
     return decay

@@ -1469,10 +1469,21 @@ def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, t
         ),
         ("model=banana step_size=1 model.noise=-1", "model.noise=-1.0: must be a standard deviation"),
         ("model=hierarchical_regression step_size=1 init=exact", "init=exact: the target cannot be drawn from exactly"),
-        ("model=banana step_size=1 friction=0", "friction=0.0: never refreshes the momentum"),
+        (
+            "model=banana step_size=1 friction=0",
+            "friction=0.0: never refreshes the momentum at this step size: give more of",
+        ),
         ("model=banana step_size=.1 sampler.b=1.5", "sampler.b=1.5: gives a negative momentum decay"),
-        ("model=banana step_size=.1 momentum_decay=1", "momentum_decay=1.0: never refreshes the momentum"),
+        (
+            "model=banana step_size=1 sampler.b=0",
+            "sampler.b=0.0: never refreshes the momentum at this step size: give more, or",
+        ),
+        (
+            "model=banana step_size=1 momentum_decay=1",
+            "momentum_decay=1.0: never refreshes the momentum at this step size: give less, or",
+        ),
         ("model=banana step_size=.1 momentum_decay=0 sampler=ovrvo", "momentum_decay=0.0: is infinite friction"),
+        ("model=banana step_size=.1 momentum_decay=0 sampler=ovrvo", "never moves; give less friction"),
         ("model=banana step_size=.1 trace=1 trace_cycles=0", "trace_cycles=0: must be"),
         ("model=banana step_size=1 mass=[1,2,3]", "mass=[3 numbers]: must be one number, or a list of 2, one"),
         ("model._target_=nowhere.Model step_size=1", "model._target_=nowhere.Model: nowhere.Model cannot be used"),

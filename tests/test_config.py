@@ -578,6 +578,9 @@ def test_infinite_friction_stays_infinite_under_an_experiment(composing):
         assert [get(config, way) for way in schema.FRICTION] == [None] * 4
     with pytest.raises(SettingError, match="infinite in sgld"):
         composing("model=banana sampler=sgld step_size=.1 friction=3")
+    with pytest.raises(SettingError, match="momentum_decay=0.5: the friction is infinite in sgld; with less it is"):
+        composing("model=banana sampler=sgld step_size=.1 momentum_decay=.5")
+    assert composing("model=banana sampler=sgld step_size=.1 momentum_decay=0")["momentum_decay"] is None
 
 
 @pytest.mark.parametrize(

@@ -313,7 +313,7 @@ def _kind(text: str, key: str) -> str | None:
         return f"one of {', '.join(schema.CHOICES[key])}"
     kinds = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "ListConfig": "a list"}
     kinds |= {"not a valid bool": "true or false", "not a list": "a list", "not Optional": "a value, not null"}
-    kinds |= {"Cannot convert 'list'": "one value, not a list"}
+    kinds |= {"Cannot convert 'list'": "one value, not a list", "Cannot convert 'dict'": "one value"}
     return next((kind for sign, kind in kinds.items() if sign in text), None)
 
 

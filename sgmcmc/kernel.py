@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sgmcmc import subsampled
 from sgmcmc.acceptance import SUBSAMPLED
+from sgmcmc.arguments import check_steps
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError, one_of
 from sgmcmc.flows import held
@@ -312,6 +313,7 @@ def make_kernel(
         raise SettingError("steps_per_cycle", steps, f"the sampler's trajectories have {row.steps} step")
     if steps < 1:
         raise SettingError("steps_per_cycle", steps, "must be at least 1")
+    check_steps(steps)
     mass = _mass(mass, potential.dim)
     if not (temperature >= 0 and math.isfinite(temperature)):
         raise SettingError("temperature", temperature, "must be a number that is not negative")

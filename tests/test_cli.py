@@ -914,6 +914,16 @@ def test_too_little_memory_is_a_sentence(words, mend, monkeypatch, capsys):
             "model=mlp: needs more memory than this machine has: ",
         ),
         ("model=gaussian_pairs model.pairs=1e12", "model=gaussian_pairs: needs more memory than this machine has: "),
+        (
+            "model=mixed model.binary=9e18",
+            "model=mixed: needs more memory than this machine has: ",
+        ),
+        ("model=gaussian model.dim=9e18", "chains=1: their state alone takes "),
+        ("model=banana steps_per_cycle=9e18", "steps_per_cycle=9000000000000000000: their letters alone take "),
+        (
+            "model=mlp data=digits epochs_per_cycle=9e18",
+            "steps_per_cycle=135000000000000000000: their letters",
+        ),
     ],
 )
 def test_more_than_all_memory_is_refused_before_it_is_asked_for(elsewhere, words, said, capsys):

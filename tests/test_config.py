@@ -283,6 +283,8 @@ def test_what_is_asked_for_and_not_used_is_told(composing):
     walk = ["model=banana", "sampler=random_walk", "step_size=.1", "sampler.gradient=minibatch"]
     assert unused(composing(*walk), walk) == walk[3:]
     assert composing("experiment=null", "model=logistic_generated model.size=1e2 step_size=.1")["model"]["size"] == 100
+    assert composing("model=gaussian model.dim=3e0 step_size=.1")["model"]["dim"] == 3
+    assert composing("model=mlp data=digits model.hidden=[5e0,3] lr=1")["model"]["hidden"] == [5, 3]
 
 
 # ---- what is refused
@@ -357,6 +359,11 @@ MISTAKES = {
     "model=banana step_size=1 model.name=[banana]": "model.name=['banana']: did you mean banana?",
     "model=banana step_size=1 compile=1": "compile=1: must be auto, true or false",
     "model=banana step_size=1 chains=1e30": "chains=1e+30: must be a whole number, at most 9223372036854775807",
+    "model=gaussian step_size=1 model.dim=1e30": "model.dim=1e+30: must be a whole number, at most 9223372036854775807",
+    "model=mlp data=digits lr=1 model.hidden=[1e30]": "model.hidden=1e+30: must be a whole number, at most 92233720368",
+    "model=mlp data=digits lr=1 model.hidden=[3,null]": "model.hidden=None: must be a whole number",
+    "model=gaussian_pairs step_size=1 model.start=[null]": "model.start=[None]: must be a list of numbers",
+    "model=banana step_size=1 sampler.name={a:1}": "sampler.name={a:1}: must be one value",
     "model=quartic step_size=1 model.dim=1e30": "model.dim=1e+30: must be a whole number, at most 9223372036854775807",
     "model=banana step_size=1 seed=18446744073709551616": "at most 18446744073709551615",
     "model=banana step_size=1 +step_size=2": "step_size: is a setting already, so it takes no +",

@@ -261,7 +261,7 @@ def sentence(error: Exception) -> str:
         if key in schema.GROUPS:
             group, option = key, str(getattr(cause, "value", "")) or text.rpartition("=")[2]
             return _no_such_option_of(group, option)
-        kind = _kind(str(cause), key)
+        kind = f"settings, {key}.NAME=VALUE" if key in schema.BLOCKS else _kind(str(cause), key)
         shown = value.group(1) if value else _value(str(cause))
         return f"{key}={shown}: must be {kind}" if kind else f"{key}={shown}: {_first(str(cause))}"
     if isinstance(error, OverrideParseException):

@@ -129,7 +129,7 @@ def _fill_step(config: dict, target: str, without_data: bool) -> None:
 def _fill_length(config: dict, row: Sampler, target: str, without_data: bool, said) -> None:
     if row.steps is not None and config["sampler"]["name"] != "custom":
         for way in schema.CYCLE:
-            if way in said and (way, config[way]) != ("steps_per_cycle", row.steps):
+            if way in said and (way, config[way]) not in ((way, None), ("steps_per_cycle", row.steps)):
                 raise SettingError(way, config[way], f"a cycle of {config['sampler']['name']} has {row.steps} step")
         config["steps_per_cycle"], config["epochs_per_cycle"] = row.steps, None
     for ways in (schema.LENGTH, schema.CYCLE):
@@ -183,8 +183,8 @@ def _fill_start(config: dict, network: bool, said) -> None:
     no_network = not network and not own
     if no_network and (config["init"] in schema.NETWORK_STARTS or config["init"] == "sgd" and not (data and asked)):
         if asked:
-            mend = "is for networks" + " and regressions" * (config["init"] == "sgd")
-            raise SettingError("init", config["init"], mend + "; other targets start dispersed, or at init=exact")
+            mend = "is for networks" + " and model=logistic" * (config["init"] == "sgd")
+            raise SettingError("init", config["init"], f"{mend}: leave it out")
         config["init"] = None
     warm = config["warm_start"]
     if warm["init"] is not None and no_network and config["init"] == "sgd" and "warm_start.init" in said:
@@ -202,6 +202,8 @@ def _fill_start(config: dict, network: bool, said) -> None:
         if config["epochs"] is not None:
             mend = "tune.trajectory chooses how long a cycle is: give cycles"
             raise SettingError("epochs", config["epochs"], mend)
+    if config["sampler"]["gradient"] == "none":  # a trace has a row at a gradient
+        config["trace"] = None
     if config["trace"] is None:
         config["trace_cycles"] = None
     if (cycles := planned_cycles(config)) is not None:

@@ -933,6 +933,18 @@ def test_more_than_all_memory_is_refused_before_it_is_asked_for(elsewhere, words
     assert not list(elsewhere.iterdir())
 
 
+def test_several_experiments_are_a_run_each_unless_one_of_them_is_a_grid(capsys):
+    short = "scale=smoke model=mlp data=digits model.hidden=[2] data.train_size=100 epochs=1 progress=false".split()
+    assert main(["-m", "experiment=digits,garriga2021", *short, "epochs_per_cycle=1", "batch_size=50"]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("experiment=")]
+    assert told == ["experiment=digits:", "experiment=garriga2021:"]
+    assert main(["-m", "experiment=digits,neal_rejection", *short]) == 2
+    said = "experiment=digits,neal_rejection: neal_rejection is a grid of 10 runs, and -m makes one of each: "
+    assert capsys.readouterr().err == f"{said}-m experiment=neal_rejection makes all of them\n"
+    assert main(["-m", "experiment=glob(dig*)", "lr=x"]) == 2
+    assert capsys.readouterr().err == "lr=x: must be a positive number\n"
+
+
 def test_the_flag_of_a_sweep_may_stand_anywhere(capsys):
     first, *others = (*TOY[:-1], "cycles=2")
     for number, words in enumerate((["-m", first, *others], [first, "--multirun", *others], [first, *others, "-m"])):

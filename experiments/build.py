@@ -542,7 +542,7 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
     """A function that gives the starting positions ``[chains, dim]``; ``init`` is checked now."""
     init, chains = config["init"], config["chains"]
     if init == "exact" and not own_method(potential, "exact", "potential"):
-        raise SettingError("init", init, "the target cannot be drawn from exactly; leave init out, or use he or sgd")
+        raise SettingError("init", init, "the target cannot be drawn from exactly: leave init out")
     if init == "sgd" and not potential.data_size:
         raise SettingError("init", init, "the target has no data to descend on")
     stored = None

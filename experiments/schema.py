@@ -17,6 +17,7 @@ from sgmcmc.samplers import POLICIES
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 GROUPS = ("data", "model", "sampler", "schedule", "experiment", "scale")
+BLOCKS = ("tune", "warm_start", "quick", "smoke")  # of settings, which no file of conf/ fills
 
 VIEWS = 162  # two flips of 9 × 9 crops
 NETWORK_STARTS = ("he", "torch")

@@ -381,7 +381,8 @@ def _column(rows: list[dict], name: str) -> numpy.ndarray:
 
 
 SMALLER = "a smaller step_size may do, where U is finite"
-UNMOVED = "a smaller step size or another start would do, a mean over chains is biased by them"
+UNMOVED = "a smaller step size (a larger one where all is accepted) or another start would do, a mean over chains is "
+UNMOVED += "biased by them"
 
 
 def not_finite(ends: int, kernel: Kernel) -> str | None:

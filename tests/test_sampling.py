@@ -904,6 +904,8 @@ def test_chains_that_diverged_are_told():
         start = [[0.0], [40.0], [1.0]]  # from 40 the quartic's slope throws every proposal far out
         result = sgmcmc.sample(sgmcmc.potentials.analytic.Quartic(1), "hmc", step_size=0.2, cycles=50, initial=start)
     assert result.unmoved == [1] and not result.stuck and len(warned) == 1
+    with pytest.warns(UserWarning, match=r"never moved: a smaller step size \(a larger one where all is accepted\) or"):
+        sgmcmc.sample(Gaussian(2), "hmc", step_size=1e-50, cycles=50)
     with pytest.warns(UserWarning, match=r"^1 of 2 chains \(index 1\) diverged and stand still"):
         result = short(**quartic, step_size=[0.01, 10.0])
     assert result.status == "done" and result.frozen == [1] and len(result.draws) == 60

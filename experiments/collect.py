@@ -241,7 +241,8 @@ def _folders(path: Path) -> list[Path]:
     """The path, if it is a run's folder, or the run folders in it, in the order of their names."""
     if not path.exists():
         raise SettingError("RUN", path, "there is no such folder")
-    inside = sorted(one.parent for one in path.rglob("status.json"))
+    # Of a disk that is full some runs may lie elsewhere, with a link to them.
+    inside = sorted(Path(place) for place, _, files in os.walk(path, followlinks=True) if "status.json" in files)
     if not inside:
         raise SettingError("RUN", path, "is not a run folder, nor one that holds run folders: none has a status.json")
     return inside

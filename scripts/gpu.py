@@ -357,7 +357,7 @@ class Session:
             found[name] = f"{ended}\n{said[-20000:]}"
             self.failed |= code not in (None, 0, 5)  # 5: no test was chosen
             print(f"{name}: {found[name]}", flush=True)
-            path.write_text(json.dumps(checked, indent=1) + "\n")
+            disk.write(path, json.dumps(checked, indent=1).encode() + b"\n")
 
     @staticmethod
     def tests() -> list[str]:

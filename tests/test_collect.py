@@ -54,6 +54,14 @@ def test_each_group_of_chains_has_a_row_with_its_own_numbers(runs):
     assert "log_accept" not in table and "potential" not in table  # which are means over all chains
 
 
+def test_runs_that_lie_elsewhere_with_a_link_to_them_are_in_the_table(runs, tmp_path):
+    """A mean over seeds would else be over those that are left, without a word."""
+    grid = shutil.copytree(runs / "grid", tmp_path / "grid")
+    (grid / "1").rename(tmp_path / "moved")
+    (grid / "1").symlink_to(tmp_path / "moved")
+    assert list(collect(grid, over="seed").runs) == [3, 3]
+
+
 def test_seeds_are_joined_to_a_mean_with_its_error(runs):
     table, joined = collect([runs / "grid"]), collect([runs / "grid"], over="seed")
     assert list(joined.step_size) == [0.3, 1.4] and list(joined.runs) == [3, 3] and "seed" not in joined

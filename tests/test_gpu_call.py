@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import importlib.util
 import io
 import json
@@ -485,6 +486,12 @@ def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsy
     session.kind = "Another"
     session.measure_once()
     assert len(asked) == 7
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+        session.kind = "A third"
+        with pytest.raises(OSError, match="full"):
+            session.measure_once()
+    assert json.loads((session.home / "checked.json").read_text()).keys() == {"A GPU", "Another"}
 
 
 def test_what_does_not_finish_ends_with_all_that_it_started_and_has_said_what_it_said(call):

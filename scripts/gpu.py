@@ -151,10 +151,20 @@ def net_of(job: dict) -> tuple:
 
 
 def checkpoints_of(job: dict) -> list[Path]:
-    """What is there to go on from, the newest last."""
+    """What is there to go on from."""
     from experiments.resolved import folder
 
-    return sorted(folder(job["config"]).glob("checkpoint-*.pt"), key=lambda file: file.stat().st_mtime)
+    return list(folder(job["config"]).glob("checkpoint-*.pt"))
+
+
+def block_of(checkpoint: Path) -> int:
+    """Which of its run's blocks a checkpoint is of, which no clock of another machine changes; -1 of a damaged one."""
+    from sgmcmc.formats import Damaged, read_checkpoint
+
+    try:
+        return read_checkpoint(checkpoint)["record"]["block"]
+    except Damaged:
+        return -1
 
 
 def finished(command: list[str], seconds: float) -> tuple[int | None, str]:
@@ -577,7 +587,7 @@ class Session:
 
         kept, room = [], STATE_LIMIT
         for job in sorted(jobs, key=lambda job: (job in self.broken, -spent(job))):
-            path, checkpoints = folder(job["config"]), checkpoints_of(job)
+            path, checkpoints = folder(job["config"]), sorted(checkpoints_of(job), key=block_of)
             files = [file for file in path.rglob("*") if file.is_file() and file.name not in NOT_PACKED]
             files = [file for file in files if not file.name.endswith((BEFORE, ".part"))]
             files = [file for file in files if file not in checkpoints[:-1]]

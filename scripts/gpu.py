@@ -167,6 +167,15 @@ def block_of(checkpoint: Path) -> int:
         return -1
 
 
+def archive(path: Path, files: list[Path]) -> None:
+    """An archive of files by their places in the repository, which a call that is killed leaves as it was before."""
+    part = path.with_suffix(".part")
+    with tarfile.open(part, "w:gz" if path.suffix == ".gz" else "w") as whole:
+        for file in files:
+            whole.add(file, os.path.relpath(file, ROOT))
+    part.replace(path)
+
+
 def finished(command: list[str], seconds: float) -> tuple[int | None, str]:
     """Exit status and output of a command; None, and what it said so far, where it was not done after the seconds."""
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
@@ -566,13 +575,10 @@ class Session:
         known = {table for name in names for table in tables_of(name)} | {"gpu_runs"}
         kept += [path for path in tables.glob("*") if self.scale == "paper" and path.stem in known]
         kept += (ROOT / "benchmarks").glob("gpu_*.csv")
-        with tarfile.open(self.out / "kept.tar.gz", "w:gz") as archive:
-            for path in sorted(kept):
-                archive.add(path, path.relative_to(ROOT))
+        archive(self.out / "kept.tar.gz", sorted(kept))
         (self.out / packed.name).unlink(missing_ok=True)  # of a call before
         if packed.exists():
-            with tarfile.open(self.out / packed.name, "w") as archive:  # so that it is unpacked where it was
-                archive.add(packed, packed.relative_to(ROOT))
+            archive(self.out / packed.name, [packed])  # so that it is unpacked where it was
         for path in self.out.iterdir():
             if path.stat().st_size > FILE_LIMIT:
                 self.failed = True
@@ -601,11 +607,7 @@ class Session:
         if not kept:
             packed.unlink(missing_ok=True)
             return
-        part = packed.with_suffix(".part")
-        with tarfile.open(part, "w") as archive:
-            for file in kept:
-                archive.add(file)
-        part.replace(packed)
+        archive(packed, kept)
 
 
 if __name__ == "__main__":

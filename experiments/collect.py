@@ -85,7 +85,7 @@ def _main(words: list[str]) -> int:
     table = collect(runs, known["over"])
     if known["output"] is not None:
         try:
-            table.to_csv(known["output"], index=False)
+            table.to_csv(known["output"], index=False, errors="replace")  # a path may have bytes that are no letters
         except OSError as error:
             raise SettingError("output", known["output"], f"cannot be written ({error.strerror or error})") from None
     say(_shown(table).to_string(index=False, float_format=lambda number: f"{number:.4g}", na_rep="-"))

@@ -94,7 +94,7 @@ def _main(words: list[str]) -> int:
     draws = draws[every - 1 :: every].to(device)
     moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
     of = f"{counted(len(draws), 'draw')} of {counted(draws.shape[1], 'chain')}"
-    unlabelled = ", whose labels are not compared with those that it was trained on" * elsewhere
+    unlabelled = ", whose labels are not compared with those that it was trained on" if elsewhere else ""
     say(f"{of} on the {len(data)} {which} data of {name}{moved}{unlabelled}")
     rows = []
     with tqdm(total=draws.shape[0] * draws.shape[1], leave=False, disable=None) as bar:

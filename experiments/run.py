@@ -169,7 +169,7 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
         shows = [f"{voice.config['name']}: {lines[0]}", voice.acceptance, plan.log_every]
         drawn = _drawn(path, shows, voice.tell)
         undrawn = None if drawn else shows
-        voice.tell(f"{path}: metrics.csv, samples" + f", {picture.NAME}" * drawn)
+        voice.tell(f"{path}: metrics.csv, samples" + (f", {picture.NAME}" if drawn else ""))
     facts |= {"graph": result.captured, "undrawn": undrawn}  # a capture may fail late
     # What an earlier end of the run said is no longer so.
     numbers = {"log_accept": None, "averages": None, "groups": None, **numbers}
@@ -193,7 +193,7 @@ def _side_by_side(number: int, asked: bool | str | None) -> str:
     """How the chains of a network go, so many in a tensor, and whether that is as it was ``asked``."""
     how = f"together, {number} in a tensor" if number > 1 else "one after another"
     other = asked is False and number > 1 or asked is True and number == 1
-    return f"the chains go {how}" + ", as when the run was begun" * other
+    return f"the chains go {how}" + (", as when the run was begun" if other else "")
 
 
 def _begun_without(config: dict) -> str | None:

@@ -176,7 +176,7 @@ class Voice:
         cycle = (gradients + energies / 3) * gradient / share / len(group)  # U is a forward pass
         try:
             done = int(max(sgmcmc.load_metrics(self.path)["cycle"], default=0))
-        except StoreError:
+        except (StoreError, KeyError, ValueError):  # or another program's table, in a folder that will be refused
             done = 0
         self.expected = cycle * pieces.chains
         total, left = self.expected * max(pieces.plan.cycles - done, 0), " to go" if done else ""

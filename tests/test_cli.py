@@ -1634,6 +1634,16 @@ def test_an_output_of_another_run_is_refused_and_left_alone(capsys):
     assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", "cycle\nfirst\n"])
+def test_an_output_with_another_program_s_table_is_refused(capsys, text):
+    """Whose name is that of ours, from which a network's run takes how much it has done."""
+    Path("run").mkdir()
+    Path("run/metrics.csv").write_text(text)
+    assert main([*NETWORK, "data.train_size=40", "output=run", "progress=false"]) == 2
+    assert capsys.readouterr().err == "run holds something else than a run: give this run another output\n"
+    assert Path("run/metrics.csv").read_text() == text and len([*Path("run").iterdir()]) == 1
+
+
 def test_a_file_of_positions_that_has_changed_is_refused(capsys):
     words = replaced(TOY, init="start.pt", cycles=4)
     torch.save(torch.zeros(2), "start.pt")

@@ -77,6 +77,7 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
         show(config),
         device=pieces.random.device,
         warn=lambda text: print(text, file=sys.stderr),
+        begun={"start": start} if start else {},
     )
     with store:
         voice = Voice(config, pieces, path)
@@ -92,8 +93,7 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
 
         def report(chain, row) -> None:
             if voice.first is None:
-                known = {"start": start} if start else {}
-                known |= {"target": kept.target(*target)} if own and unknown else {}
+                known = {"target": kept.target(*target)} if own and unknown else {}
                 store.status(compiled=chain.begun_compiled, graph=chain.captured, together=chain.joined, **known)
                 for line in voice.opening:
                     store.log(line)

@@ -89,6 +89,7 @@ class RunFolder:
     :param config_text: what ``config.yaml`` shall hold.
     :param device: where the chain is computed, to be recorded.
     :param warn: called with one sentence when something was lost or may not be reproducible.
+    :param begun: what ``status.json`` shall say of how the run was begun, from before its first block on.
     :raises StoreError: from any method: another run's folder, another process in it, a full or read-only disk.
     """
 
@@ -100,9 +101,11 @@ class RunFolder:
         *,
         device: torch.device | str = "cpu",
         warn: Callable[[str], object] = warnings.warn,
+        begun: dict | None = None,
     ):
         self.path, self.warn = Path(os.path.expanduser(path)), warn
         self.identity, self.config_text, self._device = identity, config_text, device
+        self._begun = begun or {}
         self._lock: io.IOBase | None = None
         self._created = False
         self._loaded: int | None = None  # the block that the caller goes on from, once it has loaded one
@@ -361,7 +364,7 @@ class RunFolder:
                         "from here on it need not be the uninterrupted one bit for bit"
                     )
             seen.append({**here, "from_block": self._now["block"]})
-        self._status = {**self._status, "state": "running", "identity": self.identity}
+        self._status = {**self._begun, **self._status, "state": "running", "identity": self.identity}
         self._write_status()
 
     def _write_status(self) -> None:

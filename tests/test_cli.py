@@ -36,11 +36,12 @@ from experiments.outcome import mixed_below, slowest
 from experiments.run import run as execute
 from experiments.voice import FEW_WOULD_BE, SILENT, Voice, _duration, say
 from sgmcmc import diagnostics
-from sgmcmc.chain import Result
+from sgmcmc.chain import Chain, Result
 from sgmcmc.data import Data
 from sgmcmc.diagnostics import Estimate
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status, signature
+from sgmcmc.interrupt import Interrupted
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.potentials.analytic import Gaussian
 
@@ -1655,6 +1656,23 @@ def test_a_file_of_positions_that_has_changed_is_refused(capsys):
     assert capsys.readouterr().err.splitlines() == [told, told]
     Path("start.pt").unlink()
     assert main(words) == 0  # it is over, and needs the file no more
+
+
+def test_so_is_one_that_has_changed_while_the_first_cycle_was_under_way(capsys, monkeypatch):
+    """Of a large network that takes half an hour; the checkpoint is of the file that was."""
+    words = replaced(TOY, init="start.pt")
+    torch.save(torch.zeros(2), "start.pt")
+
+    def left(chain):
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Chain, "advance", left)
+        assert main(words) == 75
+    torch.save(torch.ones(2), "start.pt")
+    assert main(words) == 2 and "is another file than when the run was begun" in capsys.readouterr().err
+    torch.save(torch.zeros(2), "start.pt")
+    assert main(words) == 0
 
 
 def test_status_json_counts_what_was_accepted():

@@ -71,13 +71,15 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
         say(hint)
     if "compiled" in begun:  # a run that is continued stays what it was begun as
         pieces.plan = replace(pieces.plan, compile=begun["compiled"])
+    known = {"start": start} if start else {}
+    known |= {"target": kept.target(*target)} if own and unknown else {}
     store = sgmcmc.RunFolder(
         path,
         {"hash": identity(config), "law": sgmcmc.LAW, "settings": scientific(config)},
         show(config),
         device=pieces.random.device,
         warn=lambda text: print(text, file=sys.stderr),
-        begun={"start": start} if start else {},
+        begun=known,
     )
     with store:
         voice = Voice(config, pieces, path)
@@ -93,8 +95,7 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
 
         def report(chain, row) -> None:
             if voice.first is None:
-                known = {"target": kept.target(*target)} if own and unknown else {}
-                store.status(compiled=chain.begun_compiled, graph=chain.captured, together=chain.joined, **known)
+                store.status(compiled=chain.begun_compiled, graph=chain.captured, together=chain.joined)
                 for line in voice.opening:
                     store.log(line)
                 if pieces.chains > 1 and is_network(pieces.potential):

@@ -1378,7 +1378,18 @@ def test_a_target_that_fails_in_the_first_cycle_leaves_a_log():
     assert " hmc (BAB) on early.Early, 1 coordinate: " in first and last.endswith(" failed: ValueError: too early")
 
 
-def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys):
+def leave_the_first_cycle(words, monkeypatch) -> None:
+    """Begin a run that is interrupted before its first cycle is over."""
+
+    def left(chain):
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Chain, "advance", left)
+        assert main(words) == 75
+
+
+def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys, monkeypatch):
     """Its gradient alone may have been mended; what cannot be asked far from the start is asked no more."""
     Path("edited.py").write_text(
         "import torch\nfrom sgmcmc.potentials.analytic import Gaussian\n\n\nclass Edited(Gaussian):\n"
@@ -1390,8 +1401,10 @@ def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys)
     )
     words = "model._target_=edited.Edited sampler=hmc step_size=.01 steps_per_cycle=1 output=run progress=false".split()
     assert main([*words, "cycles=4"]) == main([*words, "cycles=4"]) == main([*words, "cycles=6"]) == 0
-    edited = sys.modules["edited"].Edited
+    edited, early = sys.modules["edited"].Edited, [*words[:-2], "cycles=4", "output=early", "progress=false"]
+    leave_the_first_cycle(early, monkeypatch)
     edited.factor = 1.01
+    assert main(early) == 2
     for cycles in (6, 8):
         capsys.readouterr()
         assert main([*words, f"cycles={cycles}"]) == 2
@@ -1662,13 +1675,7 @@ def test_so_is_one_that_has_changed_while_the_first_cycle_was_under_way(capsys, 
     """Of a large network that takes half an hour; the checkpoint is of the file that was."""
     words = replaced(TOY, init="start.pt")
     torch.save(torch.zeros(2), "start.pt")
-
-    def left(chain):
-        raise Interrupted
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Chain, "advance", left)
-        assert main(words) == 75
+    leave_the_first_cycle(words, monkeypatch)
     torch.save(torch.ones(2), "start.pt")
     assert main(words) == 2 and "is another file than when the run was begun" in capsys.readouterr().err
     torch.save(torch.zeros(2), "start.pt")

@@ -105,7 +105,7 @@ class RunFolder:
     ):
         self.path, self.warn = Path(os.path.expanduser(path)), warn
         self.identity, self.config_text, self._device = identity, config_text, device
-        self._begun = begun or {}
+        self.begun = begun or {}
         self._lock: io.IOBase | None = None
         self._created = False
         self._loaded: int | None = None  # the block that the caller goes on from, once it has loaded one
@@ -364,7 +364,7 @@ class RunFolder:
                         "from here on it need not be the uninterrupted one bit for bit"
                     )
             seen.append({**here, "from_block": self._now["block"]})
-        self._status = {**self._begun, **self._status, "state": "running", "identity": self.identity}
+        self._status = {**self._status, **self.begun, "state": "running", "identity": self.identity}
         self._write_status()
 
     def _write_status(self) -> None:

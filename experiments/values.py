@@ -16,7 +16,7 @@ from sgmcmc.errors import SettingError
 
 
 def number(setting: str, value, low: float = -math.inf, high: float = math.inf, need: str = "a number") -> float:
-    """``value`` as a float in (low, high), or SettingError."""
+    """``value`` as a float in (low, high), or SettingError; an end that is allowed is given a little farther out."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     if not (known and math.isfinite(value) and low < value < high):
         raise SettingError(setting, value, f"must be {need}")

@@ -241,11 +241,16 @@ def _folders(path: Path) -> list[Path]:
     """The path, if it is a run's folder, or the run folders in it, in the order of their names."""
     if not path.exists():
         raise SettingError("RUN", path, "there is no such folder")
-    # Of a disk that is full some runs may lie elsewhere, with a link to them.
-    inside = sorted(Path(place) for place, _, files in os.walk(path, followlinks=True) if "status.json" in files)
+    inside, seen = [], set()
+    for place, inner, files in os.walk(path, followlinks=True):  # some may lie on another disk, with a link to them
+        if (real := os.path.realpath(place)) in seen:  # a link that leads up again, or to one that is here, too
+            inner.clear()
+        elif "status.json" in files:
+            inside.append(Path(place))
+        seen.add(real)
     if not inside:
         raise SettingError("RUN", path, "is not a run folder, nor one that holds run folders: none has a status.json")
-    return inside
+    return sorted(inside)
 
 
 def _cell(value):

@@ -59,6 +59,8 @@ def test_runs_that_lie_elsewhere_with_a_link_to_them_are_in_the_table(runs, tmp_
     grid = shutil.copytree(runs / "grid", tmp_path / "grid")
     (grid / "1").rename(tmp_path / "moved")
     (grid / "1").symlink_to(tmp_path / "moved")
+    for name in ("up", "again"):  # followed for ever, they would be
+        (grid / name).symlink_to(grid)
     assert list(collect(grid, over="seed").runs) == [3, 3]
 
 

@@ -158,12 +158,13 @@ def checkpoints_of(job: dict) -> list[Path]:
 
 
 def block_of(checkpoint: Path) -> int:
-    """Which of its run's blocks a checkpoint is of, which no clock of another machine changes; -1 of a damaged one."""
+    """Which of its run's blocks a checkpoint is of, which no clock of another machine changes; -1 of one that
+    cannot be read."""
     from sgmcmc.formats import Damaged, read_checkpoint
 
     try:
         return read_checkpoint(checkpoint)["record"]["block"]
-    except Damaged:
+    except (Damaged, StoreError):
         return -1
 
 

@@ -124,7 +124,8 @@ def collect(runs: str | Path | Iterable[str | Path], over: str | None = None) ->
         known = flatten(given) | {
             "law": identity.get("law"),
             "start": status.get("start"),
-            "cycles": told.get("planned", told.get("cycles")),
+            # What was stopped beyond the cycles that are asked for now has more of them.
+            "cycles": max(told.get("planned", 0), told.get("cycles", 0)) or None,
         }
         groups = told.get("groups") or [{"settings": said} for said, _ in grouped(given, given.get("chains", 1))]
         common = {name: told[name] for name in ("seconds", "acceptance") if told.get(name) is not None}

@@ -128,7 +128,12 @@ def test_only_runs_that_differ_in_their_seed_alone_are_joined(runs, tmp_path):
         collect([first], over="step_size")
     assert len(collect([first, first, runs / "grid"])) == 6
     for number, changes in enumerate(
-        [{"planned": 240}, {"start": "another"}, {"identity": {**identity_of(first, "b", seed=9), "law": 1}}]
+        [
+            {"planned": 240},
+            {"cycles": 240},  # stopped there, and then asked for no more than the other
+            {"start": "another"},
+            {"identity": {**identity_of(first, "b", seed=9), "law": 1}},
+        ]
     ):
         changes = {"identity": identity_of(first, "b", seed=9), **changes}
         other = remade(first, tmp_path / str(number), **changes)

@@ -1007,6 +1007,11 @@ class Data(Bowl):
     data_size = 10
 
 
+class Worded(Bowl):
+    def __init__(self, dim):
+        self.dim = dim
+
+
 class Startless(Bowl):
     initial = None
 
@@ -1035,6 +1040,8 @@ def made(**anything):
     assert "data=digits: mine.Bowl takes neither data nor test: leave data out" in capsys.readouterr().err
     assert main("model._target_=mine.made step_size=1 data=digits".split()) == 2
     assert "data=digits: mine.made takes neither data nor test: leave data out" in capsys.readouterr().err
+    assert main("model._target_=mine.Worded model.dim=wide step_size=1".split()) == 2
+    assert capsys.readouterr().err == "model.dim=wide: of the target must be an int, at least 1\n"
     assert main("model._target_=mine.Startless model.width=3 step_size=1".split()) == 2
     assert "mine.Startless cannot be used: a target has initial, too" in capsys.readouterr().err
     assert main("model._target_=mine.Ball step_size=1".split()) == 2

@@ -153,6 +153,7 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
         ("fit", print, "builtin_function_or_method: of the target must be a dict of columns"),
         ("noise", torch.ones(2), "Tensor [2]: of the target must be 0 or a positive number"),
         ("noise", -1.0, "-1.0: of the target must be 0 or a positive number"),
+        ("dim", "2", "2: of the target must be an int, at least 1"),
         ("views", 0, "0: of the target must be an int, at least 1"),
         ("shown", torch.zeros(3), "Tensor [3]: of the target must be an int, at least 1"),
         ("least_batch", "two", "two: of the target must be an int, at least 1"),

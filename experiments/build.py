@@ -52,6 +52,7 @@ from sgmcmc.potentials import (
     NEEDED,
     Potential,
     analytic,
+    check_attributes,
     groups,
     is_network,
     location,
@@ -355,6 +356,7 @@ def _check_own(config: dict, target: str, own, prior: dict) -> None:
     if missing:
         why = f"{target} cannot be used: a target has {', '.join(missing)}, too"
         raise SettingError("model._target_", target, why)
+    check_attributes(own)
     for key, unsaid in (("augmentation", "none"), ("views", 1)):
         if config[key] not in (None, unsaid, getattr(own, key, None)):
             mend = f"{target} makes its target itself: give it to NetworkPotential there"
@@ -542,7 +544,7 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
     """A function that gives the starting positions ``[chains, dim]``; ``init`` is checked now."""
     init, chains = config["init"], config["chains"]
     if init == "exact" and not own_method(potential, "exact", "potential"):
-        raise SettingError("init", init, "the target cannot be drawn from exactly; leave init out, or use he or sgd")
+        raise SettingError("init", init, "the target cannot be drawn from exactly: leave init out")
     if init == "sgd" and not potential.data_size:
         raise SettingError("init", init, "the target has no data to descend on")
     stored = None

@@ -69,6 +69,8 @@ def main(words: list[str] | None = None) -> int:
             config = compose([*settings, *points[0]])
             print(f"{show(config)}# {folder(config)}{f'; the first of {len(points)} runs' * (len(points) > 1)}")
             return DONE
+        if sweeps:
+            _check_several(settings)
         overrides = OverridesParser.create().parse_overrides(settings) if sweeps else []
         fixed.update(one.get_key_element().lstrip("+") for one in overrides if not one.is_sweep_override())
         if sweeps and (any(one.is_sweep_override() for one in overrides) or len(_points(settings)) > 1):
@@ -133,8 +135,22 @@ def _run(cfg, said: list[str], own: list[str]) -> int:
 
 
 def _experiment(words: list[str]) -> str:
-    """The experiment that the words name; nothing where they name none."""
-    return next((word.partition("=")[2] for word in words if word.startswith("experiment=")), "")
+    """The experiment that the words name; nothing where they name none, or several (``a,b`` or ``glob(a*)``)."""
+    names = _experiments(words)
+    return names[0] if len(names) == 1 and "(" not in names[0] else ""
+
+
+def _experiments(words: list[str]) -> list[str]:
+    return next((word.partition("=")[2].split(",") for word in words if word.startswith("experiment=")), [])
+
+
+def _check_several(words: list[str]) -> None:
+    """Refuse a grid among several experiments, of which ``-m`` makes a run each."""
+    names = _experiments(words)
+    for name in names if len(names) > 1 else []:
+        if (runs := len(_points([f"experiment={name}", *_others(words)]))) > 1:
+            mend = f"{name} is a grid of {runs} runs, and -m makes one of each: -m experiment={name} makes all of them"
+            raise SettingError("experiment", ",".join(names), mend)
 
 
 def _not_swept(settings: list[str]) -> list[str]:
@@ -261,7 +277,7 @@ def sentence(error: Exception) -> str:
         if key in schema.GROUPS:
             group, option = key, str(getattr(cause, "value", "")) or text.rpartition("=")[2]
             return _no_such_option_of(group, option)
-        kind = _kind(str(cause), key)
+        kind = f"settings, {key}.NAME=VALUE" if key in schema.BLOCKS else _kind(str(cause), key)
         shown = value.group(1) if value else _value(str(cause))
         return f"{key}={shown}: must be {kind}" if kind else f"{key}={shown}: {_first(str(cause))}"
     if isinstance(error, OverrideParseException):
@@ -313,7 +329,7 @@ def _kind(text: str, key: str) -> str | None:
         return f"one of {', '.join(schema.CHOICES[key])}"
     kinds = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "ListConfig": "a list"}
     kinds |= {"not a valid bool": "true or false", "not a list": "a list", "not Optional": "a value, not null"}
-    kinds |= {"Cannot convert 'list'": "one value, not a list"}
+    kinds |= {"Cannot convert 'list'": "one value, not a list", "Cannot convert 'dict'": "one value"}
     return next((kind for sign, kind in kinds.items() if sign in text), None)
 
 

@@ -26,7 +26,7 @@ from experiments import schema
 from experiments.dotted import flatten, get, put
 from experiments.resolved import is_own, sampler_row
 from experiments.unsaid import filled
-from experiments.values import cast
+from experiments.values import cast, cast_texts
 from sgmcmc.errors import SettingError, nearest
 from sgmcmc.words import Word
 
@@ -46,7 +46,7 @@ def words_for(words: list[str]) -> list[str]:
         if key in schema.GROUPS and value.startswith("["):  # of which Hydra would take the last
             each = "".join(value.strip("[] ").split())
             raise SettingError(key, value, f"give one of them, or -m {key}={each} for a run of each")
-        if key in schema.GROUPS and not _may_be_a_name(value):
+        if key in schema.GROUPS and (value.startswith("{") or not _may_be_a_name(value)):
             raise SettingError(key, value, f"must be one of {', '.join(schema.options(key))}")
     if not any(word.startswith("model._target_=") for word in words):
         return list(words)
@@ -114,14 +114,15 @@ def resolve(cfg: DictConfig | dict, words: Sequence[str] = ()) -> dict:
         return _compose_point(points, point, config, words)
     blocks = {scale: config.pop(scale, None) or {} for scale in ("quick", "smoke")}
     block = flatten(blocks.get(config["scale"], {}))
-    for key in schema.GROUPS:
-        if isinstance(block.get(key), str):
+    for key in (*schema.GROUPS, "point"):
+        if isinstance(block.get(key), str) or key in block and key == "point":
             mend = f"a scale's block says settings of its own, and chooses no {key}: {key}={block[key]} does"
             raise SettingError(f"{config['scale']}.{key}", block[key], mend)
     of_block = block.keys() - said
     _apply(config, block, said)
     for ways in schema.WAYS:
         _put_aside(config, ways, said)
+    cast_texts(config)
     _drop_other_models(config, said, block)
     _drop_other_policies(config, said)
     _check_keys(config, of_block)
@@ -140,8 +141,9 @@ def _defaults() -> dict[str, Any]:
 def unused(config: dict, words: list[str]) -> list[str]:
     """The words that set what the resolved ``config`` has no use for."""
     said, gradient = _said(words), config["sampler"]["gradient"]
+    block = said.get("scale", "scale=paper").partition("=")[2] + "."
     idle = {  # what has a value there, and is not used all the same
-        "scale": "experiment" not in said,
+        "scale": "experiment" not in said and not any(key.startswith(block) for key in said),
         "model.noise": gradient in ("full", "none") and get(config, "model.noise"),
         "sampler.gradient": gradient == "none",
     }
@@ -149,11 +151,13 @@ def unused(config: dict, words: list[str]) -> list[str]:
         word
         for key, word in said.items()
         if idle.get(key)
+        or key.startswith(("quick.", "smoke."))
+        and not key.startswith(block)
         or key in schema.settings()
         and key not in (*schema.GROUPS, "point")
         and get(config, key) is None
         and not (key == "warm_start.init" and config["init"] == "sgd")  # he, which is null there
-        if word.partition("=")[2] not in ("null", "")
+        if word.partition("=")[2].lower() not in ("null", "", "false" if key == "trace" else "")
     ]
 
 
@@ -174,8 +178,11 @@ def point_settings(points, point, config, words) -> dict[str, Any]:
     ``words`` give, or the block of the ``config``'s scale, in the block itself or in the point (``quick.KEY``)."""
     if not isinstance(points, list):
         raise SettingError("point", point, "chooses one of an experiment's points, and there are none here")
-    if not isinstance(point, int) or not 0 <= point < len(points):
+    if not isinstance(point, int) or isinstance(point, bool) or not 0 <= point < len(points):
         raise SettingError("point", point, f"must be a whole number from 0 to {len(points) - 1}")
+    if not isinstance(points[point], dict):
+        mend = f"must be settings, such as {{lr: 0.1}}: point={point} chooses it"
+        raise SettingError("points", points[point], mend)
     scale = config["scale"]
     typed = _said(words)
     here = {key.removeprefix(f"{scale}.") for key in typed if key.startswith(f"{scale}.")}

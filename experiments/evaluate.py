@@ -70,7 +70,7 @@ def _main(words: list[str]) -> int:
         reopened(folder, device, given["root"])  # refuses a class that was edited since
     if own.train is None or not callable(getattr(potential, "predict", None)):
         raise SettingError("RUN", folders[0], "its target has no data that it predicts")
-    name = known["data"] or given["name"]
+    name = given["name"] if known["data"] is None else known["data"]
     elsewhere = name != given["name"]
     try:
         sets = load(name, given["root"]) if elsewhere else own
@@ -115,7 +115,7 @@ def _main(words: list[str]) -> int:
             say("\n".join(f"  {key:22} {value:.6g}" for key, value in quality.items() if value == value), bar)
             if math.isnan(quality["ess_min"]):
                 say(f"  {NO_SIZE}", bar)
-    if known["output"]:
+    if known["output"] is not None:
         _write(known["output"], rows)
     return 0
 

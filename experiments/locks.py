@@ -58,11 +58,35 @@ def free(store: str) -> int:
     return len(locks)
 
 
+def unusable(store: str) -> str | None:
+    """A sentence where a store cannot be used by a worker that is started; None where it can."""
+    if "://" not in store:
+        return shut(store)
+    why = no_answer(store)
+    return f"--jugdir {store}: no Redis server answers there ({why})" if why else None
+
+
 def shut(store: str) -> str | None:
-    """A sentence where a store is not one's own to write, such as another user's; None where it may be used."""
+    """A sentence where a store is a file, or not one's own to write, such as another user's; None where it may be
+    used."""
+    if os.path.isfile(store):
+        return f"--jugdir {store}: is a file; give a folder"
     for place in (store, *(os.path.join(store, part) for part in ("locks", "tempfiles"))):
         if "://" not in store and os.path.exists(place) and not os.access(place, os.W_OK):
             return f"--jugdir {store}: {place} is not yours to write; give another folder"
+    return None
+
+
+def no_answer(address: str) -> str | None:
+    """Why a Redis server cannot be used; None where it answers."""
+    try:
+        import redis
+
+        redis.Redis.from_url(address, socket_connect_timeout=10).ping()
+    except ImportError:
+        return "install it with pip install -e '.[redis]'"
+    except (redis.RedisError, ValueError, OSError) as error:
+        return str(error).splitlines()[0]
     return None
 
 

@@ -98,8 +98,9 @@ def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: b
 def _fill_friction(config: dict, row: Sampler, word: Word, network: bool, own: bool, said) -> None:
     if row.friction == "infinite":
         for way in schema.FRICTION:  # an experiment's friction is not this sampler's
-            if way in said and get(config, way) not in (None, math.inf):
-                mend = f"is infinite in {config['sampler']['name']}; with less it is sampler=ggmc"
+            infinite = 0 if way == "momentum_decay" else math.inf
+            if way in said and get(config, way) not in (None, infinite):
+                mend = f"the friction is infinite in {config['sampler']['name']}; with less it is sampler=ggmc"
                 raise SettingError(way, get(config, way), mend)
             put(config, way, None)
     given = _given(config, schema.FRICTION)
@@ -128,7 +129,7 @@ def _fill_step(config: dict, target: str, without_data: bool) -> None:
 def _fill_length(config: dict, row: Sampler, target: str, without_data: bool, said) -> None:
     if row.steps is not None and config["sampler"]["name"] != "custom":
         for way in schema.CYCLE:
-            if way in said and (way, config[way]) != ("steps_per_cycle", row.steps):
+            if way in said and (way, config[way]) not in ((way, None), ("steps_per_cycle", row.steps)):
                 raise SettingError(way, config[way], f"a cycle of {config['sampler']['name']} has {row.steps} step")
         config["steps_per_cycle"], config["epochs_per_cycle"] = row.steps, None
     for ways in (schema.LENGTH, schema.CYCLE):
@@ -182,8 +183,8 @@ def _fill_start(config: dict, network: bool, said) -> None:
     no_network = not network and not own
     if no_network and (config["init"] in schema.NETWORK_STARTS or config["init"] == "sgd" and not (data and asked)):
         if asked:
-            mend = "is for networks" + " and regressions" * (config["init"] == "sgd")
-            raise SettingError("init", config["init"], mend + "; other targets start dispersed, or at init=exact")
+            mend = "is for networks" + " and model=logistic" * (config["init"] == "sgd")
+            raise SettingError("init", config["init"], f"{mend}: leave it out")
         config["init"] = None
     warm = config["warm_start"]
     if warm["init"] is not None and no_network and config["init"] == "sgd" and "warm_start.init" in said:
@@ -201,6 +202,8 @@ def _fill_start(config: dict, network: bool, said) -> None:
         if config["epochs"] is not None:
             mend = "tune.trajectory chooses how long a cycle is: give cycles"
             raise SettingError("epochs", config["epochs"], mend)
+    if config["sampler"]["gradient"] == "none":  # a trace has a row at a gradient
+        config["trace"] = None
     if config["trace"] is None:
         config["trace_cycles"] = None
     if (cycles := planned_cycles(config)) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import fields
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -134,6 +135,20 @@ _CASTS = {
 }
 
 
+def cast_texts(config: dict) -> None:
+    """Cast in place, as Hydra does those of the command line, the texts, and what is true or false, of a scale's block.
+    Raises SettingError."""
+    for key in schema.dotted(schema.Settings, "str"):
+        value = get(config, key)
+        if isinstance(value, list | dict):
+            raise SettingError(key, value, "must be one value")
+        if value is not None:
+            put(config, key, str(value))
+    for key in schema.dotted(schema.Settings, "bool"):
+        if not isinstance(value := get(config, key), bool | None):
+            raise SettingError(key, value, "must be true or false")
+
+
 def cast(config: dict) -> None:
     """Cast all values of a configuration, in place. Raises SettingError where one cannot be."""
     for key, cast_one in _CASTS.items():
@@ -153,14 +168,21 @@ def cast(config: dict) -> None:
 
 def _typed(model, values: dict) -> dict:
     """The settings of a model, cast to the types of its dataclass."""
-    typed = OmegaConf.structured(model)
+    typed, kinds = OmegaConf.structured(model), {one.name: one.type for one in fields(model)}
     for key, value in values.items():
-        if isinstance(typed[key], int) and not isinstance(typed[key], bool) and value is not None:
-            value = count(f"model.{key}", value, -MOST)  # its target says what is too small
+        if kinds[key].startswith(("int", "list[int")) and value is not None:
+            # Its target says what is too small.
+            each = [count(f"model.{key}", one, -MOST) for one in (value if isinstance(value, list) else [value])]
+            value = each if isinstance(value, list) else each[0]
         try:
             typed[key] = typed[key] if value is None else value
         except OmegaConfBaseException as error:
-            kinds = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "list": "a list"}
+            kinds = {
+                "Integer": "a whole number",
+                "Float": "a number",
+                "bool": "true or false",
+                "list": "a list of numbers",
+            }
             kind = next((kind for sign, kind in kinds.items() if sign in str(error)), "of another type")
             raise SettingError(f"model.{key}", value, f"must be {kind}") from error
     return OmegaConf.to_container(typed)

@@ -53,6 +53,9 @@ def main(argv: list[str] | None = None) -> int:
     options, words = parser.parse_known_args(argv)
     if flags := [word for word in words if word.startswith("-")]:
         parser.error(f"{flags[0]}: is no option; settings are KEY=VALUE, such as scale=quick")
+    why = None if os.path.isdir(options.jugdir) else locks.unusable(options.jugdir)  # a folder need not be ours
+    if why:
+        parser.error(why)
     listed, missing = graph(options.jugdir, words)
     rows = [summary(*part, missing) for part in experiments(listed)]
     lines = [COLUMNS, *([str(row[column]) for column in COLUMNS] for row in rows)]

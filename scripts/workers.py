@@ -133,16 +133,14 @@ def arguments(argv):
         options.cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if options.cpus < 1:
         parser.error(f"--cpus {options.cpus}: must be at least 1")
-    if options.gpus and not re.fullmatch(rf"{GPU}(,{GPU})*", options.gpus):
+    if options.gpus is not None and not re.fullmatch(rf"{GPU}(,{GPU})*", options.gpus):
         parser.error(f"--gpus {options.gpus}: must be numbers, such as 0,1,2, or names as in CUDA_VISIBLE_DEVICES")
     if options.gpus and (found := cuda_devices(options.gpus)) < len(options.gpus.split(",")):
         parser.error(f"--gpus {options.gpus}: torch finds {found} of these CUDA devices here; or take --cpus")
     if "://" not in options.jugdir:
         options.jugdir = os.path.abspath(options.folder / options.jugdir)
-        if why := locks.shut(options.jugdir):
-            parser.error(why)
-    elif why := no_answer(options.jugdir):
-        parser.error(f"--jugdir {options.jugdir}: no Redis server answers there ({why})")
+    if why := locks.unusable(options.jugdir):
+        parser.error(why)
     return options, words
 
 
@@ -153,19 +151,6 @@ def cuda_devices(gpus: str) -> int:
         asked = subprocess.run(command, env=environment(some), capture_output=True, text=True)
         found += int(asked.stdout or 0)
     return found
-
-
-def no_answer(address: str) -> str | None:
-    """Why a Redis server cannot be used; None where it answers."""
-    try:
-        import redis
-
-        redis.Redis.from_url(address, socket_connect_timeout=10).ping()
-    except ImportError:
-        return "install it with pip install -e '.[redis]'"
-    except (redis.RedisError, ValueError, OSError) as error:
-        return str(error).splitlines()[0]
-    return None
 
 
 def environment(gpu: str | None) -> dict[str, str]:

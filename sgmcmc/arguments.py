@@ -86,6 +86,8 @@ def float_type(value) -> torch.dtype:
 # Bytes that a run holds of each coordinate of a chain, at the least: θ and m now and at the trajectory's start, the
 # copies for a checkpoint, and the moments of the draws.
 HELD = 48
+# Bytes of a step of a trajectory, of the shortest words (944 of A, 971 of BAB, 1,346 of OBABO).
+LETTERS = 900
 
 
 def check_memory(chains: int, dim: int, device: torch.device) -> None:
@@ -97,7 +99,21 @@ def check_memory(chains: int, dim: int, device: torch.device) -> None:
     if device.type == "cuda":
         where, memory = torch.cuda.get_device_name(device), torch.cuda.get_device_properties(device).total_memory
     else:
-        where, memory = "this machine", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        where, memory = "this machine", _memory()
     if HELD * chains * dim > memory:
         needs = f"their state alone takes {HELD * chains * dim / 2**30:,.0f} GiB, and {where} has {memory / 2**30:,.0f}"
         raise SettingError("chains", chains, f"{needs}; take fewer{' coordinates' if chains == 1 else ''}")
+
+
+def check_steps(steps: int) -> None:
+    """Refuse trajectories whose letters alone are more than all memory, as ``check_memory`` does chains."""
+    if LETTERS * steps > (memory := _memory()):
+        needs = (
+            f"their letters alone take {LETTERS * steps / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f}"
+        )
+        raise SettingError("steps_per_cycle", steps, f"{needs}; take fewer")
+
+
+def _memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -46,6 +46,7 @@ from sgmcmc.words import Word
 FALSE_ALARM = 1e-3  # of the whole certificate
 POWER = norm.isf(0.1)  # the smallest bias is one that is seen with probability .9
 CHAINS, MANY = 100_000, 1_000_000
+SEEDS = 10**9  # whose rows' own seeds fit into 64 bits
 COLUMNS = dict.fromkeys("back ratio path lin (i) (ii) (iii) dec (iv)64 (iv)32 cov order step time".split(), 6)
 COLUMNS |= {"(i)": 5, "(iv)64": 7, "(iv)32": 7, "cov": 4, "step": 5, "time": 5}  # widths; (iv) in each precision
 
@@ -466,8 +467,8 @@ def main(arguments: list[str] | None = None) -> int:
             lookup(name)
         if options.names and options.word is not None:
             raise SettingError("--word", options.word, "give names of samplers or a word, not both")
-        if options.seed < 0:
-            raise SettingError("--seed", options.seed, "must not be negative")
+        if not 0 <= options.seed < SEEDS:
+            raise SettingError("--seed", options.seed, f"must be from 0 to {SEEDS - 1}")
         rows = design(options.names, options.word)
         if folder:
             _check_writable(folder)  # which is better known before the rows have taken their minutes

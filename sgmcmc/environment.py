@@ -34,8 +34,8 @@ def cores() -> int:
 
 def needs_memory(error: Exception) -> bool:
     """Whether it is a lack of memory, as Python or torch tells it."""
-    said = "allocate memory" in str(error) or "integer multiplication overflow" in str(error)
-    return said or isinstance(error, MemoryError | torch.OutOfMemoryError)
+    marks = ("allocate memory", "integer multiplication overflow", "Storage size calculation overflowed")
+    return any(mark in str(error) for mark in marks) or isinstance(error, MemoryError | torch.OutOfMemoryError)
 
 
 def of_the_machine(error: Exception) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sgmcmc import subsampled
 from sgmcmc.acceptance import SUBSAMPLED
+from sgmcmc.arguments import check_steps
 from sgmcmc.data.minibatches import LAWS, GradientNoise, Minibatches
 from sgmcmc.errors import SettingError, one_of
 from sgmcmc.flows import held
@@ -35,6 +36,12 @@ class Friction:
     kind: str  # gamma or beta
     value: float | Tensor
     said: tuple[str, object] | None = field(default=None, compare=False)  # the setting and the value given, for errors
+
+    @property
+    def more(self) -> str:
+        """What gives more friction a step; at another step size only γ and β do."""
+        ways = {"momentum_decay": "less", "b": "more"}
+        return ways.get(self.said[0].rpartition(".")[2] if self.said else "", "more of either")
 
     def refusal(self, mend: str) -> SettingError:
         """The error that names what was said."""
@@ -310,6 +317,7 @@ def make_kernel(
         raise SettingError("steps_per_cycle", steps, f"the sampler's trajectories have {row.steps} step")
     if steps < 1:
         raise SettingError("steps_per_cycle", steps, "must be at least 1")
+    check_steps(steps)
     mass = _mass(mass, potential.dim)
     if not (temperature >= 0 and math.isfinite(temperature)):
         raise SettingError("temperature", temperature, "must be a number that is not negative")
@@ -361,7 +369,7 @@ def _friction(row: Sampler, name: str, given: Friction | None) -> Friction:
         return given or Friction("gamma", 1.0)
     given = given or Friction("gamma", math.inf)
     if not bool(torch.isinf(torch.as_tensor(given.value)).all()):
-        raise given.refusal(f"is infinite in {name}; with less it is sampler=ggmc")
+        raise given.refusal(f"the friction is infinite in {name}; with less it is sampler=ggmc")
     return given
 
 
@@ -408,7 +416,7 @@ def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
             "sampler.word", letters, "has an E, whose kick and friction cannot be rescaled as A and B are"
         )
     if kernel.rescaled and bool((decay <= 0).any()):
-        raise kernel.friction.refusal("is infinite friction, with which a rescaled word never moves; give less")
+        raise kernel.friction.refusal("is infinite friction, at which a rescaled word never moves; give less friction")
     if kernel.schedule.name == "stairs" and kernel.schedule.factor > 1:
         check_growth(kernel, "the schedule")
 
@@ -424,7 +432,7 @@ def check_decay(kernel: Kernel, dtype: torch.dtype, size: str) -> Tensor:
     each = held(decay.abs() ** (1 / max(kernel.word.letters.count("O"), 1)), dtype)
     if kernel.refresh == "keep" and kernel.temperature > 0 and bool((1 - each < _nearest(dtype)).any()):
         what = "never refreshes the momentum" if bool((each == 1).any()) else "refreshes the momentum too little"
-        mend = f"{what} at {size}: give more of either, or use sampler.refresh=full"
+        mend = f"{what} at {size}: give {kernel.friction.more}, or use sampler.refresh=full"
         if bool((decay.abs() < 1).all()) and dtype != torch.float64:
             mend += ", or dtype=float64, which holds a momentum decay so near 1"
         raise kernel.friction.refusal(mend)

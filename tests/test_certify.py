@@ -174,6 +174,12 @@ def test_what_cannot_work_is_one_sentence(arguments, capsys):
     assert captured.out == "" and captured.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("seed", [-1, 10**9])
+def test_a_seed_that_cannot_be_is_named_as_it_was_given(seed, capsys):
+    assert certify.main(["random_walk", "--seed", str(seed)]) == 2
+    assert capsys.readouterr().err == f"--seed={seed}: must be from 0 to 999999999\n"
+
+
 @pytest.mark.parametrize("place", ["file", "file/inside"])
 def test_a_folder_that_cannot_be_written_is_told_before_the_rows_are_run(place, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(certify, "run", lambda *arguments, **options: pytest.fail("minutes went by"))

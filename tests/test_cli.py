@@ -929,6 +929,16 @@ def test_too_little_memory_is_a_sentence(words, mend, monkeypatch, capsys):
             "model=mlp: needs more memory than this machine has: ",
         ),
         ("model=gaussian_pairs model.pairs=1e12", "model=gaussian_pairs: needs more memory than this machine has: "),
+        (
+            "model=mixed model.binary=9e18",
+            "model=mixed: needs more memory than this machine has: ",
+        ),
+        ("model=gaussian model.dim=9e18", "chains=1: their state alone takes "),
+        ("model=banana steps_per_cycle=9e18", "steps_per_cycle=9000000000000000000: their letters alone take "),
+        (
+            "model=mlp data=digits epochs_per_cycle=9e18",
+            "steps_per_cycle=135000000000000000000: their letters",
+        ),
     ],
 )
 def test_more_than_all_memory_is_refused_before_it_is_asked_for(elsewhere, words, said, capsys):
@@ -936,6 +946,18 @@ def test_more_than_all_memory_is_refused_before_it_is_asked_for(elsewhere, words
     caught = capsys.readouterr()
     assert caught.err.startswith(said) and caught.err.count("\n") == 1 and not caught.out
     assert not list(elsewhere.iterdir())
+
+
+def test_several_experiments_are_a_run_each_unless_one_of_them_is_a_grid(capsys):
+    short = "scale=smoke model=mlp data=digits model.hidden=[2] data.train_size=100 epochs=1 progress=false".split()
+    assert main(["-m", "experiment=digits,garriga2021", *short, "epochs_per_cycle=1", "batch_size=50"]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("experiment=")]
+    assert told == ["experiment=digits:", "experiment=garriga2021:"]
+    assert main(["-m", "experiment=digits,neal_rejection", *short]) == 2
+    said = "experiment=digits,neal_rejection: neal_rejection is a grid of 10 runs, and -m makes one of each: "
+    assert capsys.readouterr().err == f"{said}-m experiment=neal_rejection makes all of them\n"
+    assert main(["-m", "experiment=glob(dig*)", "lr=x"]) == 2
+    assert capsys.readouterr().err == "lr=x: must be a positive number\n"
 
 
 def test_the_flag_of_a_sweep_may_stand_anywhere(capsys):
@@ -1000,6 +1022,11 @@ class Data(Bowl):
     data_size = 10
 
 
+class Worded(Bowl):
+    def __init__(self, dim):
+        self.dim = dim
+
+
 class Startless(Bowl):
     initial = None
 
@@ -1028,6 +1055,8 @@ def made(**anything):
     assert "data=digits: mine.Bowl takes neither data nor test: leave data out" in capsys.readouterr().err
     assert main("model._target_=mine.made step_size=1 data=digits".split()) == 2
     assert "data=digits: mine.made takes neither data nor test: leave data out" in capsys.readouterr().err
+    assert main("model._target_=mine.Worded model.dim=wide step_size=1".split()) == 2
+    assert capsys.readouterr().err == "model.dim=wide: of the target must be an int, at least 1\n"
     assert main("model._target_=mine.Startless model.width=3 step_size=1".split()) == 2
     assert "mine.Startless cannot be used: a target has initial, too" in capsys.readouterr().err
     assert main("model._target_=mine.Ball step_size=1".split()) == 2
@@ -1484,10 +1513,21 @@ def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, t
         ),
         ("model=banana step_size=1 model.noise=-1", "model.noise=-1.0: must be a standard deviation"),
         ("model=hierarchical_regression step_size=1 init=exact", "init=exact: the target cannot be drawn from exactly"),
-        ("model=banana step_size=1 friction=0", "friction=0.0: never refreshes the momentum"),
+        (
+            "model=banana step_size=1 friction=0",
+            "friction=0.0: never refreshes the momentum at this step size: give more of",
+        ),
         ("model=banana step_size=.1 sampler.b=1.5", "sampler.b=1.5: gives a negative momentum decay"),
-        ("model=banana step_size=.1 momentum_decay=1", "momentum_decay=1.0: never refreshes the momentum"),
+        (
+            "model=banana step_size=1 sampler.b=0",
+            "sampler.b=0.0: never refreshes the momentum at this step size: give more, or",
+        ),
+        (
+            "model=banana step_size=1 momentum_decay=1",
+            "momentum_decay=1.0: never refreshes the momentum at this step size: give less, or",
+        ),
         ("model=banana step_size=.1 momentum_decay=0 sampler=ovrvo", "momentum_decay=0.0: is infinite friction"),
+        ("model=banana step_size=.1 momentum_decay=0 sampler=ovrvo", "never moves; give less friction"),
         ("model=banana step_size=.1 trace=1 trace_cycles=0", "trace_cycles=0: must be"),
         ("model=banana step_size=1 mass=[1,2,3]", "mass=[3 numbers]: must be one number, or a list of 2, one"),
         ("model._target_=nowhere.Model step_size=1", "model._target_=nowhere.Model: nowhere.Model cannot be used"),

@@ -282,7 +282,14 @@ def test_what_is_asked_for_and_not_used_is_told(composing):
     assert unused(composing(*noisy), noisy) == []
     walk = ["model=banana", "sampler=random_walk", "step_size=.1", "sampler.gradient=minibatch"]
     assert unused(composing(*walk), walk) == walk[3:]
+    walk = [*walk[:3], "trace=1", "trace_cycles=[2]"]  # which has no gradients to trace
+    assert unused(composing(*walk), walk) == walk[3:]
+    words = ["model=banana", "step_size=.1", "trace=false", "+quick.cycles=5", "+smoke.cycles=5", "scale=smoke"]
+    assert unused(composing(*words), words) == ["+quick.cycles=5"]
     assert composing("experiment=null", "model=logistic_generated model.size=1e2 step_size=.1")["model"]["size"] == 100
+    assert composing("model=gaussian model.dim=3e0 step_size=.1")["model"]["dim"] == 3
+    assert composing("experiment=digits scale=quick +quick.init=5")["init"] == "5"  # a file, as on the command line
+    assert composing("model=mlp data=digits model.hidden=[5e0,3] lr=1")["model"]["hidden"] == [5, 3]
 
 
 # ---- what is refused
@@ -293,6 +300,10 @@ MISTAKES = {
     "lr=1 model=resnt20": "model=resnt20: did you mean resnet20?",
     "experiment=digit": "experiment=digit: did you mean digits?",
     "experiment=digits scale=quick +quick.sampler=hmc": "quick.sampler=hmc: a scale's block says settings of its own",
+    "experiment=digits scale=quick +quick.point=0": "quick.point=0: a scale's block says settings of its own",
+    "experiment=digits scale=quick +quick.name=[1]": "name=[1]: must be one value",
+    "experiment=digits scale=quick +quick.device=3": "device=3: must be auto, cpu, cuda or cuda:1",
+    "experiment=digits scale=quick +quick.progress=perhaps": "progress=perhaps: must be true or false",
     "experiment=digits scale=quick +quick.epocs=9": "epocs=9: did you mean epochs?",
     "lrr=1": "lrr: there is no such setting here; did you mean lr?",
     "lr=1 +foo=1": "foo=1: there is no such setting",
@@ -357,6 +368,17 @@ MISTAKES = {
     "model=banana step_size=1 model.name=[banana]": "model.name=['banana']: did you mean banana?",
     "model=banana step_size=1 compile=1": "compile=1: must be auto, true or false",
     "model=banana step_size=1 chains=1e30": "chains=1e+30: must be a whole number, at most 9223372036854775807",
+    "model=gaussian step_size=1 model.dim=1e30": "model.dim=1e+30: must be a whole number, at most 9223372036854775807",
+    "model=mlp data=digits lr=1 model.hidden=[1e30]": "model.hidden=1e+30: must be a whole number, at most 92233720368",
+    "model=mlp data=digits lr=1 model.hidden=[3,null]": "model.hidden=None: must be a whole number",
+    "model=gaussian_pairs step_size=1 model.start=[null]": "model.start=[None]: must be a list of numbers",
+    "model=banana step_size=1 sampler={a:1}": "sampler={a:1}: must be one of aboba, amagold",
+    "model=banana step_size=1 warm_start=[1]": "warm_start=[1]: must be settings, warm_start.NAME=VALUE",
+    "experiment=digits smoke=5": "smoke=5: must be settings, smoke.NAME=VALUE",
+    "model=banana step_size=1 points=[5] point=0": "points=5: must be settings, such as {lr: 0.1}: point=0",
+    "model=banana step_size=1 points=[{seed:1},{seed:2}] point=true": "point=True: must be a whole number from 0 to 1",
+    "model=hierarchical_regression step_size=1 init=sgd": "init=sgd: is for networks and model=logistic: leave it out",
+    "model=banana step_size=1 sampler.name={a:1}": "sampler.name={a:1}: must be one value",
     "model=quartic step_size=1 model.dim=1e30": "model.dim=1e+30: must be a whole number, at most 9223372036854775807",
     "model=banana step_size=1 seed=18446744073709551616": "at most 18446744073709551615",
     "model=banana step_size=1 +step_size=2": "step_size: is a setting already, so it takes no +",
@@ -578,6 +600,14 @@ def test_infinite_friction_stays_infinite_under_an_experiment(composing):
         assert [get(config, way) for way in schema.FRICTION] == [None] * 4
     with pytest.raises(SettingError, match="infinite in sgld"):
         composing("model=banana sampler=sgld step_size=.1 friction=3")
+    with pytest.raises(SettingError, match="momentum_decay=0.5: the friction is infinite in sgld; with less it is"):
+        composing("model=banana sampler=sgld step_size=.1 momentum_decay=.5")
+    assert composing("model=banana sampler=sgld step_size=.1 momentum_decay=0")["momentum_decay"] is None
+
+
+def test_what_takes_an_experiment_s_length_away_is_no_other_length(composing):
+    config = composing("experiment=digits sampler=langevin epochs_per_cycle=null")
+    assert (config["steps_per_cycle"], config["epochs_per_cycle"], config["epochs"]) == (1, None, 100)
 
 
 @pytest.mark.parametrize(

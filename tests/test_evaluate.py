@@ -580,10 +580,11 @@ def test_a_mistake_is_one_sentence(words, told, capsys):
 
 
 def test_a_table_that_cannot_be_written_is_told_below_what_was_found(runs, capsys):
-    assert main([str(runs[0]), "draws=1", "output=nowhere/table.csv"]) == 2
-    said = capsys.readouterr()
-    assert "accuracy" in said.out
-    assert said.err == "output=nowhere/table.csv: cannot be written (No such file or directory)\n"
+    for table in ("nowhere/table.csv", ""):
+        assert main([str(runs[0]), "draws=1", f"output={table}"]) == 2
+        said = capsys.readouterr()
+        assert "accuracy" in said.out
+        assert said.err == f"output={table}: cannot be written (No such file or directory)\n"
 
 
 def test_a_folder_of_runs_is_told_what_to_name(runs, capsys):

@@ -280,6 +280,7 @@ def test_function_potential_is_the_class_written_by_hand():
         (lambda: Gaussian(3, covariance=[1.0, 1.0]), "covariance"),
         (lambda: Gaussian(covariance=[1.0, 1.0], mean=[0.0, 0.0, 0.0]), "covariance"),
         (lambda: Gaussian(covariance=[[1.0, 0.0], [1.0]]), "covariance"),
+        (lambda: Gaussian(covariance=[]), "covariance"),
         (lambda: Gaussian(mean="wide"), "mean"),
         (lambda: Gaussian(0), "dim"),
         (lambda: Quartic(noise=-1.0), "noise"),

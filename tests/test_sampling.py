@@ -153,6 +153,7 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
         ("fit", print, "builtin_function_or_method: of the target must be a dict of columns"),
         ("noise", torch.ones(2), "Tensor [2]: of the target must be 0 or a positive number"),
         ("noise", -1.0, "-1.0: of the target must be 0 or a positive number"),
+        ("dim", "2", "2: of the target must be an int, at least 1"),
         ("views", 0, "0: of the target must be an int, at least 1"),
         ("shown", torch.zeros(3), "Tensor [3]: of the target must be an int, at least 1"),
         ("least_batch", "two", "two: of the target must be an int, at least 1"),
@@ -904,6 +905,8 @@ def test_chains_that_diverged_are_told():
         start = [[0.0], [40.0], [1.0]]  # from 40 the quartic's slope throws every proposal far out
         result = sgmcmc.sample(sgmcmc.potentials.analytic.Quartic(1), "hmc", step_size=0.2, cycles=50, initial=start)
     assert result.unmoved == [1] and not result.stuck and len(warned) == 1
+    with pytest.warns(UserWarning, match=r"never moved: a smaller step size \(a larger one where all is accepted\) or"):
+        sgmcmc.sample(Gaussian(2), "hmc", step_size=1e-50, cycles=50)
     with pytest.warns(UserWarning, match=r"^1 of 2 chains \(index 1\) diverged and stand still"):
         result = short(**quartic, step_size=[0.01, 10.0])
     assert result.status == "done" and result.frozen == [1] and len(result.draws) == 60

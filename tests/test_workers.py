@@ -179,7 +179,9 @@ def test_a_worker_that_a_disk_ended_is_given_time_and_one_that_was_killed_is_not
     assert [round(wait) for wait in waits] == [2, 4, 0, 16, 32, 0]
 
 
-@pytest.mark.parametrize("words", [["--cpus", "0"], ["--gpus", "a"], ["quick"], ["--cpus", "2", "--gpus", "0"]])
+@pytest.mark.parametrize(
+    "words", [["--cpus", "0"], ["--gpus", "a"], ["--gpus", ""], ["quick"], ["--cpus", "2", "--gpus", "0"]]
+)
 def test_a_mistake_is_said_and_ends_with_status_2(words, capsys):
     with pytest.raises(SystemExit) as left:
         workers.main(words)
@@ -229,9 +231,18 @@ def test_a_redis_server_that_does_not_answer_is_one_sentence(capsys):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(SystemExit) as left:
-        workers.main(["--cpus", "1", "--jugdir", f"redis://127.0.0.1:{port}"])
-    assert left.value.code == 2 and "no Redis server answers there" in capsys.readouterr().err.splitlines()[-1]
+    for main in (workers.main, status.main):
+        with pytest.raises(SystemExit) as left:
+            main(["--jugdir", f"redis://127.0.0.1:{port}"])
+        assert left.value.code == 2 and "no Redis server answers there" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_store_that_is_a_file_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "store").write_text("")
+    for main in (workers.main, status.main):
+        with pytest.raises(SystemExit) as left:
+            main(["--jugdir", str(tmp_path / "store")])
+        assert left.value.code == 2 and "store: is a file; give a folder" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_each_worker_has_one_thread_and_its_gpu(monkeypatch):

@@ -375,7 +375,9 @@ def _numbers(setting: str, value) -> Tensor:
     try:
         numbers = torch.as_tensor(value, dtype=torch.float64, device="cpu")
     except (TypeError, ValueError, RuntimeError):
-        raise SettingError(setting, value, "must be a number or (nested) lists of numbers") from None
+        numbers = torch.empty(0)
+    if not numbers.numel():
+        raise SettingError(setting, value, "must be a number or (nested) lists of numbers")
     if not bool(numbers.isfinite().all()):
         raise SettingError(setting, _brief(numbers), "must be finite numbers")
     return numbers

@@ -143,6 +143,7 @@ def unused(config: dict, words: list[str]) -> list[str]:
     said, gradient = _said(words), config["sampler"]["gradient"]
     block = said.get("scale", "scale=paper").partition("=")[2] + "."
     idle = {  # what has a value there, and is not used all the same
+        "model.name": is_own(config),
         "scale": "experiment" not in said and not any(key.startswith(block) for key in said),
         "model.noise": gradient in ("full", "none") and get(config, "model.noise"),
         "sampler.gradient": gradient == "none",

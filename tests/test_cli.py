@@ -641,6 +641,10 @@ def test_what_is_not_used_is_told(capsys):
     assert main([*words.split(), "batch_size=5"]) == 0
     mend = "batch_size=5 is not used by hmc on logistic_generated, whose gradients are full: sampler.gradient=minibatch"
     assert mend in capsys.readouterr().err
+    target = "sgmcmc.potentials.analytic.Gaussian"
+    words = f"model._target_={target} model.dim=3 model.name=x sampler=hmc step_size=0.1 steps_per_cycle=1 cycles=2"
+    assert main([*words.split(), "output=own"]) == 0
+    assert f"model.name=x is not used by hmc on {target}\n" in capsys.readouterr().err
 
 
 def test_divergence_is_status_3_and_is_remembered(capsys):

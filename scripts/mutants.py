@@ -85,7 +85,7 @@ MUTANTS = [
         "parts, point = [head[:-1], head[-1:]], -1",
         identities("word OBAB"),
     ),
-    Mutant("leading O joined with the next", "words", " and not head:", ":", identities("word OOBABO")),
+    Mutant("leading O joined with the next", "words", " and not apart:", ":", identities("word OOBABO")),
     Mutant(
         "T forgotten in the ratio",
         "trajectory",

@@ -98,4 +98,4 @@ def check_memory(chains: int, dim: int, device: torch.device) -> None:
         where, memory = "this machine", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if HELD * chains * dim > memory:
         needs = f"their state alone takes {HELD * chains * dim / 2**30:,.0f} GiB, and {where} has {memory / 2**30:,.0f}"
-        raise SettingError("chains", chains, f"{needs}; take fewer{' coordinates' * (chains == 1)}")
+        raise SettingError("chains", chains, f"{needs}; take fewer{' coordinates' if chains == 1 else ''}")

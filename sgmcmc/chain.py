@@ -38,14 +38,12 @@ from sgmcmc.random import Random
 from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, start, walk
 
 RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
-
-
 ENOUGH = 44  # trajectories: of a chain that accepts a tenth of them so many are all rejected once in a hundred times
 
 
 @dataclass
 class Result:
-    """What ``run`` returns: status; rows of metrics and draws ``[draws, chains, dim]``, where no store kept them. The
+    """What ``run`` returns. Rows of metrics and draws ``[draws, chains, dim]`` are here only if no store kept them. The
     columns of rows are explained by ``python run.py --help``.
 
     Numbers of trajectories, gradients and evaluations of U are those of all cycles, of the burn-in too.
@@ -176,7 +174,7 @@ class Chain:
         for number, group in enumerate(self.groups):
             rows = theta[group.start : group.stop].contiguous()
             self.states.append(start(self.kernel, self.potential, rows, self.random, group))
-            self.fits[number] = dict(getattr(self.potential, "fit", {}))
+            self.fits[number] = self._said()
         if self.kernel.evaluates:
             check_finite(self.kernel, torch.cat([state.potential for state in self.states]))
         if not isinstance(self.potential, NetworkPotential):
@@ -227,10 +225,11 @@ class Chain:
             self._check_stairs(self.theta.dtype)
 
     def compile(self, tell: Callable[[str], object]) -> None:
-        """Compile the cycle, where the run's are; where that fails ``tell`` why, and go on eagerly: to the end of a run
-        that begins here, else until it is gone on with again, perhaps where it can be compiled.
+        """Compile the cycle, if the run is a compiled one. Where that fails, ``tell`` why and go on eagerly: a run that
+        begins here stays eager, one that was begun before may be compiled when it is continued next, perhaps elsewhere.
 
-        Of networks the segments of trajectories and what ``potential.compile_layers`` does, before any U is evaluated.
+        For networks these are the segments of trajectories, and what ``potential.compile_layers`` compiles, which it
+        has to do before any U is evaluated.
         """
         if hasattr(self.potential, "uncompile_layers"):  # what another run of the same target has compiled
             self.potential.uncompile_layers()
@@ -358,7 +357,9 @@ class Chain:
             state, record = run_trajectory(kernel, self.potential, state, *arguments)
             fit = self._fit_of(record.accepted, self.fits[number])
             sums = done.sums + summed(record, before, state.alive)
-            state = self._gibbs(state, index, group)
+            if getattr(self.potential, "gibbs", None):
+                state = self._gibbs(state, index, group)
+                fit = self._said()
             done = Unfinished(
                 [*done.states, state], [*done.fits, fit], [*done.probabilities, record.accept_prob], sums, done.trace
             )
@@ -378,14 +379,12 @@ class Chain:
 
     def _gibbs(self, state: State, index: int, group: range) -> State:
         """Other Markov updates between trajectories; U and its gradient are the new position's."""
-        gibbs = getattr(self.potential, "gibbs", None)
-        if gibbs is None:
-            return state
-        theta = gibbs(state.theta, self.kernel.temperature, self.random, index, group)
+        own = state.theta.detach().clone()  # which an update in place may change, a frozen chain's too
+        theta = self.potential.gibbs(own, self.kernel.temperature, self.random, index, group)
         if not isinstance(theta, Tensor) or theta.shape != state.theta.shape:  # another shape would broadcast
             shown = list(theta.shape) if isinstance(theta, Tensor) else type(theta).__name__
             raise SettingError("shape of gibbs", shown, f"must be {list(state.theta.shape)}: θ after the update")
-        theta = theta.to(state.theta)
+        theta = theta.detach().to(state.theta)
         state = replace(state, theta=torch.where(state.alive[:, None], theta, state.theta))  # a frozen chain stays
         evaluate(self.kernel, self.potential, state)
         return state
@@ -502,8 +501,8 @@ class Chain:
         """The mean of U over the chains that are alive, evaluated anew."""
         energies = []
         for number, state in enumerate(self.states):
-            energies.append(self.potential.potential(state.theta)[state.alive])
-            self.fits[number] = dict(getattr(self.potential, "fit", {}))
+            energies.append(self.potential.potential(state.theta.detach()).detach()[state.alive])
+            self.fits[number] = self._said()
         return float(torch.cat(energies).mean())
 
     def _gradients(self) -> Iterator[Tensor]:
@@ -528,13 +527,18 @@ class Chain:
     def _fit_of(self, accepted: Tensor, before: dict) -> dict:
         """The target's ``fit`` after a decision: of chains that ``accepted`` the end's, where U was evaluated last.
         The others keep theirs, as do all where the target gives one number for several and one has rejected."""
-        said, kept = dict(getattr(self.potential, "fit", {})), accepted.cpu()
+        said, kept = self._said(), accepted.cpu()
         for key, value in said.items():
             if isinstance(value, Tensor) and value.shape == kept.shape:
                 said[key] = torch.where(kept, value.cpu(), before.get(key, math.nan))
             elif not bool(kept.all()):
                 said[key] = before.get(key, math.nan)
         return said
+
+    def _said(self) -> dict:
+        """The target's ``fit`` as its last evaluation of U left it."""
+        fit = getattr(self.potential, "fit", {})
+        return {key: value.detach() if isinstance(value, Tensor) else value for key, value in fit.items()}
 
     def _predict(self, boundary: bool) -> dict:
         """The current samples' and the running ensemble's quality on each of the prediction sets.
@@ -543,7 +547,7 @@ class Chain:
         """
         columns, counts = {}, boundary and self.cycle > self.plan.burn_in
         for name, (inputs, targets) in self.predictions.items():
-            members = torch.cat([self.potential.predict(state.theta, inputs) for state in self.states])
+            members = torch.cat([self.potential.predict(state.theta, inputs).detach() for state in self.states])
             if name not in self.ensembles:
                 self.ensembles[name] = Ensemble(*members.shape[1:], device=members.device)
             quality = predicted(members, targets, self.alive, self.ensembles[name], counts)

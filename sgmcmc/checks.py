@@ -164,7 +164,7 @@ def _changing_potential(kernel: Kernel, potential: Potential, theta: Tensor) -> 
         return None
     try:
         some = theta[:2] if together(potential) else theta[:1]
-        values = [float(potential.potential(one.clone())[0]) for one in (theta[:1], theta[:1], some)]
+        values = [float(potential.potential(one.clone())[0].detach()) for one in (theta[:1], theta[:1], some)]
     except Exception:
         return None
     off = max(values) - min(values)
@@ -179,9 +179,9 @@ def _wrong_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
     weighs its data by N/B and has the prior once."""
     size = potential.data_size * getattr(potential, "views", 1)
     rows = torch.arange(size, device=theta.device)[None]
-    off, most = -potential.gradient(theta).double(), 0.0
+    off, most = -potential.gradient(theta).detach().double(), 0.0
     for part in rows.split(batch, 1):
-        estimate = potential.gradient(theta, part).double()
+        estimate = potential.gradient(theta, part).detach().double()
         off, most = off + part.shape[1] / size * estimate, max(most, float(estimate.abs().max()))
     if not bool(off.isfinite().all()) or off.abs().max() <= PARTS * most:
         return None
@@ -198,19 +198,20 @@ def _mixed_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
         return None
     theta = theta + 0.1 * Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
     rows = (torch.arange(chains * batch, device=theta.device) % size).view(chains, batch)
-    both = potential.gradient(theta.clone(), rows).double().clone()
-    alone = [potential.gradient(theta[[one]], rows[[one]]).double().clone() for one in range(chains)]
+    both = potential.gradient(theta.clone(), rows).detach().double().clone()
+    alone = [potential.gradient(theta[[one]], rows[[one]]).detach().double().clone() for one in range(chains)]
     most = float(both.nan_to_num().abs().max())
     near = {"rtol": PARTS, "atol": PARTS * most, "equal_nan": True}
     if torch.allclose(both, torch.cat(alone), **near):
         return None
-    again = potential.gradient(theta.clone(), rows).double()
+    again = potential.gradient(theta.clone(), rows).detach().double()
     if not torch.allclose(both, again, rtol=0, atol=math.sqrt(torch.finfo(theta.dtype).eps) * most, equal_nan=True):
         return None  # it is random of itself: two of its numbers may be as near as PARTS by chance
     said = "from minibatches are others beside another chain: row c of a batch [chains, B] is for row c of theta alone"
     return f"the gradients of {type(potential).__name__} {said}"
 
 
+@torch.no_grad()
 def _wrong_losses(potential: Potential, theta: Tensor, batch: int) -> str | None:
     """U is ``prior`` and the sum of ``losses``, of which decisions on a part of the data are made: but for a constant,
     which does not matter, so that two θ are compared."""

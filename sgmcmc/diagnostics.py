@@ -285,7 +285,7 @@ def autocorrelation(draws: Tensor | ArrayLike, lags: int | None = None) -> np.nd
     if draws.size == 0:
         return np.full((lags + 1, dim), np.nan)
     size = next_fast_len(2 * n, real=True)
-    columns = max(1, (1 << 22) // size)
+    columns = max(1, BLOCK // size)
     sums = np.zeros((lags + 1, dim))
     for coordinate in range(dim):
         deviation = draws[:, :, coordinate] - draws[:, :, coordinate].mean()

@@ -70,11 +70,11 @@ def disequilibrium(metrics: dict, kernel: Kernel, potential: Potential, alive: i
     if not temperature or not (off := out_of_equilibrium(metrics, temperature, momenta)):
         return None
     means = " and ".join(f"{kind} temperature {mean:.3g}" for kind, mean in off)
-    why = "too few cycles" + ", or too large steps" * (kernel.acceptance == "monitor")
+    why = "too few cycles, or too large steps" if kernel.acceptance == "monitor" else "too few cycles"
     # ⟨θ, ∇U⟩/d has a term of the boundary there.
     walled = [kind for kind, _ in off] == ["configurational"] and float(np.nansum(metrics["not_finite"])) > 0
-    wall = ", unless U has a wall, where this temperature is another" * walled
-    sign = f"; {SIGN}" * (any(mean < 0 for _, mean in off) and is_of_ones_own(potential))
+    wall = ", unless U has a wall, where this temperature is another" if walled else ""
+    sign = f"; {SIGN}" if any(mean < 0 for _, mean in off) and is_of_ones_own(potential) else ""
     return f"mean {means} in the second half, and T is {temperature:g}: not in equilibrium ({why}){wall}{sign}"
 
 

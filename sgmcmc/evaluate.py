@@ -89,7 +89,7 @@ def evaluate(
             given = members if at_once else potential.predict(draw[chain : chain + 1], inputs)
             if not ensembles:
                 check_probabilities(given, chains if at_once else 1, len(data), data.targets if labelled else None)
-            own = given[chain if at_once else 0]
+            own = given[chain if at_once else 0].detach()
             if len(ensembles) <= chain:
                 ensembles.append(diagnostics.Ensemble(*own.shape, device=own.device))
             ensembles[chain].add(own)

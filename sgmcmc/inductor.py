@@ -73,7 +73,8 @@ def graph_of(function: Callable, inputs: list[Tensor], settings: dict = INLINED)
             shapes = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in inputs]
             # Without annotations, which spoil the key of the disk's cache.
             trace = make_fx(lambda *given: function(*given), tracing_mode="real", _allow_non_fake_inputs=True)(*shapes)
-        with tracing(TracingContext(mode)):
+        # The trace has its gradients in it. Of a target's own parameters calls would make another graph, of autograd's.
+        with tracing(TracingContext(mode)), torch.no_grad():
             graph = compile_fx(trace, shapes, config_patches=settings)
             graph(*inputs)
     return graph

@@ -144,7 +144,7 @@ class Kernel:
         full = points if self.gradient == "full" else self.exact_ends
         gradients, energies = full + (points - full) * share, float(self.evaluates)
         if self.full_ends:
-            gradients -= not gibbs
+            gradients -= 0 if gibbs else 1
             energies = float(not in_one_pass(potential))
         return float(gradients), energies * (1 + gibbs)
 
@@ -287,7 +287,7 @@ def make_kernel(
     row = lookup(sampler) if isinstance(sampler, str) else sampler
     given = {"word": word, "refresh": refresh, "acceptance": acceptance, "gradient": gradient}
     word, schedule = Word(word or row.word), schedule or Schedule()
-    if not gradient and word.kicks == (row.gradient == "none"):  # which only another word than the row's can be
+    if not gradient and word.kicks == (row.gradient == "none"):  # a given word: the row's own fits its gradient
         mend = "needs a gradient: full or minibatch" if word.kicks else "has no kick: give sampler.gradient=none"
         raise SettingError("sampler.word", word.letters, mend)
     row = replace(row, **{name: value for name, value in given.items() if value})
@@ -420,11 +420,10 @@ def check_decay(kernel: Kernel, dtype: torch.dtype, size: str) -> Tensor:
     each = held(decay.abs() ** (1 / max(kernel.word.letters.count("O"), 1)), dtype)
     if kernel.refresh == "keep" and kernel.temperature > 0 and bool((1 - each < _nearest(dtype)).any()):
         what = "never refreshes the momentum" if bool((each == 1).any()) else "refreshes the momentum too little"
-        exact = bool((decay.abs() < 1).all()) and dtype != torch.float64
-        raise kernel.friction.refusal(
-            f"{what} at {size}: give more of either, or use sampler.refresh=full"
-            + ", or dtype=float64, which holds a momentum decay so near 1" * exact
-        )
+        mend = f"{what} at {size}: give more of either, or use sampler.refresh=full"
+        if bool((decay.abs() < 1).all()) and dtype != torch.float64:
+            mend += ", or dtype=float64, which holds a momentum decay so near 1"
+        raise kernel.friction.refusal(mend)
     return decay
 
 

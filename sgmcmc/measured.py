@@ -75,7 +75,7 @@ def diagnostic_gradient(
         return potential.gradient(state.theta.detach()).detach()
     number = min(max(kernel.points // 20, 1), MASS_BATCHES)
     batches = kernel.batches.independent(number).draw(random, 2**61 + cycle, random.indices(group))
-    return sum(potential.gradient(state.theta, batches(point)) for point in range(number)) / number
+    return sum(potential.gradient(state.theta.detach(), batches(point)).detach() for point in range(number)) / number
 
 
 def estimated_mass(
@@ -103,8 +103,8 @@ def estimated_mass(
             # Trajectories from the end of the counter's range, which no chain reaches.
             far = 2**62 + cycle * MASS_BATCHES + number
             batch = batches.independent(1).draw(random, far, random.indices(group))(0)
-        gradient = potential.gradient(theta[group.start : group.stop], batch) / size
-        gradient = gradient[alive[group.start : group.stop]]
+        here = slice(group.start, group.stop)
+        gradient = potential.gradient(theta[here], batch).detach()[alive[here]] / size
         return gradient.double().square().sum(0) / (int(alive.sum()) * MASS_BATCHES)
 
     for number in range(MASS_BATCHES):
@@ -156,7 +156,7 @@ def observer(
     """What records ``every``-th point of a traced cycle, and the last, in ``trace``: log MH with a minibatch U in
     place of the exact one (−∞ where there is no way back), U a datum, temperature of the coordinates that move. The
     cycle's first step is the run's ``step``-th; a point inside a step, of words with more gradients, is a fraction."""
-    begun = state.potential if kernel.evaluates else potential.potential(state.theta)
+    begun = state.potential if kernel.evaluates else potential.potential(state.theta.detach()).detach().clone()
     moves, size = _moving(potential), max(potential.data_size, 1)
     inverse_mass = _part(cast(kernel.inverse_mass, state.theta), moves)
     estimate, each = own_method(potential, "estimate", "potential"), kernel.word.gradients_a_step
@@ -165,7 +165,7 @@ def observer(
         if point % every and point != kernel.points - 1:
             return
         exact = batch is None or estimate is None
-        value = potential.potential(theta) if exact else estimate(theta, batch)
+        value = potential.potential(theta.detach()) if exact else estimate(theta.detach(), batch)
         # At T = 0 it is impossible, too.
         change = value - begun + energy
         log_mh = torch.full_like(change, -math.inf) if kernel.impossible else -change / kernel.temperature

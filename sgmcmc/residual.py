@@ -337,14 +337,14 @@ class _AtOnce(torch.autograd.Function):
         head = Head(*parameters[:2], torch.empty((len(x), parameters[0].shape[1]), device=x.device))
         for number, block in enumerate(blocks):
             mine, ends = [next(given) for _ in block], head if number == len(blocks) - 1 else None
-            tensors += [x] * keep
             saved = [block[0].respond(x, mine[0], None, ends if len(block) == 1 else None)]
             if len(block) > 1:
                 others = zip(block[2:], mine[2:], strict=True)
                 shortcut = [layer.respond(x, one) for layer, one in others]
                 saved.append(block[1].respond(saved[0][0], mine[1], shortcut[0][0] if shortcut else x, ends))
                 saved += shortcut
-            tensors += [one for kept in saved for one in kept[:3]] * keep
+            if keep:
+                tensors += [x, *(one for kept in saved for one in kept[:3])]
             x, *_, logits = saved[min(1, len(block) - 1)]
         ctx.blocks = blocks
         ctx.save_for_backward(*tensors, *parameters, head.means)

@@ -2,10 +2,10 @@
 
 The columns are the word of one step; what happens to the momentum at a trajectory's start (momentum.py);
 how its end is decided on (acceptance.py); which gradient its kicks use (``either``: minibatches for
-networks, else the full gradient); its source; its length where that is fixed; whether A and B are scaled by
-b = √(tanh(γh/2)/(γh/2)); and whether its friction is infinite, c = 0, where a finite one is refused. Any other's
-friction is given in any parametrisation (AMAGOLD's paper gives β or b); where it is not given, it is γ = 1, and on the
-command line, of networks, that of the GGMC paper.
+networks, else the full gradient); its source; the number of steps of its trajectories, where that is fixed;
+whether A and B are scaled by b = √(tanh(γh/2)/(γh/2)); and whether its friction is infinite (c = 0): then a finite one
+is refused. Other samplers take friction in any parametrisation (AMAGOLD's paper gives β or b). By default γ = 1; for
+networks on the command line it is that of the GGMC paper.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Sampler:
     friction: str | None = None
 
     def __post_init__(self):
-        """Raise SettingError for no word, a policy that there is not, a length that is none, or a gradient that the
-        word has no use for."""
+        """Raise SettingError for a word, a policy or a number of steps that there cannot be, and for kicks without
+        a gradient or a gradient without kicks."""
         kicks = Word(str(self.word)).kicks
         for policy, known in POLICIES.items():
             one_of(f"sampler.{policy}", getattr(self, policy), known)

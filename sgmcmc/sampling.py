@@ -42,9 +42,9 @@ from sgmcmc.words import Word
 
 
 def _usual_torch(function: Callable) -> Callable:
-    """Have torch's default device and inference mode within as in a fresh process, whatever a caller has set: each
-    tensor here says where it is, and draws are to be of use where gradients are taken. Where the caller's default is no
-    CPU, it is the run's ``device``, which his own functions may count on."""
+    """Run the function with torch's default device and inference mode as in a fresh process, whatever its caller has
+    set: tensors here say where they are, and gradients may be taken of draws. If the caller's default device is not the
+    CPU, the run's ``device`` takes its place, because the caller's own functions may need one."""
 
     @wraps(function)
     def usual(*arguments, device="cpu", **settings):
@@ -278,7 +278,8 @@ def _run(kernel, potential, plan: Plan, random, chains: int, begin, dtype, store
         if unknown:
             store.status(target=kept.target(*target))
             unknown = False
-        rows.extend([row] if row else [])
+        if row:
+            rows.append(row)
         bar(chain, row)
 
     try:
@@ -353,7 +354,7 @@ def _warn_after(result: Result, plan: Plan, doubts: list[str], chains: int, pote
     rows = {}
     if result.rows:
         rows = load_metrics(folder) if folder else {name: _column(result.rows, name) for name in result.rows[0]}
-    sign = f"; {SIGN}" * bool(rows and falls_outwards(rows, potential))
+    sign = f"; {SIGN}" if rows and falls_outwards(rows, potential) else ""
     if result.status == DIVERGED:
         end = f"no chain is finite after cycle {result.cycles} of {cycles}"
         warnings.warn(f"diverged: {end}; {SMALLER}{sign}", stacklevel=OF_CALLER)

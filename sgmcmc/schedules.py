@@ -52,6 +52,7 @@ class Schedule:
             rates = [0.5 * (1 + math.cos(math.pi * i / steps)) for i in range(steps)]
         elif self.name == "palindromic_cosine":
             rates = [0.5 * (1 - math.cos(2 * math.pi * (i + 0.5) / steps)) for i in range(steps)]
+            # To the bit the same backwards, which rounded cosines are not.
             rates = [0.5 * (rate + mirror) for rate, mirror in zip(rates, rates[::-1], strict=True)]
         elif self.name == "stairs":
             rates = [self.factor ** (trajectory // self.every)] * steps

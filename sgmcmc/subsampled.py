@@ -79,6 +79,7 @@ class Decision:
     data: Tensor
 
 
+@torch.no_grad()
 def decide(kernel, potential, theta: Tensor, end: Tensor, kinetic: Tensor, random, index: int, chains) -> Decision:
     """Whether trajectories from ``theta`` to ``end``, ``[chains, dim]`` both, with Σ ΔK = ``kinetic`` (``[chains]``
     float64) are accepted.

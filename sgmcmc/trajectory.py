@@ -166,7 +166,7 @@ def segment(
         else:
             keep, strength = extra
             m = flows.euler(m, gradient, noise[op.draw], number, keep, strength)
-            m = m if moves is None else m * moves
+            m = m if moves is None else torch.where(moves, m, 0.0)
     return theta, m, energy
 
 

@@ -54,7 +54,7 @@ def sgd(
         if views > 1:
             order = order * views + random.integers("warm_start", epoch, range(1, 2), chains, size, views)[0]
         for batch in order.split(batch_size, 1):
-            slope = potential.gradient(theta, batch)
+            slope = potential.gradient(theta.detach(), batch).detach()
             velocity.mul_(momentum).add_(slope, alpha=1 / size).add_(theta, alpha=weight_decay)
             theta.add_(velocity, alpha=-lr)
     if not bool(theta.isfinite().all()):

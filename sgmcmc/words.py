@@ -126,8 +126,8 @@ class Word:
         ops: list[Op] = []
         for step in range(steps):
             for letter in self.letters:
-                head = self.leading_refresh and len(ops) == 1
-                if letter == "O" and ops and ops[-1].letter == "O" and not head:
+                apart = self.leading_refresh and len(ops) == 1
+                if letter == "O" and ops and ops[-1].letter == "O" and not apart:
                     ops[-1] = replace(ops[-1], shares=ops[-1].shares + ((step, share["O"]),))
                 else:
                     ops.append(Op(letter, ((step, share[letter]),)))

@@ -763,9 +763,77 @@ def test_under_metropolis_divergence_is_a_rejection():
     assert int(moved[[0, 2]].min()) > 30 and int(moved[[1, 3]].max()) < 39
 
 
-def test_gibbs_leaves_a_frozen_chain_alone():
+@pytest.mark.parametrize("acceptance", ["metropolis", "austerity"])
+def test_no_graph_of_autograd_is_kept_of_a_target_with_parameters(acceptance):
+    """Of nothing that it is asked: where one is, it grows from cycle to cycle."""
+
+    class Learned(LinearRegression):
+        weight, moves = torch.nn.Parameter(torch.ones((), dtype=F64)), torch.tensor([True, False])
+
+        def potential(self, theta):
+            return self.taught(super().potential(theta))
+
+        def gradient(self, theta, batch=None):
+            return self.taught(super().gradient(theta, batch))
+
+        def losses(self, theta, batch):
+            return self.taught(super().losses(theta, batch))
+
+        def prior(self, theta):
+            return self.taught(super().prior(theta))
+
+        def gibbs(self, theta, temperature, random, trajectory, chains):
+            return self.taught(theta)
+
+        def predict(self, theta, inputs):
+            return self.taught(torch.full((len(theta), len(inputs), 2), 0.5, dtype=F64))
+
+        def taught(self, value):
+            self.fit = {"weight": self.weight.expand(3)}
+            return value * self.weight
+
+    target = Learned(torch.eye(4, 2, dtype=F64), torch.ones(4, dtype=F64))
+    kernel = make_kernel("ggmc", target, 0.1, batch_size=2, acceptance=acceptance, decision_batch=2, dtype=F64)
+    plan = Plan(9, burn_in=3, estimate_mass=True, log_every=9, trace=1)
+    test = {"test": (torch.zeros(1, 1), torch.tensor([1]))}
+    chain = Chain(kernel, target, plan, Random(0), 3, lambda: torch.ones(3, 2, dtype=F64), test)
+    chain.begin()
+    for _ in range(9):
+        chain.advance()
+    chain.row()
+    found, left = 0, [chain.checkpoint()]
+    while left:
+        one = left.pop()
+        left += one.values() if isinstance(one, dict) else one if isinstance(one, list | tuple) else []
+        if isinstance(one, torch.Tensor):
+            found += 1
+            assert not one.requires_grad
+    assert found > 10 and not chain.tally.sums.requires_grad and not chain.kernel.mass.requires_grad
+
+
+def test_a_row_tells_the_fit_of_where_gibbs_updates_left_the_chain():
+    class Told(MixedBinary):
+        gibbs = MixedBinary.gibbs
+
+        def potential(self, theta):
+            self.fit = {"ones": theta[:, 2:].sum(1)}
+            return super().potential(theta)
+
+    target = Told(5)
+    kernel = make_kernel("hmc", target, 0.02, steps=2, dtype=F64)
+    chain = Chain(kernel, target, Plan(3), Random(0), 20, lambda: target.exact(20, Random(1)))
+    chain.begin()
+    for _ in range(3):
+        chain.advance()
+        assert chain.row()["ones"] == float(chain.theta[:, 2:].sum(1).mean())
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_gibbs_leaves_a_frozen_chain_alone(in_place):
     class Frozen(HierarchicalRegression):
-        gibbs = HierarchicalRegression.gibbs
+        def gibbs(self, theta, *given):
+            new = super().gibbs(theta, *given)
+            return theta.copy_(new) if in_place else new
 
         def potential(self, theta):
             return torch.where(theta[:, 0] > 0, math.nan, super().potential(theta))
@@ -779,6 +847,7 @@ def test_gibbs_leaves_a_frozen_chain_alone():
     died = int((alive < 6).nonzero()[0])
     still = (result.draws[died:] == result.draws[died]).all(-1).all(0)
     assert int(still.sum()) >= 1
+    assert result.frozen == list(range(6)) and bool((result.draws == -1).all())  # all of them where they began
 
 
 # ---- adaptation ends with the burn-in

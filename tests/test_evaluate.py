@@ -125,6 +125,13 @@ def test_every_number_of_given_predictions(together):
     assert len(row) == 4 * 5 + 4 and all(type(value) is float for value in row.values())
 
 
+def test_predictions_that_autograd_follows_are_evaluated_as_others():
+    table, data, draws, _, _ = _of_table()
+    for together in (True, False):
+        followed, plain = (evaluate(Table(one, together), draws, data) for one in (torch.nn.Parameter(table), table))
+        assert followed == plain
+
+
 def test_what_is_no_data_set_is_one_sentence():
     with pytest.raises(SettingError, match=r"data=Tensor: must be an sgmcmc.Dataset\(inputs, labels, classes\)"):
         evaluate(Table(torch.ones(1, 1)), torch.zeros(2, 1, 1), torch.ones(3, 2))

@@ -200,8 +200,8 @@ def test_a_gradient_of_another_dtype_leaves_the_chain_s(compiled):
         torch.testing.assert_close(result.draws, eager.draws)
 
 
-@pytest.mark.parametrize("sampler", ["hmc", "ggmc", "sghmc"])
-def test_no_graph_of_autograd_grows_along_a_chain(sampler):
+@pytest.mark.parametrize(("sampler", "compiled"), [("hmc", False), ("ggmc", False), ("sghmc", False), ("ggmc", True)])
+def test_no_graph_of_autograd_grows_along_a_chain(sampler, compiled):
     class Learned(Gaussian):
         weight = torch.nn.Parameter(torch.ones(2))
 
@@ -218,8 +218,8 @@ def test_no_graph_of_autograd_grows_along_a_chain(sampler):
 
     for target in (Learned(2), Marked(2)):
         given = torch.ones(1, 2)
-        result = short(target, sampler, initial=given, acceptance="monitor")
-        assert not result.draws.requires_grad and not given.requires_grad
+        result = short(target, sampler, initial=given, acceptance="monitor", compile=compiled)
+        assert not result.draws.requires_grad and not given.requires_grad and result.compiled == compiled
 
 
 def test_a_gradient_that_is_another_one_when_it_is_asked_again_is_told():

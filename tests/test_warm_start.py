@@ -65,6 +65,17 @@ def test_views_are_drawn_for_each_epoch(digits):
     assert not torch.equal(by_image[0], by_image[1])
 
 
+def test_no_graph_of_autograd_grows_along_the_descent():
+    class Learned:
+        data_size, weight = 12, torch.nn.Parameter(torch.ones(2))
+
+        def gradient(self, theta, batch):
+            theta.requires_grad_()
+            return torch.autograd.grad(theta.square().sum(), theta)[0] * self.weight
+
+    assert not sgd(Learned(), torch.ones(1, 2), random=Random(0), epochs=2, batch_size=4).requires_grad
+
+
 class Centred:
     """∇U of a batch is N (θ − c), c the mean of its indices over 10; it keeps the batches."""
 

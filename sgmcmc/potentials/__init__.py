@@ -31,8 +31,8 @@ Where chains start and how they move:
 - ``exact(chains, random, temperature)``: independent draws of exp(−U/T), ``[chains, dim]`` float64, for init=exact,
   with numbers of ``random.normal("start", 0, 1, chains, dim, torch.float64)[0]``.
 - ``moves`` [all]: bool ``[dim]``, False for coordinates without momentum, which only ``gibbs`` changes.
-- ``gibbs(theta, temperature, random, trajectory, chains)``: θ after another Markov update, made after each trajectory,
-  with numbers of ``random.uniform("gibbs", trajectory, chains, size)`` ``[chains, size]``, or of
+- ``gibbs(theta, temperature, random, trajectory, chains)``: θ after another Markov update, made after each trajectory
+  (in place or not), with numbers of ``random.uniform("gibbs", trajectory, chains, size)`` ``[chains, size]``, or of
   ``random.normal("gibbs", trajectory, 1, chains, size)[0]``: torch's own would be others when the run goes on.
 - ``together`` [True]: whether many chains go in one tensor, at most ``chains_at_once`` [all] of them.
 - ``is_network`` [not ``together``]: whether the defaults are a network's: minibatches, a row of metrics each cycle.

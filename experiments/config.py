@@ -12,6 +12,7 @@ Nothing here imports torch: mistakes and ``--help`` are quick.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def _may_be_a_name(value: str) -> bool:
     return False
 
 
-def compose(words: list[str] = ()) -> dict:
+def compose(words: Sequence[str] = ()) -> dict:
     """The resolved configuration of a command line, ``compose(["sampler=ggmc", "lr=1e-4"])``.
 
     Raises SettingError, or Hydra's and OmegaConf's own errors, of which ``experiments.command_line.sentence``
@@ -95,7 +96,7 @@ def composed(words: list[str], **options) -> DictConfig:
         return hydra_compose("config", words, **options)
 
 
-def resolve(cfg: DictConfig | dict, words: list[str] = ()) -> dict:
+def resolve(cfg: DictConfig | dict, words: Sequence[str] = ()) -> dict:
     """The plain dict of one run: blocks applied, numbers cast, defaults of the model and the sampler filled in.
 
     ``words`` are the words of the command line that ``cfg`` was composed from; their values win over the

@@ -15,9 +15,10 @@ def flatten(tree: dict, prefix: str = "") -> dict[str, Any]:
 
 def get(config: dict, key: str):
     """The value of a dotted setting; None where there is none."""
+    value = config
     for part in key.split("."):
-        config = config.get(part) if isinstance(config, dict) else None
-    return config
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def put(config: dict, key: str, value) -> None:

@@ -73,12 +73,12 @@ def _main(words: list[str]) -> int:
     name = known["data"] or given["name"]
     elsewhere = name != given["name"]
     try:
-        data = load(name, given["root"]) if elsewhere else own
+        sets = load(name, given["root"]) if elsewhere else own
     except SettingError as error:
         raise SettingError("data", name, error.mend) from None
     name = "its own" if name == "none" else name
-    which = "test" if data.test else "training"
-    data = data.test or data.train
+    which = "test" if sets.test else "training"
+    data = sets.test or sets.train
     if elsewhere:
         data = foreign("data", name, data, own.train)
     amounts = _number("noise", known["noise"]), _number("translate", known["translate"], 0)
@@ -98,18 +98,18 @@ def _main(words: list[str]) -> int:
     say(f"{of} on the {len(data)} {which} data of {name}{moved}{unlabelled}")
     rows = []
     with tqdm(total=draws.shape[0] * draws.shape[1], leave=False, disable=None) as bar:
-        for own, chains in _groups(settings, counts):
-            alike = ", ".join(f"{setting}={value:g}" for setting, value in own.items())
+        for shared, chains in _groups(settings, counts):
+            alike = ", ".join(f"{setting}={value:g}" for setting, value in shared.items())
             gone = [chain for chain in chains if chain in diverged]
             if gone:
                 left = "and stand still where they were last finite" if gone == chains else "and are left out"
                 of = of_chains(gone, draws.shape[1])
-                say(f"{alike}{': ' * bool(own)}{of} diverged, {left}", bar)
+                say(f"{alike}{': ' * bool(shared)}{of} diverged, {left}", bar)
             if gone != chains:
                 chains = [chain for chain in chains if chain not in diverged]
             quality = evaluate(potential, draws[:, chains], data, labelled=not elsewhere, tell=bar.update)
-            rows.append({"data": name, **_shift(known), **own, **quality})
-            if own:
+            rows.append({"data": name, **_shift(known), **shared, **quality})
+            if shared:
                 say(f"{alike}: {counted(len(chains), 'chain')}", bar)
             # What one chain cannot tell is left out.
             say("\n".join(f"  {key:22} {value:.6g}" for key, value in quality.items() if value == value), bar)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 from tqdm import tqdm
 
@@ -85,6 +86,6 @@ def announce(experiment: str, scale: str, configs: list[dict], words: list[str])
         ANNOUNCED[identity(config)] = f"chain {number} of {len(configs)}: {said}"
 
 
-def _refuse(text: str):
+def _refuse(text: str) -> NoReturn:
     print(text, file=sys.stderr)
     raise SystemExit(2)

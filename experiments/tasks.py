@@ -33,8 +33,8 @@ MEND = "the results' folder has to be there, and yours to write"
 ANNOUNCED: dict[str, str] = {}  # what is said before a segment of the chain with this identity
 
 
-def lengths(config: dict) -> list[int]:
-    """The cycles after which the segments of a chain end."""
+def lengths(config: dict) -> list[int | None]:
+    """The cycles after which the segments of a chain end; None of one whose epochs alone say how long it is."""
     cycles = planned_cycles(config)
     if cycles is None or config["model"]["name"] not in NETWORKS:
         return [cycles]

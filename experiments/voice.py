@@ -164,7 +164,8 @@ class Voice:
             return []
         number = min(self.config["batch_size"] or 125, size)
         group = groups(potential, pieces.chains, apart=kernel.random_direction)[0]
-        theta = potential.initial(group, pieces.random).to(pieces.random.device)
+        theta = potential.initial(len(group), pieces.random)
+        theta = theta.to(device=pieces.random.device, dtype=getattr(torch, self.config["dtype"]))
         batch = torch.arange(number, device=theta.device).expand(len(group), -1)
         for _ in range(2):  # the first one warms up
             clock = time.perf_counter()
@@ -368,10 +369,10 @@ class Voice:
         elif looked and group["finite"] and self.pieces.plan.keep != "none":
             lines.append(f"{name}{NO_SIZE}")
         if "r_hat" in group:
-            finite, looked, value = group["finite"], group["r_hat_over"], group["r_hat"]
+            finite, chains, value = group["finite"], group["r_hat_over"], group["r_hat"]
             over = "halves of the one chain" if finite == 1 else "halves of the mean over chains"
-            if looked > 1:
-                over = f"{looked}{f' of {finite}' * (finite > looked)} chains"
+            if chains > 1:
+                over = f"{chains}{f' of {finite}' * (finite > chains)} chains"
             limit = group["r_hat_limit"]
             warning = f" (above {limit:.4g}: not mixed, or too short to tell)" if value > limit else ""
             lines.append(f"{name}R-hat {f'{value:.5g}' if math.isfinite(value) else 'infinite'} over {over}{warning}")

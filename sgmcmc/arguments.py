@@ -54,9 +54,11 @@ def numbers(name: str, value, each: str = "chain") -> float | list[float]:
     return given.flatten().tolist() if given.ndim else float(given)
 
 
-def one_a_chain(name: str, value: float | list[float], chains: int, rows: str = "") -> float | list[float]:
-    """A number as it is; of a list each value as often as its group of chains is large, so that there is one a chain.
-    SettingError, which may tell of the ``rows`` of ``initial``, where the groups would not be equal."""
+def one_a_chain(
+    name: str, value: float | list[float] | None, chains: int, rows: str = ""
+) -> float | list[float] | None:
+    """A number, or None, as it is; of a list each value as often as its group of chains is large, so that there is one
+    a chain. SettingError, which may tell of the ``rows`` of ``initial``, where the groups would not be equal."""
     if not isinstance(value, list):
         return value
     if not value or chains % len(value):

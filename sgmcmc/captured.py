@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from sgmcmc.compiled import Floats, is_scalar, numbers_of, with_numbers
-from sgmcmc.kernel import Kernel
-from sgmcmc.trajectory import Ops, walk
+from sgmcmc.kernel import Kernel, Ops
+from sgmcmc.trajectory import walk
 
 AT_ONCE = 8  # gradients a graph, so that copying the state in and out is a small part of it
 

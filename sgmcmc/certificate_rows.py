@@ -281,8 +281,8 @@ class Take:
 
     row: Row
     kernel: Kernel
-    target: object
-    ours: object
+    target: Quartic | LogisticRegression
+    ours: reference.Quartic | reference.FourData
     letters: list[tuple]
     theta: np.ndarray
     noise: np.ndarray

@@ -268,7 +268,9 @@ class Chain:
         moved, normals = Segments(), Normals(self.random)
         mass = torch.ones(potential.dim, dtype=torch.float64) if plan.estimate_mass else kernel.mass
         kernel = replace(kernel.rows(torch.zeros(1, dtype=torch.int64)), mass=mass)
-        dtype = potential.initial(range(1), self.random).dtype
+        # Of a run that begins a guess, for where it starts is not asked yet: others are compiled at their first step.
+        dtype = potential.dtype if isinstance(potential, NetworkPotential) else torch.float32
+        dtype = self.states[0].theta.dtype if self.states else dtype
         moved.prepare(kernel, potential, dtype, normals)
         if hasattr(potential, "compile_layers"):
             potential.compile_layers(getattr(kernel.batches, "batch_size", None), backward=kernel.full_ends)

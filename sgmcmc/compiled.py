@@ -25,10 +25,10 @@ from torch import Tensor
 from sgmcmc.data.minibatches import Blocks, Minibatches
 from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile, compiling, graph_of
-from sgmcmc.kernel import Kernel
+from sgmcmc.kernel import Kernel, Ops
 from sgmcmc.potentials import groups, is_network, together
 from sgmcmc.random import Random, box_muller, injections, rounds_
-from sgmcmc.trajectory import Ops, cast, segment, segments
+from sgmcmc.trajectory import cast, segment, segments
 
 WORDS = 1 << 17  # pairs of random words that are drawn at once
 KEYS = 1 << 12  # trajectories whose Threefry keys are made at once; also how many lists of floats are remembered
@@ -100,8 +100,10 @@ def pays(kernel: Kernel, potential, chains: int, cycles: int) -> bool:
     return kernel.steps <= 64 and eagerly > 3 * seconds(kernel, potential)
 
 
-def compiles(asked: bool | str, kernel: Kernel, potential, chains: int, cycles: int, tuned: bool = False) -> bool:
-    """Whether a run is compiled: as ``asked``, or by "auto" where that saves more than it costs.
+def compiles(
+    asked: bool | str | None, kernel: Kernel, potential, chains: int, cycles: int, tuned: bool = False
+) -> bool:
+    """Whether a run is compiled: as ``asked``, or by "auto" (None) where that saves more than it costs.
 
     Raises SettingError where it cannot be; ``tuned`` as in ``why_eager``.
     """

@@ -147,7 +147,7 @@ def by_weights(x: Tensor, slope: Tensor, shape: torch.Size, stride: int, padding
     return out.sum(0).permute(0, 3, 1, 2)
 
 
-def in_parts(out: torch.Size, shape: torch.Size) -> tuple[int, int]:
+def in_parts(out: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, int]:
     """Pixels of an output that are a part of the gradient by weights of such a shape, and how many parts there are."""
     (B, _, OH, OW), (N, C, R, S) = out, shape
     tiles = triton.cdiv(R * S * C, _block(R * S * C)) * (N // min(N, 64))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -24,11 +24,14 @@ from sgmcmc.errors import one_of
 LEAST = 8  # draws, and moves of a chain on average: with fewer there is no effective sample size
 
 
-class Estimate(NamedTuple):
+Value = TypeVar("Value", np.ndarray, float)
+
+
+class Estimate(NamedTuple, Generic[Value]):
     """A value and its own Monte-Carlo standard error."""
 
-    value: np.ndarray | float
-    error: np.ndarray | float
+    value: Value
+    error: Value
 
 
 # ---------------------------------------------------------------------------------------------- temperatures
@@ -239,7 +242,7 @@ def hardly_moves(draws: Tensor) -> bool:
     return int((draws[1:] != draws[:-1]).any(-1).sum()) < LEAST * draws.shape[1]
 
 
-def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate:
+def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate[np.ndarray]:
     """Effective sample size ``[dim]`` of draws ``[draws, chains, dim]``, all chains together, and its error.
 
     Source: Vehtari et al. 2021, computed by ArviZ (arviz-stats 0.8) of the half-chains: of their normal scores, by
@@ -298,7 +301,7 @@ def autocorrelation(draws: Tensor | ArrayLike, lags: int | None = None) -> np.nd
         return np.where(constant, np.nan, sums / sums[0])
 
 
-def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5.0) -> Estimate:
+def integrated_autocorrelation_time(draws: Tensor | ArrayLike, window: float = 5.0) -> Estimate[np.ndarray]:
     """τ = 1 + 2 sum of the autocorrelations ρ(k), ``[dim]``, over a window of lags, and its standard error.
 
     The weights of the lags are 1 up to W/2, then fall linearly (a flat-top window: Politis and Romano 1995,
@@ -361,7 +364,7 @@ def _sum(weights: np.ndarray, rho: np.ndarray) -> tuple[float, float]:
     return float(np.dot(*both)), math.sqrt(2 * np.sum(convolved**2))
 
 
-def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate:
+def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate[float]:
     """Variance of the number of rejections in blocks of ``block`` decisions, over that of independent decisions.
 
     ``accepted`` ``[decisions, chains]`` bool. 1 for independent decisions, more where rejections come in

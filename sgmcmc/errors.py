@@ -21,7 +21,7 @@ class SettingError(ValueError):
         return f"{self.setting}={self.value}: {self.mend}"
 
 
-def one_of(setting: str, value: str | None, known: Iterable[str | None]) -> None:
+def one_of(setting: str, value: str | bool | None, known: Iterable[str | bool | None]) -> None:
     """Raise SettingError for a value that is not one of the ``known``."""
     if value not in known:
         raise SettingError(setting, value, f"must be one of {', '.join(map(str, known))}")

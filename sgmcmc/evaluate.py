@@ -56,7 +56,7 @@ def asked(potential: Potential, data: Dataset) -> Dataset | Tensor:
 
 def evaluate(
     potential: Potential,
-    draws: Tensor,
+    draws: Tensor | np.ndarray,
     data: Dataset,
     labelled: bool = True,
     tell: Callable[[], object] = lambda: None,

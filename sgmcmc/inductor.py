@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -52,7 +52,7 @@ def compiling() -> Iterator[None]:
         raise CannotCompile(reason.removeprefix("RuntimeError: ")) from error
 
 
-def graph_of(function: Callable, inputs: list[Tensor], settings: dict = INLINED) -> Callable:
+def graph_of(function: Callable, inputs: Sequence[Tensor], settings: dict = INLINED) -> Callable:
     """``function`` of tensors, traced at the shapes of ``inputs`` and compiled. Raises CannotCompile, one sentence.
 
     The trace is a run of the function on tensors without values, so a branch on a value is an error and not a

@@ -12,7 +12,7 @@ class Interrupted(BaseException):
     """A scheduler's signal (SIGTERM, SIGUSR1), a closed terminal's (SIGHUP) or Ctrl-C arrived."""
 
 
-def ending() -> list[int]:
+def ending() -> list[signal.Signals]:
     """The signals, besides Ctrl-C, that ask a process to end; SIGHUP unless it is ignored, as under nohup."""
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [signal.SIGTERM, signal.SIGUSR1] + [signal.SIGHUP] * (not ignored)

@@ -20,6 +20,7 @@ from sgmcmc.formats import read_status, signature
 from sgmcmc.kernel import Kernel
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import Potential, is_network
+from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.precision import full_precision
 from sgmcmc.random import Random
 
@@ -78,12 +79,17 @@ def plain(value, nan: str | None = "nan"):
 def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: torch.device) -> list[float | str]:
     """What a target is known by, at one θ of standard normals: U and, with minibatches of the first data, the gradient
     along θ and its norm. Of a network, whose logits are so large there that another machine's rounding is another
-    gradient, where a chain may start: U as its first data estimate it, and sums over all its inputs and labels. Nothing
-    where the target cannot be asked."""
-    if is_network(potential):
-        return [] if kernel.inexact else _of_network(potential, dtype, device)
+    gradient, where a chain may start: U as its first data estimate it, and sums over all its inputs and labels. Of
+    another target with a network's defaults U alone. Nothing where the target cannot be asked, or U is not fixed."""
+    if kernel.inexact:
+        return []
+    if isinstance(potential, NetworkPotential):
+        return _of_network(potential, dtype, device)
     theta = Random(0, device).normal("diagnostic", 0, 1, 1, potential.dim, dtype)[0]
     try:
+        if is_network(potential):
+            with full_precision():
+                return plain([float(potential.potential(theta)[0].detach())])
         told = [float(potential.potential(theta)[0].detach())]
         if kernel.gradient != "none":
             size = getattr(kernel.batches, "batch_size", None)
@@ -95,9 +101,9 @@ def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: tor
     return plain(told)
 
 
-def _of_network(potential: Potential, dtype: torch.dtype, device: torch.device) -> list[float | str]:
+def _of_network(potential: NetworkPotential, dtype: torch.dtype, device: torch.device) -> list[float | str]:
     try:
-        theta = potential.initial(range(1), Random(0)).to(device=device, dtype=dtype)
+        theta = potential.initial(1, Random(0)).to(device=device, dtype=dtype)
         with full_precision():
             data = _of_data(potential.train) if isinstance(potential.train, Dataset) else []
             return plain([float(of_few(potential).potential(theta)), *data])
@@ -123,7 +129,7 @@ def known(
     except StoreError:
         return False  # none yet, or told where it is opened
     begun = status.get("target")
-    if not begun or (status.get("identity") or {}).get("hash") != digest:
+    if kernel.inexact or not begun or (status.get("identity") or {}).get("hash") != digest:
         return False  # or it could not be asked then
     now = target(kernel, potential, dtype, device)
     if is_network(potential):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sgmcmc import subsampled
@@ -18,6 +19,9 @@ from sgmcmc.potentials import check_attributes, in_one_pass, is_network
 from sgmcmc.samplers import NUMBERS, Sampler, lookup
 from sgmcmc.schedules import Schedule, why_impossible
 from sgmcmc.words import Op, Word
+
+Number = float | Tensor
+Ops = list[tuple[Op, Number, Number | tuple[Number, Number] | None]]  # letters with their numbers: ``Kernel.program``
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ class Kernel:
         friction = replace(self.friction, value=pick(self.friction.value))
         return replace(self, step_size=pick(self.step_size), friction=friction)
 
-    def program(self, trajectory: int, dtype: torch.dtype, device) -> list[list[tuple[Op, object, object]]]:
+    def program(self, trajectory: int, dtype: torch.dtype, device) -> list[Ops]:
         """The letters of a trajectory with their numbers: a list forwards and, for a random direction, one backwards.
 
         An entry is (op, duration, None) of A and B, (op, c, noise scale) of O, (op, duration, (1 − γh, noise scale)) of
@@ -253,7 +257,7 @@ def make_kernel(
     friction: Friction | None = None,
     word: str | None = None,
     temperature: float = 1.0,
-    mass: float | Tensor = 1.0,
+    mass: Tensor | ArrayLike = 1.0,
     refresh: str | None = None,
     alpha: float | None = None,
     acceptance: str | None = None,

@@ -75,7 +75,7 @@ def check_alike(folders: Sequence) -> None:
             raise StoreError(
                 f"{folder} differs from {folders[0]} in {which}: only runs of one configuration are joined"
             )
-    seen: dict[str, object] = {}
+    seen: dict[str, str | os.PathLike] = {}
     for folder, one in zip(folders, known, strict=True):
         which = str((one or {}).get("seed", Path(folder).resolve()))
         if which in seen:

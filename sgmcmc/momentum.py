@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from sgmcmc.flows import held
 
 
-def begin(policy: str, alpha: float, scale, dtype: torch.dtype) -> tuple[float, object] | None:
+def begin(policy: str, alpha: float, scale: float | Tensor, dtype: torch.dtype) -> tuple[float, float | Tensor] | None:
     """c and the noise's scale of the letter O that a trajectory begins with, None under ``keep``.
 
     ``scale``: √T M^½; ``dtype`` is the momentum's.

@@ -11,6 +11,7 @@ noise.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -69,7 +70,7 @@ def injections(key) -> list:
     return [_signed(word) for word in added]
 
 
-def rounds_(added: list, x0: Tensor, x1: Tensor) -> None:
+def rounds_(added: Sequence, x0: Tensor, x1: Tensor) -> None:
     """The rounds of int32 counters, in place (int32 sums wrap; shifts are masked to be logical)."""
     spare = torch.empty_like(x1)
     x0 += added[0]

@@ -18,7 +18,7 @@ products too, are float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -469,7 +469,7 @@ def _places(blocks: Blocks, numbers: tuple[int, int], device: torch.device) -> t
         places.append([])
         for order, layer in enumerate(block):
             N, C, R, S = layer.shape
-            _, parts = in_parts(torch.Size((images, N, *layer.out)), layer.shape)
+            _, parts = in_parts((images, N, *layer.out), layer.shape)
             by_weights, start = put(N * C * R * S, parts)
             places[-1].append((put(3 * N, images, N * (order > 0))[0], by_weights, start))
     places.append(put(classes * (blocks[-1][0].channels[1] + 1), images))
@@ -489,7 +489,7 @@ def _side(device: torch.device, stream: int) -> torch.cuda.Stream:
 # -- the modules
 
 
-def at_once(x: Tensor, linear: nn.Module, *blocks: tuple[tuple[nn.Module, ...], ...]) -> Tensor | None:
+def at_once(x: Tensor, linear: nn.Module, *blocks: Sequence[tuple[nn.Module, ...]]) -> Tensor | None:
     """Logits ``linear`` of the mean over pixels of what blocks make of x, one after another: a layer, that is a
     convolution and its normalisation, or a residual block of two layers, the second without a threshold, with a third
     as its shortcut or none.

@@ -16,6 +16,7 @@ from functools import wraps
 
 import numpy
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from sgmcmc import kept
@@ -78,7 +79,7 @@ def sample(
     schedule: str | Schedule | None = None,
     tune: float | None = None,
     trajectory: bool = False,
-    initial: Tensor | None = None,
+    initial: Tensor | ArrayLike | None = None,
     seed: int = 0,
     compile: bool | str = False,
     progress: bool = False,

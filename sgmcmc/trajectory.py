@@ -27,13 +27,12 @@ from torch import Tensor
 
 from sgmcmc import acceptance, flows, momentum, subsampled
 from sgmcmc.data.minibatches import Blocks
-from sgmcmc.kernel import Kernel
+from sgmcmc.kernel import Kernel, Ops
 from sgmcmc.potentials import Potential, potential_and_gradient
 from sgmcmc.random import Random
 from sgmcmc.words import Op
 
 Observer = Callable[[int, Tensor, Tensor, Tensor, Tensor | None], None]
-Ops = list[tuple[Op, object, object]]  # letters with their numbers, as ``Kernel.program`` gives them
 
 
 @dataclass
@@ -174,7 +173,7 @@ def walk(
     potential: Potential,
     segment: Callable,
     parts: list[Ops],
-    batches: list[Tensor],
+    batches: list[Tensor | None],
     theta: Tensor,
     m: Tensor,
     energy: Tensor,
@@ -185,7 +184,7 @@ def walk(
     """Gradients of minibatches one after another, each with the segment behind it.
 
     θ, m and ΣΔK after the last, and the last gradient. ``parts`` are the segments' letters, ``batches`` the gradients'
-    data; the rest as in ``segment``.
+    data (None: exact); the rest as in ``segment``.
     """
     for ops, batch in zip(parts, batches, strict=True):
         gradient = _gradient(potential, theta, batch)

@@ -209,6 +209,21 @@ def test_the_estimate_is_what_all_gradients_and_u_take(monkeypatch, capsys, word
     assert f"about {21 * each:.3g} s ({each:.3g} s a cycle of one chain) by the time of one gradient on" in told
 
 
+def test_the_estimate_of_a_target_of_one_s_own_asks_for_its_start_by_a_number_of_chains(capsys):
+    """And for its gradient there in the run's dtype."""
+    Path("counted.py").write_text(
+        "import torch\nfrom sgmcmc.potentials.regression import LinearRegression\n\n\n"
+        "class Counted(LinearRegression):\n    together = False\n\n"
+        "    def __init__(self):\n        super().__init__(torch.eye(4), torch.ones(4))\n\n"
+        "    def initial(self, chains, random):\n        return torch.zeros(chains, self.dim)\n\n"
+        "    def gradient(self, theta, batch=None):\n        assert theta.dtype == torch.float64\n"
+        "        return super().gradient(theta, batch)\n"
+    )
+    words = "model._target_=counted.Counted sampler=hmc step_size=.01 batch_size=2 steps_per_cycle=2 cycles=3 chains=2"
+    assert main([*words.split(), "dtype=float64", "progress=false"]) == 0
+    assert "by the time of one gradient on" in capsys.readouterr().out
+
+
 def test_the_estimate_of_a_run_that_goes_on_is_of_what_is_left(capsys):
     words = [*NETWORK, "data.train_size=40", "output=run", "progress=false"]
     assert main(words) == 0

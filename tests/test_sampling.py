@@ -281,6 +281,25 @@ def test_what_is_meant_is_understood(settings, shape):
     assert result.draws.dtype == (torch.float64 if settings.get("dtype") == "float64" else torch.float32)
 
 
+@pytest.mark.slow
+def test_a_target_that_takes_a_chain_at_a_time_is_asked_for_its_start_by_a_number_of_chains():
+    """Not by a range of them, and not at all where it is given: compiled, too."""
+
+    class Alone(Gaussian):
+        together = False
+
+        def initial(self, chains, random):
+            return torch.full((chains, self.dim), 0.5)
+
+    settings = {"chains": 2, "cycles": 4, "steps": 2, "dtype": "float64"}
+    eager, compiled = (short(Alone(1), "hmc", compile=compile, **settings) for compile in (False, True))
+    assert compiled.compiled and not eager.compiled
+    torch.testing.assert_close(compiled.draws, eager.draws)
+    Alone.initial = None
+    given = short(Alone(1), "hmc", compile=True, initial=[[0.5], [0.5]], **settings)
+    assert given.compiled and torch.equal(given.draws, compiled.draws)
+
+
 def test_groups_of_chains_take_the_step_sizes_of_a_list_and_compiled_cycles_are_the_same():
     settings = {"chains": 4, "cycles": 30, "steps": 3}
     groups = short(step_size=[0.1, 0.8], **settings)
@@ -577,6 +596,36 @@ def test_a_folder_is_of_one_target_whatever_its_chain_evaluates(sampler, tmp_pat
         assert torch.equal(short(Gaussian(2), **kept).draws, draws)
     with pytest.raises(SettingError, match="target=Gaussian: gives another U or gradient than when"):
         short(Gaussian(2, covariance=2.0), **kept)
+
+
+def test_a_folder_is_of_one_target_that_takes_a_chain_at_a_time(tmp_path):
+    """It has a network's defaults, and is none."""
+
+    class Alone(Gaussian):
+        together = False
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert len(short(Alone(2), "random_walk", acceptance=None, folder=tmp_path).draws) == 20
+    assert len(read_status(tmp_path)["target"]) == 1
+    with pytest.raises(SettingError, match="target=Alone: gives another U or gradient than when"):
+        short(Alone(2, covariance=2.0), "random_walk", acceptance=None, folder=tmp_path)
+
+
+def test_a_run_of_a_target_whose_u_is_not_fixed_goes_on(tmp_path):
+    """As it goes on where ``target`` was told before that was looked at."""
+
+    class Drawn(Gaussian):
+        inexact, counter = "U is another one in each trajectory", 0
+
+        def potential(self, theta):
+            return super().potential(theta) * (1 + self.counter)
+
+    target = Drawn(2)
+    for cycles in (20, 30, 40):
+        with pytest.warns(UserWarning, match="the chain is not corrected; it cannot be: U is another one"):
+            assert len(short(target, acceptance=None, cycles=cycles, folder=tmp_path).draws) == cycles
+        assert target.counter == cycles and read_status(tmp_path)["target"] == []
 
 
 def test_a_folder_is_of_one_gradient(tmp_path, monkeypatch):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import pickle
 import warnings
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,8 +57,8 @@ class Dataset:
     inputs: Tensor
     targets: Tensor
     classes: int
-    mean: Tensor | None = None
-    std: Tensor | None = None
+    mean: Tensor | Sequence[float] | float | None = None
+    std: Tensor | Sequence[float] | float | None = None
     scale: float | None = None
     name: str = ""
 

@@ -16,7 +16,7 @@ which takes longer to compile).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -81,7 +81,7 @@ def _respond_backward(
     return gradients if tau is None else [*gradients, upstream.sum((2, 3)).sum(0) - total]
 
 
-def _graph(function: Callable, inputs: list[Tensor]) -> Callable:
+def _graph(function: Callable, inputs: Sequence[Tensor]) -> Callable:
     """A graph of either function, one for all layers of the same shape."""
     key = function, inputs[0].dtype, inputs[0].device, *((one.shape, one.stride()) for one in inputs)
     if key not in _graphs:

@@ -7,7 +7,7 @@
 - ``gradient(theta, batch=None)`` is ∇U, ``[chains, dim]``; with a batch an unbiased estimate of it. A batch of a
   target with data is int64 indices ``[chains, B]`` (N/B times the batch's likelihood gradient, plus the
   prior's); of a target without data it is a tensor ``[chains, dim]`` that is added (artificial noise).
-- ``initial(chains, random)`` is where chains start.
+- ``initial(chains, random)`` is where so many ``chains`` start, ``[chains, dim]``.
 
 A target may have more, and is asked for it where it is needed; where it has none, the value in brackets is taken.
 ``potential_and_gradient``, ``estimate``, ``exact`` and ``gibbs`` belong to the U of the class that has them. A class
@@ -82,7 +82,7 @@ class Potential(Protocol):
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor: ...
 
-    def initial(self, chains: int | range, random: Random) -> Tensor: ...
+    def initial(self, chains: int, random: Random) -> Tensor: ...
 
 
 NEEDED = ("potential", "gradient", "initial", "dim", "data_size")

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sgmcmc.errors import SettingError
@@ -291,8 +292,8 @@ class Gaussian(Analytic):
     def __init__(
         self,
         dim: int | None = None,
-        covariance: float | Sequence | Tensor = 1.0,
-        mean: float | Sequence | Tensor = 0.0,
+        covariance: Tensor | ArrayLike = 1.0,
+        mean: Tensor | ArrayLike = 0.0,
         noise: float = 0.0,
     ):
         matrix, centre = _numbers("covariance", covariance), _numbers("mean", mean)
@@ -380,7 +381,7 @@ def _numbers(setting: str, value) -> Tensor:
     return numbers
 
 
-def _brief(value: Tensor) -> object:
+def _brief(value: Tensor) -> float | list | str:
     return value.tolist() if value.numel() <= 16 else f"{list(value.shape)} numbers"
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from types import FunctionType
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -277,7 +278,7 @@ class NetworkPotential:
             self.flat.hold()
 
     @torch.no_grad()
-    def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
+    def state_dict(self, theta: Tensor | np.ndarray) -> dict[str, Tensor]:
         """The module's state dict at one θ, ``[1, dim]`` or ``[dim]``: copies, in their usual order in memory.
 
         Parameters that are not sampled and buffers are in it, too; of batch normalisation the statistics of the

@@ -11,6 +11,7 @@ if every datum is equally likely to be drawn. Each chain has its own batch; all 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -307,8 +308,8 @@ class HierarchicalRegression(_Regression):
         targets: Tensor | None = None,
         size: int = 100,
         features: int = 10,
-        tau_prior: tuple[float, float] = (2.0, 1.0),
-        sigma_prior: tuple[float, float] = (2.0, 1.0),
+        tau_prior: Sequence[float] = (2.0, 1.0),
+        sigma_prior: Sequence[float] = (2.0, 1.0),
     ):
         self.tau_prior = _shape_and_scale("tau_prior", tau_prior)
         self.sigma_prior = _shape_and_scale("sigma_prior", sigma_prior)
@@ -343,7 +344,7 @@ class HierarchicalRegression(_Regression):
         return torch.cat((moving, torch.zeros_like(theta[:, -2:])), 1)
 
     def gibbs(
-        self, theta: Tensor, temperature: float, random: Random, trajectory: int, chains: int | range | Tensor
+        self, theta: Tensor, temperature: float | Tensor, random: Random, trajectory: int, chains: int | range | Tensor
     ) -> Tensor:
         """θ with both log variances drawn from exp(−U/T) given β (at T = 0 their minimisers); new tensor.
 
@@ -374,7 +375,7 @@ def _log_gamma_draw(uniform: np.ndarray, shape: float, temperature: np.ndarray) 
     return np.where(temperature > 0, log_draw + np.log(heat), np.log(shape))
 
 
-def _shape_and_scale(setting: str, numbers: tuple[float, float]) -> tuple[float, float]:
+def _shape_and_scale(setting: str, numbers: Sequence[float]) -> tuple[float, float]:
     if len(numbers) != 2:
         raise SettingError(setting, list(numbers), "must be two positive numbers, shape and scale")
     first, second = (_positive(setting, number) for number in numbers)

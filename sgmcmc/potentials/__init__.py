@@ -62,9 +62,10 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -100,9 +101,11 @@ def check_attributes(target: Potential) -> None:
     for name, least in (("dim", 1), ("data_size", 0)):
         value = getattr(target, name)
         if not _is_whole(value, least):
-            raise SettingError(name, value, f"of the target must be an int, at least {least}")
+            shown = getattr(value, "__name__", repr(value))
+            raise SettingError(name, shown, f"of the target must be an int, at least {least}")
     for name, given in CALLED.items():
-        if not _takes(getattr(target, name, None), len(given.split(","))):
+        method, most = getattr(target, name, None), len(given.split(","))
+        if not (_takes(method, most) and _takes(method, most - given.count("="))):
             raise SettingError(name, type(target).__name__, f"of the target must take ({given})")
     dim, data = target.dim, target.data_size > 0
     for names, what, fits in (
@@ -141,7 +144,7 @@ def _takes(method, arguments: int) -> bool:
 
 
 def _is_whole(value, least: int) -> bool:
-    return isinstance(value, Integral) and value >= least
+    return isinstance(value, int | np.int64) and value >= least  # NumPy's others overflow
 
 
 def _is_number(value) -> bool:

@@ -12,10 +12,12 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
+from sgmcmc.data.minibatches import GradientNoise
 from sgmcmc.errors import SettingError, few
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential, in_one_pass, is_network, own_method, potential_and_gradient, together
 from sgmcmc.potentials.analytic import FunctionPotential
+from sgmcmc.potentials.module_checks import random_state
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.precision import full_precision
 from sgmcmc.random import Random
@@ -131,6 +133,8 @@ def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
         questions += [(_wrong_minibatches, (potential, one, batch)), (_mixed_minibatches, (potential, two, batch))]
         if kernel.batches.law == "independent":
             questions.append((_lost_repeats, (potential, one, batch)))
+    if isinstance(kernel.batches, GradientNoise):
+        questions.append((_lost_noise, (potential, two)))
     if several and kernel.subsampled:
         questions += [(_wrong_losses, (potential, one, kernel.decision_batch)), (_mixed_losses, (potential, two))]
     for ask, given in questions:
@@ -192,6 +196,12 @@ def _changing_potential(kernel: Kernel, potential: Potential, theta: Tensor) -> 
         if off > max(CHANGED * kernel.temperature, 1e-12 * float(values.abs().max())):
             said = "is another one when it is asked again, or beside another chain"
             return f"U of {type(potential).__name__} {said} (here by {off:.1g}): no decision is exact"
+    states = []
+    for _ in "12":  # of what sets a seed of its own each time, the states are the same
+        potential.potential(near[:1].clone())
+        states.append(random_state(theta.device))
+    if not torch.equal(*states):
+        return f"U of {type(potential).__name__} draws random numbers: if they change it, no decision is exact"
     return None
 
 
@@ -244,6 +254,17 @@ def _lost_repeats(potential: Potential, theta: Tensor, batch: int) -> str | None
         return None
     said = "from minibatches do not count a datum twice that is drawn twice: a batch is indices, as in x[batch]"
     return f"the gradients of {type(potential).__name__} {said}, not a mask or a set"
+
+
+def _lost_noise(potential: Potential, theta: Tensor) -> str | None:
+    """A sentence where a target without data does not add the noise that it is given to its gradient."""
+    noise = Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
+    exact, noisy = _asked(potential.gradient, theta), _asked(potential.gradient, theta, noise.clone())
+    slack = math.sqrt(torch.finfo(theta.dtype).eps) * (1 + float(exact.nan_to_num().abs().max()))
+    if torch.allclose(noisy, exact + noise, rtol=0, atol=slack, equal_nan=True):
+        return None
+    said = "with noise is not the exact one plus the noise that it is given: gradient(theta) + batch"
+    return f"the gradient of {type(potential).__name__} {said}"
 
 
 @torch.no_grad()

@@ -161,6 +161,7 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
         ("is_network", torch.ones(2), "Tensor [2]: of the target must be True or False"),
         ("capturable", None, "None: of the target must be True or False"),
         ("gibbs", 3, "3: of the target must be a method"),
+        ("gibbs", lambda theta: theta, "function: of the target must be a method of (theta, temperature, random, traj"),
         ("uncompile_layers", [], "list: of the target must be a method"),
         ("gradient", lambda theta: theta, "Gaussian: of the target must take (theta, batch=None)"),
         ("gradient", 3, "Gaussian: of the target must take (theta, batch=None)"),
@@ -1337,6 +1338,47 @@ def test_the_gradient_that_is_made_with_u_is_compared_with_the_other():
         short(Both(2), "hmc")
     with warnings.catch_warnings(action="error"):
         short(Both(2))  # whose trajectories do not ask for it
+
+
+@pytest.mark.parametrize("wrong", ["none", "twice", "one for all", None])
+def test_noise_that_a_target_does_not_add_as_it_is_given_is_told(wrong):
+    class Noisy(Gaussian):
+        def gradient(self, theta, batch=None):
+            slope = super().gradient(theta)
+            if batch is None or wrong == "none":
+                return slope
+            return slope + {"twice": 2 * batch, "one for all": batch[:1], None: batch}[wrong]
+
+    settings = {"chains": 3, "cycles": 4, "step_size": 0.1, "acceptance": "metropolis"}
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        sgmcmc.sample(Noisy(2, noise=0.5), "ggmc", **settings)
+    said = (
+        "the gradient of Noisy with noise is not the exact one plus the noise that it is given: gradient(theta) + batch"
+    )
+    assert [str(one.message) for one in warned] == [said] * (wrong is not None)
+
+
+def test_a_u_that_draws_random_numbers_is_told_however_little_they_change():
+    class Drawn(WithoutStart):
+        def __init__(self, seed):
+            self.seed = seed
+
+        def potential(self, theta):
+            if self.seed is not None:
+                torch.manual_seed(self.seed)
+            return super().potential(theta) + 1e-9 * torch.rand((), dtype=torch.float64)
+
+    before = torch.get_rng_state()
+    try:
+        with pytest.warns(
+            UserWarning, match="^U of Drawn draws random numbers: if they change it, no decision is exact"
+        ):
+            short(Drawn(None), "hmc", initial=torch.ones(3, 2))
+        with warnings.catch_warnings(action="error"):
+            short(Drawn(0), "hmc", initial=torch.ones(3, 2))
+    finally:
+        torch.set_rng_state(before)
 
 
 @pytest.mark.parametrize("mixed", [lambda u: u[:1].expand(len(u)), lambda u: u.mean().expand(len(u))])

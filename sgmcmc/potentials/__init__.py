@@ -118,7 +118,11 @@ def check_attributes(target: Potential) -> None:
         ("views shown least_batch", "an int, at least 1", lambda one: not data or _is_whole(one, 1)),
         ("chains_at_once", "an int, at least 1", lambda one: _is_whole(one, 1)),
         ("together is_network capturable", "True or False", lambda one: isinstance(one, bool)),
-        ("gibbs", "a method", lambda one: one is None or callable(one)),
+        (
+            "gibbs",
+            "a method of (theta, temperature, random, trajectory, chains)",
+            lambda one: one is None or callable(one) and _takes(one, 5),
+        ),
         ("potential_and_gradient normalised compile_layers uncompile_layers join_chains", "a method", callable),
     ):
         for name in names.split():

@@ -144,7 +144,8 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
     ("name", "value", "said"),
     [
         ("inexact", True, "True: of the target must be a sentence, or None; something else needs another name"),
-        ("moves", [True, False], "list: of the target must be a bool tensor [2]"),
+        ("moves", [True, False], "list: of the target must be a bool tensor [2] with a True"),
+        ("moves", torch.zeros(2, dtype=torch.bool), "Tensor [2]: of the target must be a bool tensor [2] with a True"),
         ("moves", torch.ones(2), "Tensor [2]: of the target must be a bool tensor [2]"),
         ("std", 1.0, "1.0: of the target must be a tensor [2]"),
         ("std", torch.ones(3), "Tensor [3]: of the target must be a tensor [2]"),
@@ -1111,6 +1112,17 @@ def test_a_module_whose_gradient_is_not_its_logits_is_told(middle, told):
     known = [why for why in said if why]
     assert len(known) > 5 if told else not known
     assert all(why.startswith("the gradient of Sequential is not that of its U") for why in known)
+
+
+def test_a_distribution_that_raises_outside_of_its_support_is_refused_with_what_to_do():
+    def given(**options):
+        one = torch.distributions.LogNormal(0.0, 1.0, **options)
+        return lambda theta: -one.log_prob(theta).sum()
+
+    settings = {"dim": 2, "initial": torch.ones(3, 2), "step_size": 0.05}
+    with pytest.raises(SettingError, match="raise outside of their support, .*: give them validate_args=False$"):
+        short(given(validate_args=True), "hmc", **settings)
+    assert short(given(validate_args=False), "hmc", **settings).accepted > 50
 
 
 def test_a_function_whose_gradient_is_another_is_told():

@@ -110,7 +110,11 @@ def check_attributes(target: Potential) -> None:
     dim, data = target.dim, target.data_size > 0
     for names, what, fits in (
         ("inexact", "a sentence, or None", lambda one: isinstance(one, str | None)),
-        ("moves", f"a bool tensor [{dim}]", lambda one: one is None or _is_vector(one, dim, torch.bool)),
+        (
+            "moves",
+            f"a bool tensor [{dim}] with a True",
+            lambda one: one is None or _is_vector(one, dim, torch.bool) and bool(one.any()),
+        ),
         ("std", f"a tensor [{dim}]", lambda one: one is None or _is_vector(one, dim)),
         ("blocks", "a list of (name, slice)", _is_blocks),
         ("fit", "a dict of columns", lambda one: isinstance(one, dict)),

@@ -154,7 +154,7 @@ def _changing_gradient(kernel: Kernel, potential: Potential, theta: Tensor) -> s
     leaves decisions exact, but not if it remembers what was asked before: no trajectory then reads the same backwards.
     Or where it is not that of ``potential_and_gradient``, which is asked at the ends.
     """
-    one, other = (_asked(potential.gradient, theta) for _ in "12")
+    one, other = (_asked(potential.gradient, theta) for _ in range(2))
     name, most = type(potential).__name__, float(one.nan_to_num().abs().max())
     if one.shape != other.shape or not torch.allclose(one, other, rtol=1e-3, atol=1e-3 * most, equal_nan=True):
         said = "is another one when it is asked again: if it remembers what it was asked before, no decision is exact"
@@ -188,7 +188,7 @@ def _changing_potential(kernel: Kernel, potential: Potential, theta: Tensor) -> 
     near = theta[:1] + 0.1 * Random(0, theta.device).normal("diagnostic", 0, 1, 2, theta.shape[1], theta.dtype)[0]
     for some in (theta, near):
         # Numbers, so that one tensor may lie where the one before it lay, as those of a run do.
-        asked = [[potential.potential(one.clone()).item() for one in some.split(1)] for _ in "12"]
+        asked = [[potential.potential(one.clone()).item() for one in some.split(1)] for _ in range(2)]
         if together(potential):
             asked.append(potential.potential(some.clone()).tolist())
         values = torch.tensor(asked, dtype=torch.float64)
@@ -197,7 +197,7 @@ def _changing_potential(kernel: Kernel, potential: Potential, theta: Tensor) -> 
             said = "is another one when it is asked again, or beside another chain"
             return f"U of {type(potential).__name__} {said} (here by {off:.1g}): no decision is exact"
     states = []
-    for _ in "12":  # of what sets a seed of its own each time, the states are the same
+    for _ in range(2):  # of what sets a seed of its own each time, the states are the same
         potential.potential(near[:1].clone())
         states.append(random_state(theta.device))
     if not torch.equal(*states):
@@ -401,6 +401,8 @@ def check_probabilities(given, chains: int, data: int, labels: Tensor | None) ->
     if given.ndim != 3 or tuple(given.shape[:2]) != (chains, data):
         mend = f"must be [{chains}, {data}, classes]: probabilities of each chain, datum and class"
         raise SettingError("shape of predictions", _shape(given), mend)
+    if not given.is_floating_point():
+        raise SettingError("dtype of predictions", _kind(given), "must be float32 or float64: probabilities")
     classes = given.shape[2]
     if labels is not None and (label := int(labels.max())) >= classes:
         mend = f"must be from 0 to {classes - 1}: the target predicts {classes} classes"

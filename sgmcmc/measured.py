@@ -103,8 +103,8 @@ def estimated_mass(
             # Trajectories from the end of the counter's range, which no chain reaches.
             far = 2**62 + cycle * MASS_BATCHES + number
             batch = batches.independent(1).draw(random, far, random.indices(group))(0)
-        here = slice(group.start, group.stop)
-        gradient = potential.gradient(theta[here], batch).detach()[alive[here]] / size
+        gradient = potential.gradient(theta[group.start : group.stop], batch).detach() / size
+        gradient = gradient[alive[group.start : group.stop]]
         return gradient.double().square().sum(0) / (int(alive.sum()) * MASS_BATCHES)
 
     for number in range(MASS_BATCHES):

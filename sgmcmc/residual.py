@@ -262,7 +262,7 @@ class Layer:
     def respond(self, x: Tensor, parameters, other: Tensor | None = None, head: Head | None = None):
         """z and v ``[B, N, OH, OW]`` and the rate ``[B, N]`` of x ``[B, C, H, W]``, and a ``head``'s logits or None."""
         w, gamma, beta, tau = parameters
-        z, v = (_empty(x, STORED[precision(x)], self.channels[1], *self.out) for _ in "zv")
+        z, v = (_empty(x, STORED[precision(x)], self.channels[1], *self.out) for _ in range(2))
         rate = torch.empty((len(x), self.channels[1]), device=x.device)
         logits = None if head is None else torch.empty((len(x), len(head.bias)), device=x.device)
         how = self._how(x, False, head) | {"EPS": EPSILON, "THRESHOLD": tau is not None, "SUM": other is not None}

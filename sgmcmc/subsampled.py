@@ -54,17 +54,9 @@ def correction(sigma: float) -> tuple[np.ndarray, np.ndarray, float]:
     sums = (ndtr((x[:, None] - half) / sigma) + ndtr((x[:, None] + half) / sigma)) / 2
     bound, ones = np.full((len(x), 1), -1.0), np.ones(len(half))
     above, below = np.hstack([sums, bound]), np.hstack([-sums, bound])
-    found = (
-        linprog(
-            [*0 * ones, 1],
-            A_ub=np.vstack([above, below]),
-            b_ub=np.concatenate([expit(x), -expit(x)]),
-            A_eq=[[*ones, 0]],
-            b_eq=[1],
-        )
-        .x[:-1]
-        .clip(0)
-    )
+    within = {"A_ub": np.vstack([above, below]), "b_ub": np.concatenate([expit(x), -expit(x)])}
+    solution = linprog([*np.zeros(len(half)), 1], **within, A_eq=[[*ones, 0]], b_eq=[1])
+    found = solution.x[:-1].clip(0)
     found = found / found.sum()
     error = float(np.abs(sums @ found - expit(x)).max())
     return np.concatenate([-half[:0:-1], half]), np.concatenate([found[:0:-1] / 2, found[:1], found[1:] / 2]), error

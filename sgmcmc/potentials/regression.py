@@ -401,7 +401,7 @@ def _illustration(size: int, features: int) -> tuple[Tensor, Tensor]:
 def _check(name: str, given, rank: int, what: str) -> None:
     """Refuse what is no tensor of this rank, and NaN and infinities in it."""
     if tensor(name, given).ndim != rank:
-        raise SettingError(name, list(given.shape), f"must have {rank} dimension{'s'[: rank - 1]}: {what}")
+        raise SettingError(name, list(given.shape), f"must have {rank} dimension{'s' if rank > 1 else ''}: {what}")
     if not bool(given.isfinite().all()):
         raise SettingError(name, "NaN or infinite", "leave these data out")
 

@@ -1341,16 +1341,16 @@ def test_a_run_is_done_when_all_that_it_leaves_is_there(monkeypatch):
 
 def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end(capsys):
     Path("faulty.py").write_text(
-        "from sgmcmc.potentials.analytic import Quartic\n\n\nclass Faulty(Quartic):\n    calls, most = 0, 20\n\n"
+        "from sgmcmc.potentials.analytic import Quartic\n\n\nclass Faulty(Quartic):\n    calls, most = 0, 30\n\n"
         "    def potential(self, theta):\n        Faulty.calls += 1\n        if Faulty.calls > Faulty.most:\n"
-        "            raise ValueError('twenty are enough')\n        return super().potential(theta)\n"
+        "            raise ValueError('thirty are enough')\n        return super().potential(theta)\n"
     )
     words = "model._target_=faulty.Faulty sampler=hmc step_size=.1 cycles=20 save_every=1 output=run".split()
-    with pytest.raises(ValueError, match="twenty are enough"):
+    with pytest.raises(ValueError, match="thirty are enough"):
         main(words)
     status = json.loads(Path("run/status.json").read_text())
-    assert (status["state"], status["why"]) == ("failed", "ValueError: twenty are enough")
-    assert Path("run/log.txt").read_text().endswith(" failed: ValueError: twenty are enough\n")
+    assert (status["state"], status["why"]) == ("failed", "ValueError: thirty are enough")
+    assert Path("run/log.txt").read_text().endswith(" failed: ValueError: thirty are enough\n")
     sys.modules["faulty"].Faulty.most = 1000
     capsys.readouterr()
     assert main(words) == 0 and sgmcmc.load_samples("run").shape[0] == 20

@@ -534,9 +534,9 @@ def count_cycles(config: dict, potential: Potential, kernel: Kernel) -> int:
     if left:
         length = f"{gradients} steps" if each == 1 else f"{gradients} gradients, {each} a step"
         mend = f"is {length}, not a whole number of cycles of steps_per_cycle={kernel.steps}"
-        near = [] if gradients % each else divisors(gradients // each, kernel.steps)
-        ways = [f"steps_per_cycle={' or '.join(map(str, near))}"] * bool(near) + ["epochs_per_cycle=1, or cycles"]
-        raise SettingError("epochs", config["epochs"], f"{mend}; give {', '.join(ways)}")
+        near = "" if gradients % each else " or ".join(map(str, divisors(gradients // each, kernel.steps)))
+        ways = f"steps_per_cycle={near}, " if near else ""
+        raise SettingError("epochs", config["epochs"], f"{mend}; give {ways}epochs_per_cycle=1, or cycles")
     return cycles
 
 

@@ -85,7 +85,7 @@ def _main(words: list[str]) -> int:
     table = collect(runs, known["over"])
     if known["output"] is not None:
         try:
-            table.to_csv(known["output"], index=False)
+            table.to_csv(known["output"], index=False, errors="replace")  # a path may have bytes that are no letters
         except OSError as error:
             raise SettingError("output", known["output"], f"cannot be written ({error.strerror or error})") from None
     say(_shown(table).to_string(index=False, float_format=lambda number: f"{number:.4g}", na_rep="-"))
@@ -241,10 +241,16 @@ def _folders(path: Path) -> list[Path]:
     """The path, if it is a run's folder, or the run folders in it, in the order of their names."""
     if not path.exists():
         raise SettingError("RUN", path, "there is no such folder")
-    inside = sorted(one.parent for one in path.rglob("status.json"))
+    inside, seen = [], set()
+    for place, inner, files in os.walk(path, followlinks=True):  # some may lie on another disk, with a link to them
+        if (real := os.path.realpath(place)) in seen:  # a link that leads up again, or to one that is here, too
+            inner.clear()
+        elif "status.json" in files:
+            inside.append(Path(place))
+        seen.add(real)
     if not inside:
         raise SettingError("RUN", path, "is not a run folder, nor one that holds run folders: none has a status.json")
-    return inside
+    return sorted(inside)
 
 
 def _cell(value):

@@ -67,7 +67,8 @@ def main(words: list[str] | None = None) -> int:
         if flags.cfg == "job" and settings and not (sweeps or elsewhere):  # Hydra would show null for what is unsaid
             points = _points(settings)
             config = compose([*settings, *points[0]])
-            print(f"{show(config)}# {folder(config)}{f'; the first of {len(points)} runs' * (len(points) > 1)}")
+            first = f"; the first of {len(points)} runs" if len(points) > 1 else ""
+            print(f"{show(config)}# {folder(config)}{first}")
             return DONE
         if sweeps:
             _check_several(settings)
@@ -127,7 +128,7 @@ def _run(cfg, said: list[str], own: list[str]) -> int:
     for word in unused(config, said):
         data = config["data"]["name"] != "none" or config["model"]["name"] in OWN_DATA
         full = data and word.partition("=")[0].lstrip("+") == "batch_size" and config["sampler"]["gradient"] == "full"
-        mend = ", whose gradients are full: sampler.gradient=minibatch would use it" * full
+        mend = ", whose gradients are full: sampler.gradient=minibatch would use it" if full else ""
         target = config["model"].get("_target_") or config["model"]["name"]
         told = f"{word.lstrip('+')} is not used by {config['sampler']['name']} on {target}{mend}"
         print(told, file=sys.stderr)

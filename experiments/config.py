@@ -267,7 +267,7 @@ def _drop_other_policies(config: dict, said) -> None:
     own, sampler = _own_samplers(path, path.stat().st_mtime_ns), config["sampler"]
     if not own or sampler["name"] in own:
         return
-    kept = ["name", "ends", "minibatches"] + ["acceptance"] * (sampler["acceptance"] == "monitor")
+    kept = ["name", "ends", "minibatches", *(["acceptance"] if sampler["acceptance"] == "monitor" else [])]
     config["sampler"] = {
         key: value if key in kept or f"sampler.{key}" in said else None for key, value in sampler.items()
     }

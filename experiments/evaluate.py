@@ -37,7 +37,7 @@ from experiments.outcome import grouped
 from experiments.resolved import is_own
 from experiments.voice import NO_SIZE, counted, say
 from sgmcmc.arguments import find_device
-from sgmcmc.chain import DIVERGED
+from sgmcmc.chain import DIVERGED, FAILED, RUNNING, frozen_in
 from sgmcmc.data import load
 from sgmcmc.environment import one_thread
 from sgmcmc.errors import SettingError
@@ -85,7 +85,7 @@ def _main(words: list[str]) -> int:
     data = shifted(data.to(device), *amounts, scale=getattr(potential, "column_scale", 1.0))
     runs = [load_samples(folder) for folder in folders]
     counts = [run.shape[1] for run in runs]
-    diverged = _diverged([statuses[folder] for folder in folders], counts)
+    diverged = _diverged({folder: statuses[folder] for folder in folders}, counts)
     least = min(map(len, runs))
     if any(len(run) > least for run in runs):
         print(f"the runs are of different lengths: the first {least} draws of each are used", file=sys.stderr)
@@ -94,7 +94,7 @@ def _main(words: list[str]) -> int:
     draws = draws[every - 1 :: every].to(device)
     moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
     of = f"{counted(len(draws), 'draw')} of {counted(draws.shape[1], 'chain')}"
-    unlabelled = ", whose labels are not compared with those that it was trained on" * elsewhere
+    unlabelled = ", whose labels are not compared with those that it was trained on" if elsewhere else ""
     say(f"{of} on the {len(data)} {which} data of {name}{moved}{unlabelled}")
     rows = []
     with tqdm(total=draws.shape[0] * draws.shape[1], leave=False, disable=None) as bar:
@@ -153,11 +153,13 @@ def _groups(settings: dict, counts: list[int]) -> list[tuple[dict, list[int]]]:
     return [(dict(own), chains) for own, chains in found.items()]
 
 
-def _diverged(statuses: list[dict], counts: list[int]) -> set[int]:
-    """Of runs of so many chains, joined one after another, the chains that their statuses say have diverged."""
+def _diverged(statuses: dict[str, dict], counts: list[int]) -> set[int]:
+    """Of runs, by their folders, of so many chains, joined one after another, the chains that have diverged."""
     found, first = set(), 0
-    for status, count in zip(statuses, counts, strict=True):
-        found |= {first + chain for chain in status.get("frozen") or ()}
+    for (folder, status), count in zip(statuses.items(), counts, strict=True):
+        # The status of a run that has not ended, or goes on, tells nothing, or what was so at the end before.
+        frozen = frozen_in(folder) if status.get("state") in (RUNNING, FAILED) else status.get("frozen") or ()
+        found |= {first + chain for chain in frozen}
         first += count
     return found
 

@@ -72,7 +72,7 @@ def shut(store: str) -> str | None:
     if os.path.isfile(store):
         return f"--jugdir {store}: is a file; give a folder"
     for place in (store, *(os.path.join(store, part) for part in ("locks", "tempfiles"))):
-        if "://" not in store and os.path.exists(place) and not os.access(place, os.W_OK):
+        if os.path.exists(place) and not os.access(place, os.W_OK):
             return f"--jugdir {store}: {place} is not yours to write; give another folder"
     return None
 

@@ -174,8 +174,8 @@ def _work(pieces: Pieces, result: Result) -> tuple[float, str]:
         # What is only monitored need not be evaluated: chains are compared without it.
         watched = result.kernel.acceptance == "monitor" and bool(result.energies)
         views = shown(pieces.potential) // pieces.potential.data_size
-        unit = "a pass over the data" + f"'s {views} views" * (views > 1)
-        unit += " (not counting U, which is monitored)" * watched
+        unit = "a pass over the data" + (f"'s {views} views" if views > 1 else "")
+        unit += " (not counting U, which is monitored)" if watched else ""
         return result.gradients + (0 if watched else result.energies), unit
     return (result.gradients, "a gradient") if result.gradients else (result.energies, "an evaluation of U")
 
@@ -206,8 +206,8 @@ def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
         if len(draws) < LEAST:  # keep=3
             return
         of = f"the slowest of {dim:,} means and {dim:,} variances" if dim > 1 else "the slower of mean and variance"
-        of += f" ({COORDINATES} of each looked at)" * (dim > COORDINATES)
-        of += f" in the last {len(draws):,} of {kept:,} draws" * (len(draws) < kept)
+        of += f" ({COORDINATES} of each looked at)" if dim > COORDINATES else ""
+        of += f" in the last {len(draws):,} of {kept:,} draws" if len(draws) < kept else ""
         for place, (_, group) in enumerate(groups):
             finite = [chain for chain in group if chain not in frozen]
             if finite:
@@ -224,7 +224,7 @@ def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
     rows = torch.as_tensor(metrics["potential"][whole & (starts >= plan.burn_in)])
     late = rows[len(rows) // 2 :]
     if len(groups) == 1 and len(late) >= LEAST and bool(late.isfinite().all()):
-        of = "the potential in the second half" + ", at least," * (plan.log_every > 1)
+        of = "the potential in the second half" + (", at least," if plan.log_every > 1 else "")
         yield 0, chains, late[:, None, None], of, chains - len(frozen), len(late) / len(rows), 0
 
 

@@ -71,12 +71,15 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
         say(hint)
     if "compiled" in begun:  # a run that is continued stays what it was begun as
         pieces.plan = replace(pieces.plan, compile=begun["compiled"])
+    known = {"start": start} if start else {}
+    known |= {"target": kept.target(*target)} if own and unknown else {}
     store = sgmcmc.RunFolder(
         path,
         {"hash": identity(config), "law": sgmcmc.LAW, "settings": scientific(config)},
         show(config),
         device=pieces.random.device,
         warn=lambda text: print(text, file=sys.stderr),
+        begun=known,
     )
     with store:
         voice = Voice(config, pieces, path)
@@ -92,9 +95,7 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
 
         def report(chain, row) -> None:
             if voice.first is None:
-                known = {"start": start} if start else {}
-                known |= {"target": kept.target(*target)} if own and unknown else {}
-                store.status(compiled=chain.begun_compiled, graph=chain.captured, together=chain.joined, **known)
+                store.status(compiled=chain.begun_compiled, graph=chain.captured, together=chain.joined)
                 for line in voice.opening:
                     store.log(line)
                 if pieces.chains > 1 and is_network(pieces.potential):
@@ -169,7 +170,7 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
         shows = [f"{voice.config['name']}: {lines[0]}", voice.acceptance, plan.log_every]
         drawn = _drawn(path, shows, voice.tell)
         undrawn = None if drawn else shows
-        voice.tell(f"{path}: metrics.csv, samples" + f", {picture.NAME}" * drawn)
+        voice.tell(f"{path}: metrics.csv, samples" + (f", {picture.NAME}" if drawn else ""))
     facts |= {"graph": result.captured, "undrawn": undrawn}  # a capture may fail late
     # What an earlier end of the run said is no longer so.
     numbers = {"log_accept": None, "averages": None, "groups": None, **numbers}
@@ -193,7 +194,7 @@ def _side_by_side(number: int, asked: bool | str | None) -> str:
     """How the chains of a network go, so many in a tensor, and whether that is as it was ``asked``."""
     how = f"together, {number} in a tensor" if number > 1 else "one after another"
     other = asked is False and number > 1 or asked is True and number == 1
-    return f"the chains go {how}" + ", as when the run was begun" * other
+    return f"the chains go {how}" + (", as when the run was begun" if other else "")
 
 
 def _begun_without(config: dict) -> str | None:

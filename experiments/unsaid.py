@@ -183,7 +183,7 @@ def _fill_start(config: dict, network: bool, said) -> None:
     no_network = not network and not own
     if no_network and (config["init"] in schema.NETWORK_STARTS or config["init"] == "sgd" and not (data and asked)):
         if asked:
-            mend = "is for networks" + " and model=logistic" * (config["init"] == "sgd")
+            mend = "is for networks" + (" and model=logistic" if config["init"] == "sgd" else "")
             raise SettingError("init", config["init"], f"{mend}: leave it out")
         config["init"] = None
     warm = config["warm_start"]

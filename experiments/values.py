@@ -16,7 +16,7 @@ from sgmcmc.errors import SettingError
 
 
 def number(setting: str, value, low: float = -math.inf, high: float = math.inf, need: str = "a number") -> float:
-    """``value`` as a float in (low, high), or SettingError."""
+    """``value`` as a float in (low, high), or SettingError; an end that is allowed is given a little farther out."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     if not (known and math.isfinite(value) and low < value < high):
         raise SettingError(setting, value, f"must be {need}")
@@ -30,7 +30,7 @@ def count(setting: str, value, least: int = 1, most: int = MOST) -> int:
     """``value`` as a whole number (5e6 is one) from ``least`` to ``most``, or SettingError."""
     whole = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not whole or value != int(value) or value < least:
-        raise SettingError(setting, value, "must be a whole number" + f", at least {least}" * (least > -MOST))
+        raise SettingError(setting, value, "must be a whole number" + (f", at least {least}" if least > -MOST else ""))
     if value > most:
         raise SettingError(setting, value, f"must be a whole number, at most {most}")
     return int(value)

@@ -103,7 +103,7 @@ class Voice:
             f"{self.config['sampler']['name']} ({kernel.word.letters}) on {target}{data}, "
             f"{counted(potential.dim, 'coordinate')}: {counted(self.pieces.chains, 'chain')} of "
             f"{counted(plan.cycles, 'cycle')} of {counted(kernel.steps, 'step')}, "
-            f"{max(gradients, plan.cycles):,} {kind}{' a chain' * (self.pieces.chains > 1)}",
+            f"{max(gradients, plan.cycles):,} {kind}{' a chain' if self.pieces.chains > 1 else ''}",
             self.worth,
         ]
         if hint := self.in_epochs():
@@ -176,14 +176,14 @@ class Voice:
         cycle = (gradients + energies / 3) * gradient / share / len(group)  # U is a forward pass
         try:
             done = int(max(sgmcmc.load_metrics(self.path)["cycle"], default=0))
-        except StoreError:
+        except (StoreError, KeyError, ValueError):  # or another program's table, in a folder that will be refused
             done = 0
         self.expected = cycle * pieces.chains
         total, left = self.expected * max(pieces.plan.cycles - done, 0), " to go" if done else ""
         about, by = "about", f"by the time of one gradient on {self.device}"
         if pieces.plan.graph:  # an H100's of a ResNet-20 twelve times
             about, by = "at most", f"{by}, which graphs shorten: the first cycles tell how far"
-        each = "a cycle" + " of one chain" * (pieces.chains > 1)
+        each = "a cycle of one chain" if pieces.chains > 1 else "a cycle"
         return [f"{about} {_duration(total)}{left} ({_duration(cycle)} {each}) {by}"]
 
     @property
@@ -264,9 +264,9 @@ class Voice:
         """What came out: moves, log MH, effective sample size, R-hat, and a plain word where a chain is stuck; and its
         numbers, for ``status.json``."""
         kernel, rate = result.kernel, result.rate
-        whole = f"{result.accepted / max(result.proposed, 1):.3g}"
-        whole += f"; {rate:.3g} after the burn-in" * (0 < result.burnt[1] < result.proposed)
-        moved = f"{result.accepted:,} of {result.proposed:,} trajectories accepted ({whole})"
+        share = f"{result.accepted / max(result.proposed, 1):.3g}"
+        share += f"; {rate:.3g} after the burn-in" if 0 < result.burnt[1] < result.proposed else ""
+        moved = f"{result.accepted:,} of {result.proposed:,} trajectories accepted ({share})"
         if kernel.acceptance == "monitor":
             moved = f"{result.accepted:,} of {result.proposed:,} trajectories finite, and taken (not corrected)"
         after = counted(result.cycles, "cycle")
@@ -298,7 +298,7 @@ class Voice:
                 warning = " (estimated on the data that were looked at)"
             if mean < FAR * min(median, -1):
                 warning = f" (its rows' median {median:.3g}: a few proposals went far out)"
-            several = " of all chains" * (len(outcome.grouped(self.config, self.pieces.chains)) > 1)
+            several = " of all chains" if len(outcome.grouped(self.config, self.pieces.chains)) > 1 else ""
             lines.append(f"mean log MH of the second half{several} {mean:.3g}{warning}")
         if result.status == engine.DIVERGED:
             last = metrics["cycle"][-1] if len(metrics["cycle"]) else 0
@@ -322,7 +322,7 @@ class Voice:
             exact = "not exact, and" if kernel.subsampled else "exact but"
             lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
         elif result.accepts_few(FEW):
-            shorter = ", or shorter ones," * (kernel.steps > 1)
+            shorter = ", or shorter ones," if kernel.steps > 1 else ""
             lines.append(f"few trajectories are accepted: a smaller step size{shorter} may give better draws")
         # Of a million draws the effective sample size takes a minute that a scheduler may not give.
         looked = None if result.status == engine.INTERRUPTED else metrics
@@ -349,7 +349,7 @@ class Voice:
         """The lines of a group of chains with the same settings, of what ``outcome.of_groups`` says of it, whose draws
         were ``looked`` at."""
         name, dim = ", ".join(f"{key}={value}" for key, value in group["settings"].items()), self.pieces.potential.dim
-        name, lines = name + ": " * bool(name), []
+        name, lines = f"{name}: " if name else "", []
         if name and "accept_prob" in group:
             lines.append(f"{name}acceptance {group['accept_prob']:.3g}")
         exact = kernel.acceptance == "monitor" and not (kernel.impossible or kernel.inexact)
@@ -372,7 +372,7 @@ class Voice:
             finite, chains, value = group["finite"], group["r_hat_over"], group["r_hat"]
             over = "halves of the one chain" if finite == 1 else "halves of the mean over chains"
             if chains > 1:
-                over = f"{chains}{f' of {finite}' * (finite > chains)} chains"
+                over = f"{chains} of {finite} chains" if finite > chains else f"{chains} chains"
             limit = group["r_hat_limit"]
             warning = f" (above {limit:.4g}: not mixed, or too short to tell)" if value > limit else ""
             lines.append(f"{name}R-hat {f'{value:.5g}' if math.isfinite(value) else 'infinite'} over {over}{warning}")
@@ -381,7 +381,7 @@ class Voice:
 
 def counted(value: int, noun: str) -> str:
     """A number of things, in words."""
-    return f"{value:,} {noun}" + "s" * (value != 1)
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
 
 
 def _duration(seconds: float) -> str:

@@ -151,10 +151,30 @@ def net_of(job: dict) -> tuple:
 
 
 def checkpoints_of(job: dict) -> list[Path]:
-    """What is there to go on from, the newest last."""
+    """What is there to go on from."""
     from experiments.resolved import folder
 
-    return sorted(folder(job["config"]).glob("checkpoint-*.pt"), key=lambda file: file.stat().st_mtime)
+    return list(folder(job["config"]).glob("checkpoint-*.pt"))
+
+
+def block_of(checkpoint: Path) -> int:
+    """Which of its run's blocks a checkpoint is of, which no clock of another machine changes; -1 of one that
+    cannot be read."""
+    from sgmcmc.formats import Damaged, read_checkpoint
+
+    try:
+        return read_checkpoint(checkpoint)["record"]["block"]
+    except (Damaged, StoreError):
+        return -1
+
+
+def archive(path: Path, files: list[Path]) -> None:
+    """An archive of files by their places in the repository, which a call that is killed leaves as it was before."""
+    part = path.with_suffix(".part")
+    with tarfile.open(part, "w:gz" if path.suffix == ".gz" else "w") as whole:
+        for file in files:
+            whole.add(file, os.path.relpath(file, ROOT))
+    part.replace(path)
 
 
 def finished(command: list[str], seconds: float) -> tuple[int | None, str]:
@@ -357,7 +377,7 @@ class Session:
             found[name] = f"{ended}\n{said[-20000:]}"
             self.failed |= code not in (None, 0, 5)  # 5: no test was chosen
             print(f"{name}: {found[name]}", flush=True)
-            path.write_text(json.dumps(checked, indent=1) + "\n")
+            disk.write(path, json.dumps(checked, indent=1).encode() + b"\n")
 
     @staticmethod
     def tests() -> list[str]:
@@ -556,13 +576,10 @@ class Session:
         known = {table for name in names for table in tables_of(name)} | {"gpu_runs"}
         kept += [path for path in tables.glob("*") if self.scale == "paper" and path.stem in known]
         kept += (ROOT / "benchmarks").glob("gpu_*.csv")
-        with tarfile.open(self.out / "kept.tar.gz", "w:gz") as archive:
-            for path in sorted(kept):
-                archive.add(path, path.relative_to(ROOT))
+        archive(self.out / "kept.tar.gz", sorted(kept))
         (self.out / packed.name).unlink(missing_ok=True)  # of a call before
         if packed.exists():
-            with tarfile.open(self.out / packed.name, "w") as archive:  # so that it is unpacked where it was
-                archive.add(packed, packed.relative_to(ROOT))
+            archive(self.out / packed.name, [packed])  # so that it is unpacked where it was
         for path in self.out.iterdir():
             if path.stat().st_size > FILE_LIMIT:
                 self.failed = True
@@ -577,7 +594,7 @@ class Session:
 
         kept, room = [], STATE_LIMIT
         for job in sorted(jobs, key=lambda job: (job in self.broken, -spent(job))):
-            path, checkpoints = folder(job["config"]), checkpoints_of(job)
+            path, checkpoints = folder(job["config"]), sorted(checkpoints_of(job), key=block_of)
             files = [file for file in path.rglob("*") if file.is_file() and file.name not in NOT_PACKED]
             files = [file for file in files if not file.name.endswith((BEFORE, ".part"))]
             files = [file for file in files if file not in checkpoints[:-1]]
@@ -591,11 +608,7 @@ class Session:
         if not kept:
             packed.unlink(missing_ok=True)
             return
-        part = packed.with_suffix(".part")
-        with tarfile.open(part, "w") as archive:
-            for file in kept:
-                archive.add(file)
-        part.replace(packed)
+        archive(packed, kept)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def unbiased(what: str, claim: str, corrected: pd.DataFrame, bare: pd.DataFrame,
     here = f"Student's t of {of}: the least likely of {len(corrected)} settings has p = {least:.2g}, by Bonferroni "
     here += f"over all {probability:.2g} ({named}); {(corrected.exact_p < CHANCE).sum()} have p < {CHANCE:g} each; the "
     here += f"same test finds {(bare.exact_p < CHANCE).sum()} of {len(bare)} uncorrected settings biased (p < "
-    here += f"{CHANCE:g} each)" + f"; {others}" * bool(left)
+    here += f"{CHANCE:g} each)" + (f"; {others}" if left else "")
     return what, claim, here, "agrees" if probability > CHANCE else "differs"
 
 

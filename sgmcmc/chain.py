@@ -10,11 +10,14 @@ the minutes since the last checkpoint.
 from __future__ import annotations
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -26,6 +29,7 @@ from sgmcmc.compiled import Compiled, Normals, Segments, why_eager
 from sgmcmc.data.minibatches import Minibatches
 from sgmcmc.diagnostics import Ensemble
 from sgmcmc.errors import SettingError
+from sgmcmc.formats import Damaged, read_checkpoint
 from sgmcmc.inductor import CannotCompile
 from sgmcmc.interrupt import Interrupted, Signals
 from sgmcmc.kernel import Kernel, check_decay
@@ -35,6 +39,7 @@ from sgmcmc.potentials import Potential, groups, is_network, shown, together
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.progress import SUMS, Moments, Tally, Unfinished, Unwritten, summed, traced
 from sgmcmc.random import Random
+from sgmcmc.store import SLOTS
 from sgmcmc.trajectory import State, cast, evaluate, run_trajectory, segment, start, walk
 
 RUNNING, DONE, DIVERGED, INTERRUPTED, FAILED = "running", "done", "diverged", "interrupted", "failed"
@@ -682,6 +687,17 @@ def _fill(result: Result, chain: Chain) -> None:
         for row in torch.nonzero(~state.alive).flatten()
     ]
     result.seconds, result.kernel, result.ensembles = tally.spent, chain.kernel, chain.ensembles
+
+
+def frozen_in(folder: str | os.PathLike) -> set[int]:
+    """The chains of a run that have diverged, by its checkpoints: its status tells them once it has ended."""
+    found: set[int] = set()
+    for slot in SLOTS:
+        with suppress(Damaged):
+            states = read_checkpoint(Path(folder, slot))["state"]["states"]
+            alive = torch.cat([State(*values).alive for values in states])
+            found |= {*torch.nonzero(~alive).flatten().tolist()}
+    return found
 
 
 def _finished(chain: Chain) -> str:

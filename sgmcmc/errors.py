@@ -38,7 +38,7 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 def few(values: list, most: int = 5) -> str:
     """The first of the ``values``, and … where there are more."""
-    return ", ".join(map(str, values[:most])) + ", …" * (len(values) > most)
+    return ", ".join(map(str, values[:most])) + (", …" if len(values) > most else "")
 
 
 class NoRoom(SettingError):

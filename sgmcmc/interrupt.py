@@ -15,7 +15,7 @@ class Interrupted(BaseException):
 def ending() -> list[signal.Signals]:
     """The signals, besides Ctrl-C, that ask a process to end; SIGHUP unless it is ignored, as under nohup."""
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [signal.SIGTERM, signal.SIGUSR1] + [signal.SIGHUP] * (not ignored)
+    return [signal.SIGTERM, signal.SIGUSR1, *([] if ignored else [signal.SIGHUP])]
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,10 +28,10 @@ from sgmcmc.random import Random
 
 def path(folder: str | os.PathLike) -> Path:
     """The folder as a path, ``~`` expanded; SettingError for what is none."""
-    try:
-        return Path(os.path.expanduser(os.fsdecode(folder)) or 1)
-    except TypeError:
-        raise SettingError("folder", repr(folder), "must be the path of a folder") from None
+    with suppress(TypeError):
+        if place := os.path.expanduser(os.fsdecode(folder)):
+            return Path(place)
+    raise SettingError("folder", repr(folder), "must be the path of a folder")
 
 
 def settings(kernel: Kernel, plan: Plan, potential: Potential, chains: int, seed: int, dtype, initial) -> dict:

@@ -273,13 +273,10 @@ def _run(kernel, potential, plan: Plan, random, chains: int, begin, dtype, store
     """Run the chain. Its folder, where it has one, is told what the target is, so that another one is refused when the
     run goes on; how the run ended; and an error of the target's."""
     target, rows = (kernel, potential, dtype, random.device), []
-    unknown = store and not kept.known(store.path, store.identity["hash"], *target)
+    if store and not kept.known(store.path, store.identity["hash"], *target):
+        store.begun = {"target": kept.target(*target)}
 
     def report(chain: Chain, row: dict | None) -> None:
-        nonlocal unknown
-        if unknown:
-            store.status(target=kept.target(*target))
-            unknown = False
         if row:
             rows.append(row)
         bar(chain, row)

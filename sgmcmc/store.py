@@ -89,6 +89,7 @@ class RunFolder:
     :param config_text: what ``config.yaml`` shall hold.
     :param device: where the chain is computed, to be recorded.
     :param warn: called with one sentence when something was lost or may not be reproducible.
+    :param begun: what ``status.json`` shall say of how the run was begun, from before its first block on.
     :raises StoreError: from any method: another run's folder, another process in it, a full or read-only disk.
     """
 
@@ -100,12 +101,14 @@ class RunFolder:
         *,
         device: torch.device | str = "cpu",
         warn: Callable[[str], object] = warnings.warn,
+        begun: dict | None = None,
     ):
         self.path, self.warn = Path(os.path.expanduser(path)), warn
         self.identity, self.config_text, self._device = identity, config_text, device
+        self.begun = begun or {}
         self._lock: io.IOBase | None = None
         self._created = False
-        self._loaded = 0  # the block that the caller goes on from
+        self._loaded: int | None = None  # the block that the caller goes on from, once it has loaded one
         self._status: dict = {}
         self._forget()
 
@@ -318,6 +321,8 @@ class RunFolder:
                         disk.sync(path.parent)
                 if self._lock is None:
                     self._enter()
+                if self._loaded is not None:
+                    self._check_loaded()  # before the status says that what another process has ended is running
                 self._record_environment()
                 disk.sync(self.path)  # before any other file: whose folder it is, is known by the status
                 config = self.path / "config.yaml"
@@ -337,6 +342,11 @@ class RunFolder:
                 raise
         self._created = True
 
+    def _check_loaded(self) -> None:
+        """Refuse a run that another process has gone on with since it was loaded."""
+        if self._now["block"] != (self._loaded or 0):
+            raise FolderBusy(f"{self.path} holds blocks that this run did not load: start it again")
+
     def _record_environment(self) -> None:
         """Note in ``status.json`` that the run goes on, and where, if that is not where it was."""
         here = environment(self._device)
@@ -354,7 +364,7 @@ class RunFolder:
                         "from here on it need not be the uninterrupted one bit for bit"
                     )
             seen.append({**here, "from_block": self._now["block"]})
-        self._status = {**self._status, "state": "running", "identity": self.identity}
+        self._status = {**self._status, **self.begun, "state": "running", "identity": self.identity}
         self._write_status()
 
     def _write_status(self) -> None:
@@ -409,8 +419,7 @@ class RunFolder:
             there, all earlier ones are, and the same call may be made again.
         """
         self.open()
-        if self._now["block"] != self._loaded:
-            raise FolderBusy(f"{self.path} holds blocks that this run did not load: start it again")
+        self._check_loaded()
         state = plain(state)
         record = {**self._now, "block": self._now["block"] + 1, "tables": dict(self._now["tables"])}
         hashes, columns, tail = dict(self._hashes), dict(self._columns), self._tail

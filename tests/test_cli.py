@@ -36,11 +36,12 @@ from experiments.outcome import mixed_below, slowest
 from experiments.run import run as execute
 from experiments.voice import FEW_WOULD_BE, SILENT, Voice, _duration, say
 from sgmcmc import diagnostics
-from sgmcmc.chain import Result
+from sgmcmc.chain import Chain, Result
 from sgmcmc.data import Data
 from sgmcmc.diagnostics import Estimate
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status, signature
+from sgmcmc.interrupt import Interrupted
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.potentials.analytic import Gaussian
 
@@ -1388,7 +1389,18 @@ def test_a_target_that_fails_in_the_first_cycle_leaves_a_log():
     assert " hmc (BAB) on early.Early, 1 coordinate: " in first and last.endswith(" failed: ValueError: too early")
 
 
-def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys):
+def leave_the_first_cycle(words, monkeypatch) -> None:
+    """Begin a run that is interrupted before its first cycle is over."""
+
+    def left(chain):
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Chain, "advance", left)
+        assert main(words) == 75
+
+
+def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys, monkeypatch):
     """Its gradient alone may have been mended; what cannot be asked far from the start is asked no more."""
     Path("edited.py").write_text(
         "import torch\nfrom sgmcmc.potentials.analytic import Gaussian\n\n\nclass Edited(Gaussian):\n"
@@ -1400,8 +1412,10 @@ def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys)
     )
     words = "model._target_=edited.Edited sampler=hmc step_size=.01 steps_per_cycle=1 output=run progress=false".split()
     assert main([*words, "cycles=4"]) == main([*words, "cycles=4"]) == main([*words, "cycles=6"]) == 0
-    edited = sys.modules["edited"].Edited
+    edited, early = sys.modules["edited"].Edited, [*words[:-2], "cycles=4", "output=early", "progress=false"]
+    leave_the_first_cycle(early, monkeypatch)
     edited.factor = 1.01
+    assert main(early) == 2
     for cycles in (6, 8):
         capsys.readouterr()
         assert main([*words, f"cycles={cycles}"]) == 2
@@ -1645,6 +1659,16 @@ def test_an_output_of_another_run_is_refused_and_left_alone(capsys):
     assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", "cycle\nfirst\n"])
+def test_an_output_with_another_program_s_table_is_refused(capsys, text):
+    """Whose name is that of ours, from which a network's run takes how much it has done."""
+    Path("run").mkdir()
+    Path("run/metrics.csv").write_text(text)
+    assert main([*NETWORK, "data.train_size=40", "output=run", "progress=false"]) == 2
+    assert capsys.readouterr().err == "run holds something else than a run: give this run another output\n"
+    assert Path("run/metrics.csv").read_text() == text and len([*Path("run").iterdir()]) == 1
+
+
 def test_a_file_of_positions_that_has_changed_is_refused(capsys):
     words = replaced(TOY, init="start.pt", cycles=4)
     torch.save(torch.zeros(2), "start.pt")
@@ -1656,6 +1680,17 @@ def test_a_file_of_positions_that_has_changed_is_refused(capsys):
     assert capsys.readouterr().err.splitlines() == [told, told]
     Path("start.pt").unlink()
     assert main(words) == 0  # it is over, and needs the file no more
+
+
+def test_so_is_one_that_has_changed_while_the_first_cycle_was_under_way(capsys, monkeypatch):
+    """Of a large network that takes half an hour; the checkpoint is of the file that was."""
+    words = replaced(TOY, init="start.pt")
+    torch.save(torch.zeros(2), "start.pt")
+    leave_the_first_cycle(words, monkeypatch)
+    torch.save(torch.ones(2), "start.pt")
+    assert main(words) == 2 and "is another file than when the run was begun" in capsys.readouterr().err
+    torch.save(torch.zeros(2), "start.pt")
+    assert main(words) == 0
 
 
 def test_status_json_counts_what_was_accepted():

@@ -54,6 +54,16 @@ def test_each_group_of_chains_has_a_row_with_its_own_numbers(runs):
     assert "log_accept" not in table and "potential" not in table  # which are means over all chains
 
 
+def test_runs_that_lie_elsewhere_with_a_link_to_them_are_in_the_table(runs, tmp_path):
+    """A mean over seeds would else be over those that are left, without a word."""
+    grid = shutil.copytree(runs / "grid", tmp_path / "grid")
+    (grid / "1").rename(tmp_path / "moved")
+    (grid / "1").symlink_to(tmp_path / "moved")
+    for name in ("up", "again"):  # followed for ever, they would be
+        (grid / name).symlink_to(grid)
+    assert list(collect(grid, over="seed").runs) == [3, 3]
+
+
 def test_seeds_are_joined_to_a_mean_with_its_error(runs):
     table, joined = collect([runs / "grid"]), collect([runs / "grid"], over="seed")
     assert list(joined.step_size) == [0.3, 1.4] and list(joined.runs) == [3, 3] and "seed" not in joined
@@ -248,3 +258,10 @@ def test_the_command_prints_the_table_and_writes_all_its_columns(runs, tmp_path,
     ):
         assert main(words) == (2 if words else 0)
         assert said in "".join(capsys.readouterr())
+
+
+def test_a_folder_s_name_may_have_bytes_that_are_no_letters(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.collect.say", lambda line: None)  # the command's own output takes them
+    shutil.copytree(runs / "tuned", tmp_path / "\udcff")
+    assert main([str(tmp_path), f"output={tmp_path}/table.csv"]) == 0
+    assert list(pd.read_csv(tmp_path / "table.csv").run) == [f"{tmp_path}/?"]

@@ -17,7 +17,7 @@ import yaml
 from experiments.build import build, edits, foreign, reopened
 from experiments.command_line import main as run
 from experiments.config import compose
-from experiments.evaluate import main
+from experiments.evaluate import _diverged, main
 from sgmcmc import RunFolder, diagnostics, load_metrics, load_samples
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.errors import SettingError, StoreError
@@ -353,8 +353,11 @@ def test_chains_that_diverged_are_left_out_and_told(tmp_path, capsys):
     capsys.readouterr()
     assert main([*folders, f"output={tmp_path}/table.csv"]) == 0
     assert "step_size=1e+20: 4 of 8 chains (indices 2, 3, 6, 7) diverged, and stand still" in capsys.readouterr().out
+    for state in ("running", "failed"):  # whose status tells what diverged at an earlier end, if there was one
+        _edit(folders[0], state=state, frozen=[])
+        assert _diverged({folders[0]: read_status(folders[0]), folders[1]: {"frozen": [0]}}, [4, 4]) == {2, 3, 4}
     for folder in folders:  # as if they had all had one step size
-        _edit(folder, frozen=[1, 3])
+        _edit(folder, state="done", frozen=[1, 3])
     assert main([*folders, f"output={tmp_path}/table.csv"]) == 0
     said = capsys.readouterr().out
     assert "step_size=0.01: 2 of 8 chains (indices 1, 5) diverged, and are left out\nstep_size=0.01: 2 chains\n" in said

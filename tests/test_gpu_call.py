@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import importlib.util
 import io
 import json
@@ -26,6 +27,7 @@ from experiments.config import compose
 from experiments.resolved import folder
 from sgmcmc import LAW, NetworkPotential, SettingError, load_metrics
 from sgmcmc.errors import NoRoom
+from sgmcmc.formats import pack
 from sgmcmc.inductor import CannotCompile
 
 ROOT = Path(__file__).parents[1]
@@ -301,6 +303,22 @@ def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, caps
     assert not (session.home / "chain.tar").exists()
 
 
+def test_of_two_checkpoints_the_one_of_the_later_block_travels(call):
+    """Whatever the clock of the machine that wrote the other said: a sample file that the earlier one needs does not
+    travel, so the chain would begin again."""
+    root, _ = call("ahead", 0.001)
+    gpu = sys.modules["gpu"]
+    run, session = folder(call.jobs[0]["config"]), session_of(gpu)
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(parents=True)
+    for slot, block in enumerate((8, 7)):
+        (run / f"checkpoint-{slot}.pt").write_bytes(pack({"record": {"block": block}}))
+    os.utime(run / "checkpoint-0.pt", (0, 0))
+    session.pack_chains(call.jobs, session.home / "chain.tar")
+    with tarfile.open(session.home / "chain.tar") as archive:
+        assert archive.getnames() == [str(run / "checkpoint-0.pt")]
+
+
 def test_an_archive_that_is_damaged_ends_no_call(call, capsys):
     """A copy that was cut off: it is told and put aside, and nothing of it lies where its chains would."""
     root, _ = call("damaged", 0.001)
@@ -485,6 +503,12 @@ def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsy
     session.kind = "Another"
     session.measure_once()
     assert len(asked) == 7
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+        session.kind = "A third"
+        with pytest.raises(OSError, match="full"):
+            session.measure_once()
+    assert json.loads((session.home / "checked.json").read_text()).keys() == {"A GPU", "Another"}
 
 
 def test_what_does_not_finish_ends_with_all_that_it_started_and_has_said_what_it_said(call):

@@ -16,10 +16,11 @@ import torch
 from test_potentials_device import NAMES, made
 
 import sgmcmc
+from sgmcmc.chain import Chain
 from sgmcmc.checks import _mixed_minibatches, _wrong_losses, _wrong_minibatches, wrong_gradient
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status
-from sgmcmc.interrupt import Signals, unbroken
+from sgmcmc.interrupt import Interrupted, Signals, unbroken
 from sgmcmc.potentials.analytic import FunctionPotential, Gaussian
 
 
@@ -684,6 +685,24 @@ def test_a_run_goes_on_whenever_its_target_has_failed(call, tmp_path):
     draws = short(target, cycles=30, folder=tmp_path / "run").draws
     assert torch.equal(draws, short(Gaussian(2), cycles=30).draws)
     assert read_status(tmp_path / "run")["target"]
+
+
+def test_a_target_is_known_when_the_first_cycle_is_left(tmp_path, monkeypatch):
+    class Edited(Gaussian):
+        factor = 1.0
+
+        def gradient(self, theta, batch=None):
+            return self.factor * super().gradient(theta)
+
+    def left(chain):
+        raise Interrupted
+
+    with monkeypatch.context() as patch, pytest.warns(UserWarning, match="interrupted"):
+        patch.setattr(Chain, "advance", left)
+        short(Edited(2), folder=tmp_path / "run")
+    Edited.factor = 1.1
+    with pytest.raises(SettingError, match="another U or gradient than when the run was begun"):
+        short(Edited(2), folder=tmp_path / "run")
 
 
 def test_numpy_s_numbers_and_words_are_known_as_python_s(tmp_path):

@@ -232,6 +232,12 @@ def test_no_table_is_made_of_a_run_that_is_longer_than_it_asks_for(monkeypatch, 
         tasks.table("mine", "mine", "quick", [{**config, "cycles": 400}], ends)
     told = capsys.readouterr().err
     assert f"{path} is not made: {tmp_path} has 300 cycles, fewer than the 400 of this table (`jug invalidate" in told
+    # Somebody made it longer, and that was killed, or goes on: the status has the cycles of the end before.
+    monkeypatch.setattr(common, "read_status", lambda path: {"cycles": 300, "state": "running"})
+    with pytest.raises(SystemExit):
+        tasks.table("mine", "mine", "quick", [{**config, "cycles": 300}], ends)
+    told = capsys.readouterr().err
+    assert f"{tmp_path} was gone on with after the 300 cycles of this table, and is running (`jug invalidate" in told
     (tmp_path / "metrics.csv").unlink()
     with pytest.raises(SystemExit):
         tasks.table("mine", "mine", "quick", [{**config, "cycles": 300}], ends)

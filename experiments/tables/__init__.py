@@ -37,6 +37,7 @@ from experiments.tables import (
     trajectory,
 )
 from experiments.tables.common import Joined, Maker, Run
+from sgmcmc.chain import FAILED, RUNNING
 from sgmcmc.errors import StoreError
 
 SOURCES = (
@@ -95,9 +96,14 @@ def _made(maker: Maker, configs: list[dict], ends: list[dict]) -> tuple[list[dic
 
 def _check_length(run: Run) -> None:
     asked = planned_cycles(run.config) if run.status == "done" else None
-    if asked is not None and (cycles := run.facts["cycles"]) != asked:
+    if asked is None:
+        return
+    if (cycles := run.facts["cycles"]) != asked:
         more, mend = ("more", ": move it away, and run again") if cycles > asked else ("fewer", "")
         raise StoreError(f"{run.path} has {cycles:,} cycles, {more} than the {asked:,} of this table{mend}")
+    # The status tells the cycles of the end before, and the folder may hold others behind them.
+    if (state := run.facts.get("state")) in (RUNNING, FAILED):
+        raise StoreError(f"{run.path} was gone on with after the {asked:,} cycles of this table, and is {state}")
 
 
 def provenance(runs: list[Run]) -> dict:

@@ -164,8 +164,8 @@ class Dataset:
         larger = train.name == "digits" and sizes == ((1, 28, 28), (1, 8, 8))
         if sizes[0] != sizes[1] and not larger:
             shape, wanted = ("x".join(map(str, size)) for size in sizes)
-            mend = f"must be {wanted}, as those that the model was trained on" + f" ({train.name})" * bool(train.name)
-            raise SettingError("inputs", shape, mend)
+            name = f" ({train.name})" if train.name else ""
+            raise SettingError("inputs", shape, f"must be {wanted}, as those that the model was trained on{name}")
         pixels = train.mean is not None or self.has_images
         if pixels and self.inputs.is_floating_point() != train.inputs.is_floating_point():
             kinds = [str(data.inputs.dtype).removeprefix("torch.") for data in (self, train)]

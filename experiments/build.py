@@ -52,6 +52,7 @@ from sgmcmc.potentials import (
     NEEDED,
     Potential,
     analytic,
+    check_attributes,
     groups,
     is_network,
     location,
@@ -355,6 +356,7 @@ def _check_own(config: dict, target: str, own, prior: dict) -> None:
     if missing:
         why = f"{target} cannot be used: a target has {', '.join(missing)}, too"
         raise SettingError("model._target_", target, why)
+    check_attributes(own)
     for key, unsaid in (("augmentation", "none"), ("views", 1)):
         if config[key] not in (None, unsaid, getattr(own, key, None)):
             mend = f"{target} makes its target itself: give it to NetworkPotential there"

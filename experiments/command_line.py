@@ -129,7 +129,9 @@ def _run(cfg, said: list[str], own: list[str]) -> int:
         data = config["data"]["name"] != "none" or config["model"]["name"] in OWN_DATA
         full = data and word.partition("=")[0].lstrip("+") == "batch_size" and config["sampler"]["gradient"] == "full"
         mend = ", whose gradients are full: sampler.gradient=minibatch would use it" if full else ""
-        print(f"{word} is not used by {config['sampler']['name']} on {config['model']['name']}{mend}", file=sys.stderr)
+        target = config["model"].get("_target_") or config["model"]["name"]
+        told = f"{word.lstrip('+')} is not used by {config['sampler']['name']} on {target}{mend}"
+        print(told, file=sys.stderr)
     from experiments.run import run  # imports torch, which takes seconds
 
     return run(config)

@@ -26,7 +26,7 @@ from experiments import schema
 from experiments.dotted import flatten, get, put
 from experiments.resolved import is_own, sampler_row
 from experiments.unsaid import filled
-from experiments.values import cast
+from experiments.values import cast, cast_texts
 from sgmcmc.errors import SettingError, nearest
 from sgmcmc.words import Word
 
@@ -114,14 +114,15 @@ def resolve(cfg: DictConfig | dict, words: Sequence[str] = ()) -> dict:
         return _compose_point(points, point, config, words)
     blocks = {scale: config.pop(scale, None) or {} for scale in ("quick", "smoke")}
     block = flatten(blocks.get(config["scale"], {}))
-    for key in schema.GROUPS:
-        if isinstance(block.get(key), str):
+    for key in (*schema.GROUPS, "point"):
+        if isinstance(block.get(key), str) or key in block and key == "point":
             mend = f"a scale's block says settings of its own, and chooses no {key}: {key}={block[key]} does"
             raise SettingError(f"{config['scale']}.{key}", block[key], mend)
     of_block = block.keys() - said
     _apply(config, block, said)
     for ways in schema.WAYS:
         _put_aside(config, ways, said)
+    cast_texts(config)
     _drop_other_models(config, said, block)
     _drop_other_policies(config, said)
     _check_keys(config, of_block)
@@ -142,6 +143,7 @@ def unused(config: dict, words: list[str]) -> list[str]:
     said, gradient = _said(words), config["sampler"]["gradient"]
     block = said.get("scale", "scale=paper").partition("=")[2] + "."
     idle = {  # what has a value there, and is not used all the same
+        "model.name": is_own(config),
         "scale": "experiment" not in said and not any(key.startswith(block) for key in said),
         "model.noise": gradient in ("full", "none") and get(config, "model.noise"),
         "sampler.gradient": gradient == "none",

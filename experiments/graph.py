@@ -9,6 +9,7 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from experiments import locks
+from experiments.config import unused
 from experiments.grid import configurations, sweep
 from experiments.resolved import PRACTICAL, identity
 from experiments.schema import options
@@ -49,7 +50,12 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
             # Hydra takes half a minute for all of them: where somebody looks on, a bar that is gone at the end.
             bar = tqdm(names, "the experiments' configurations", leave=False, disable=None, delay=1)
             plans = [(name, scale, configurations(name, (f"scale={scale}", *more)), own) for name in bar]
-            _refuse_one_folder([config for _, _, configs, _ in plans for config in configs])
+            everything = [config for _, _, configs, _ in plans for config in configs]
+            _refuse_one_folder(everything)
+            said = ["experiment=", f"scale={scale}", *more]  # whichever
+            for word in more:
+                if all(word in unused(config, said) for config in everything):
+                    print(f"{word} is not used by any of these chains", file=sys.stderr)
             return plans
     except Exception as error:
         from experiments.command_line import MISTAKES, sentence

@@ -292,13 +292,13 @@ def settings() -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def dotted(schema) -> list[str]:
-    """The dotted names of the settings of a dataclass, with those of the dataclasses in it."""
+def dotted(schema, kind: str = "") -> list[str]:
+    """The dotted names of the settings of a dataclass, with those of the dataclasses in it; of those of a ``kind``."""
     names = []
     for one in fields(schema):
         inner = one.default_factory() if callable(one.default_factory) else None
         if is_dataclass(inner):
-            names += [f"{one.name}.{name}" for name in dotted(type(inner))]
-        elif one.name not in ("quick", "smoke", "model", "points"):
+            names += [f"{one.name}.{name}" for name in dotted(type(inner), kind)]
+        elif one.name not in ("quick", "smoke", "model", "points") and one.type.startswith(kind):
             names.append(one.name)
     return names

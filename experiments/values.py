@@ -135,6 +135,20 @@ _CASTS = {
 }
 
 
+def cast_texts(config: dict) -> None:
+    """Cast in place, as Hydra does those of the command line, the texts, and what is true or false, of a scale's block.
+    Raises SettingError."""
+    for key in schema.dotted(schema.Settings, "str"):
+        value = get(config, key)
+        if isinstance(value, list | dict):
+            raise SettingError(key, value, "must be one value")
+        if value is not None:
+            put(config, key, str(value))
+    for key in schema.dotted(schema.Settings, "bool"):
+        if not isinstance(value := get(config, key), bool | None):
+            raise SettingError(key, value, "must be true or false")
+
+
 def cast(config: dict) -> None:
     """Cast all values of a configuration, in place. Raises SettingError where one cannot be."""
     for key, cast_one in _CASTS.items():

@@ -508,8 +508,8 @@ MUTANTS = [
     Mutant(
         "a U of several chains is not noticed",
         "checks",
-        "alone = potential.potential(theta[:1])",
-        "alone = potential.potential(theta)[:1]",
+        "alone = potential.potential(theta[[chain]])",
+        "alone = potential.potential(theta)[[chain]]",
         "chain.py::test_what_a_target_gives_can_be_sampled[mean]",
     ),
     Mutant(

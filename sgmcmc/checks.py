@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 
 import torch
 from torch import Tensor
 
+from sgmcmc.data.minibatches import GradientNoise
 from sgmcmc.errors import SettingError, few
 from sgmcmc.kernel import Kernel
 from sgmcmc.potentials import Potential, in_one_pass, is_network, own_method, potential_and_gradient, together
 from sgmcmc.potentials.analytic import FunctionPotential
+from sgmcmc.potentials.module_checks import random_state
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.precision import full_precision
 from sgmcmc.random import Random
@@ -27,7 +32,8 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     That is where what it gives has other shapes than it must have, which would broadcast, or U is not float64; where
     its constants do not go with θ's dtype; where it changes θ in place; where U is no fixed function of each chain's θ,
     but is another one when it is asked again or without the other chains; and where U or its gradient is not finite at
-    the start, which a chain that decides could never leave. A network has looked at its module itself.
+    the start, which a chain that decides could never leave. The gradient from a minibatch is looked at, too. A network
+    has looked at its module itself.
     """
     dim, name = potential.dim, type(potential).__name__
     check_tensor("initial", theta)
@@ -39,8 +45,13 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     if not together(potential):
         chains, theta = 1, theta[:1]
     before = theta.clone()
+    slopes: list[tuple[str, Tensor]] = []
     try:
         value, slope = potential.potential(theta), potential.gradient(theta)
+        slopes.append(("the gradient", slope))
+        if kernel.batches:
+            batch = kernel.batches.draw(Random(0, theta.device), 0, torch.arange(chains, device=theta.device))(0)
+            slopes.append(("the gradient from a minibatch", potential.gradient(theta.detach(), batch)))
     except RuntimeError as error:
         if theta.dtype != torch.float32 or not {"float", "double"} <= {*re.findall("[a-z]+", str(error).lower())}:
             raise
@@ -49,23 +60,27 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
         )
         raise SettingError("target", name, mend) from error
     check_tensor("U", value)
-    check_tensor("gradient", slope)
+    for what, one in slopes:
+        check_tensor(what.removeprefix("the "), one)
     if tuple(value.shape) != (chains,):
         raise SettingError("shape of U", _shape(value), f"must be [{chains}]: a number for each of the chains")
-    if slope.shape != theta.shape:
-        raise SettingError("shape of the gradient", _shape(slope), f"must be [{chains}, {dim}]: [chains, dim]")
+    for what, one in slopes:
+        if one.shape != theta.shape:
+            raise SettingError(f"shape of {what}", _shape(one), f"must be [{chains}, {dim}]: [chains, dim]")
+        if not one.is_floating_point():  # a cast would lose the imaginary part, and of whole numbers what was rounded
+            raise SettingError(f"dtype of {what}", _kind(one), "must be float32 or float64")
     if value.dtype != torch.float64:
-        kind = str(value.dtype).removeprefix("torch.")
-        raise SettingError("dtype of U", kind, "must be float64: compute it of theta.double()")
+        raise SettingError("dtype of U", _kind(value), "must be float64: compute it of theta.double()")
     if not torch.equal(theta.nan_to_num(), before.nan_to_num()):
         raise SettingError("target", name, "changes theta in place: give new tensors (theta * 2, not theta.mul_(2))")
     if not kernel.inexact:
-        alone = potential.potential(theta[:1])  # the first chain again, without the others
-        if tuple(alone.shape) != (1,):
-            raise SettingError("shape of U", _shape(alone), "must be [1] of one chain's theta")
-        if not torch.allclose(alone, value[:1], rtol=1e-5, atol=1e-5, equal_nan=True):
-            mend = "gives the first chain another U when it is asked again, alone: U must be"
-            raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
+        for which, chain in {"first": 0, "last": chains - 1}.items():  # again, without the others
+            alone = potential.potential(theta[[chain]])
+            if tuple(alone.shape) != (1,):
+                raise SettingError("shape of U", _shape(alone), "must be [1] of one chain's theta")
+            if not torch.allclose(alone, value[[chain]], rtol=1e-5, atol=1e-5, equal_nan=True):
+                mend = f"gives the {which} chain another U when it is asked again, alone: U must be"
+                raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
         if kernel.subsampled:
             _check_terms(potential, theta)
         if kernel.full_ends and in_one_pass(potential):
@@ -79,9 +94,10 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
 
 
 def check_tensor(what: str, one) -> None:
-    """Raise SettingError where what a target gives is no tensor."""
-    if not isinstance(one, Tensor):
-        raise SettingError(f"type of {what}", type(one).__name__, "must be a torch.Tensor")
+    """Raise SettingError where what a target gives is no tensor, or a sparse one."""
+    if not isinstance(one, Tensor) or one.layout != torch.strided:
+        kind = str(one.layout).removeprefix("torch.") if isinstance(one, Tensor) else type(one).__name__
+        raise SettingError(f"type of {what}", kind, "must be a torch.Tensor, and a dense one")
 
 
 def _check_terms(potential: Potential, theta: Tensor) -> None:
@@ -108,36 +124,46 @@ def doubt(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     float32's precision. None where it may."""
     if isinstance(potential, NetworkPotential | FunctionPotential):  # whose U and minibatches are ours
         return None if kernel.gradient == "none" else wrong_gradient(potential, theta)
-    if kernel.gradient != "none" and (why := _changing_gradient(potential, theta) or wrong_gradient(potential, theta)):
-        return why
-    if why := _rounded_potential(potential, theta) or _changing_potential(kernel, potential, theta):
-        return why
-    if not potential.data_size > 1:
-        return None
-    try:  # a target that cannot be asked has its own error later
-        two, theta = theta[:2].clone(), theta[:1].clone()
-        batch = getattr(kernel.batches, "batch_size", 0)
-        if kernel.gradient == "minibatch" and batch:
-            if why := _wrong_minibatches(potential, theta, batch) or _mixed_minibatches(potential, two, batch):
+    one, two, batch = theta[:1], theta[:2], getattr(kernel.batches, "batch_size", 0)
+    several, questions = potential.data_size > 1, []
+    if kernel.gradient != "none":
+        questions += [(_changing_gradient, (kernel, potential, one)), (wrong_gradient, (potential, theta))]
+    questions += [(_rounded_potential, (potential, one)), (_changing_potential, (kernel, potential, two))]
+    if several and kernel.gradient == "minibatch" and batch:
+        questions += [(_wrong_minibatches, (potential, one, batch)), (_mixed_minibatches, (potential, two, batch))]
+        if kernel.batches.law == "independent":
+            questions.append((_lost_repeats, (potential, one, batch)))
+    if isinstance(kernel.batches, GradientNoise):
+        questions.append((_lost_noise, (potential, two)))
+    if several and kernel.subsampled:
+        questions += [(_wrong_losses, (potential, one, kernel.decision_batch)), (_mixed_losses, (potential, two))]
+    for ask, given in questions:
+        with suppress(Exception):  # a target that cannot be asked has its own error later
+            if why := ask(*given):
                 return why
-        return _wrong_losses(potential, theta, kernel.decision_batch) if kernel.subsampled else None
-    except Exception:
-        return None
+    return None
 
 
-def _changing_gradient(potential: Potential, theta: Tensor) -> str | None:
+def _asked(method: Callable[..., Tensor], theta: Tensor, *batch: Tensor) -> Tensor:
+    """What a target gives, float64, of a θ that it may do with what it likes; a copy, for it may have a buffer."""
+    return method(theta.detach().clone(), *batch).detach().double().clone()
+
+
+def _changing_gradient(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     """A sentence where ``gradient`` is another when it is asked again. Random, of numbers of its own at each call, it
     leaves decisions exact, but not if it remembers what was asked before: no trajectory then reads the same backwards.
+    Or where it is not that of ``potential_and_gradient``, which is asked at the ends.
     """
-    try:
-        one, other = (potential.gradient(theta[:1].clone()).detach().double().clone() for _ in range(2))
-    except Exception:
-        return None  # a target that cannot be asked has its own error later
-    slack = 1e-3 * float(one.nan_to_num().abs().max())
-    if one.shape == other.shape and torch.allclose(one, other, rtol=1e-3, atol=slack, equal_nan=True):
-        return None
-    said = "is another one when it is asked again: if it remembers what it was asked before, no decision is exact"
-    return f"the gradient of {type(potential).__name__} {said}"
+    one, other = (_asked(potential.gradient, theta) for _ in range(2))
+    name, most = type(potential).__name__, float(one.nan_to_num().abs().max())
+    if one.shape != other.shape or not torch.allclose(one, other, rtol=1e-3, atol=1e-3 * most, equal_nan=True):
+        said = "is another one when it is asked again: if it remembers what it was asked before, no decision is exact"
+        return f"the gradient of {name} {said}"
+    if kernel.full_ends and in_one_pass(potential):
+        both = potential_and_gradient(potential, theta.clone())[1].double()
+        if both.shape == one.shape and not torch.allclose(both, one, rtol=CLOSE, atol=CLOSE * most, equal_nan=True):
+            return f"the gradient of {name} is another one by potential_and_gradient than by gradient"
+    return None
 
 
 def _rounded_potential(potential: Potential, theta: Tensor) -> str | None:
@@ -145,11 +171,7 @@ def _rounded_potential(potential: Potential, theta: Tensor) -> str | None:
     another number, and not where U begins with ``theta.double()``."""
     if theta.dtype != torch.float32:
         return None
-    try:
-        asked = theta[:1].clone(), theta[:1].double(), theta[:1].clone()
-        here, exact, again = (potential.potential(one).detach().clone() for one in asked)
-    except Exception:
-        return None  # a target that takes no float64
+    here, exact, again = (_asked(potential.potential, one) for one in (theta, theta.double(), theta))
     off = float((here - exact).abs().max())
     if here.shape != exact.shape or not off > 1e-12 * float(exact.abs().max()) or not torch.equal(here, again):
         return None
@@ -159,19 +181,28 @@ def _rounded_potential(potential: Potential, theta: Tensor) -> str | None:
 
 def _changing_potential(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     """A sentence where U of a θ is another one when it is asked again, or beside another chain, by more than a
-    hundredth of T. (``check_target`` refuses what is so in proportion to U, which may be large.)"""
+    hundredth of T. (``check_target`` refuses what is so in proportion to U, which may be large.) Chains may start all
+    alike: so it is asked of two near by, too, which a target that remembers its answers must tell apart."""
     if not kernel.evaluates:
         return None
-    try:
-        some = theta[:2] if together(potential) else theta[:1]
-        values = [float(potential.potential(one.clone())[0].detach()) for one in (theta[:1], theta[:1], some)]
-    except Exception:
-        return None
-    off = max(values) - min(values)
-    if not off > max(CHANGED * kernel.temperature, 1e-12 * max(map(abs, values))):
-        return None
-    said = "is another one when it is asked again, or beside another chain"
-    return f"U of {type(potential).__name__} {said} (here by {off:.1g}): no decision is exact"
+    near = theta[:1] + 0.1 * Random(0, theta.device).normal("diagnostic", 0, 1, 2, theta.shape[1], theta.dtype)[0]
+    for some in (theta, near):
+        # Numbers, so that one tensor may lie where the one before it lay, as those of a run do.
+        asked = [[potential.potential(one.clone()).item() for one in some.split(1)] for _ in range(2)]
+        if together(potential):
+            asked.append(potential.potential(some.clone()).tolist())
+        values = torch.tensor(asked, dtype=torch.float64)
+        off = float((values.amax(0) - values.amin(0)).max())
+        if off > max(CHANGED * kernel.temperature, 1e-12 * float(values.abs().max())):
+            said = "is another one when it is asked again, or beside another chain"
+            return f"U of {type(potential).__name__} {said} (here by {off:.1g}): no decision is exact"
+    states = []
+    for _ in range(2):  # of what sets a seed of its own each time, the states are the same
+        potential.potential(near[:1].clone())
+        states.append(random_state(theta.device))
+    if not torch.equal(*states):
+        return f"U of {type(potential).__name__} draws random numbers: if they change it, no decision is exact"
+    return None
 
 
 def _wrong_minibatches(potential: Potential, theta: Tensor, batch: int) -> str | None:
@@ -179,9 +210,9 @@ def _wrong_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
     weighs its data by N/B and has the prior once."""
     size = potential.data_size * getattr(potential, "views", 1)
     rows = torch.arange(size, device=theta.device)[None]
-    off, most = -potential.gradient(theta).detach().double(), 0.0
+    off, most = -_asked(potential.gradient, theta), 0.0
     for part in rows.split(batch, 1):
-        estimate = potential.gradient(theta, part).detach().double()
+        estimate = _asked(potential.gradient, theta, part.clone())
         off, most = off + part.shape[1] / size * estimate, max(most, float(estimate.abs().max()))
     if not bool(off.isfinite().all()) or off.abs().max() <= PARTS * most:
         return None
@@ -198,17 +229,42 @@ def _mixed_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
         return None
     theta = theta + 0.1 * Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
     rows = (torch.arange(chains * batch, device=theta.device) % size).view(chains, batch)
-    both = potential.gradient(theta.clone(), rows).detach().double().clone()
-    alone = [potential.gradient(theta[[one]], rows[[one]]).detach().double().clone() for one in range(chains)]
+    both = _asked(potential.gradient, theta, rows.clone())
+    alone = [_asked(potential.gradient, theta[[one]], rows[[one]]) for one in range(chains)]
     most = float(both.nan_to_num().abs().max())
     near = {"rtol": PARTS, "atol": PARTS * most, "equal_nan": True}
     if torch.allclose(both, torch.cat(alone), **near):
         return None
-    again = potential.gradient(theta.clone(), rows).detach().double()
+    again = _asked(potential.gradient, theta, rows.clone())
     if not torch.allclose(both, again, rtol=0, atol=math.sqrt(torch.finfo(theta.dtype).eps) * most, equal_nan=True):
         return None  # it is random of itself: two of its numbers may be as near as PARTS by chance
     said = "from minibatches are others beside another chain: row c of a batch [chains, B] is for row c of theta alone"
     return f"the gradients of {type(potential).__name__} {said}"
+
+
+def _lost_repeats(potential: Potential, theta: Tensor, batch: int) -> str | None:
+    """A sentence where a datum that a minibatch has twice, as those do that are drawn with replacement, counts once:
+    of data a and b the estimates from (a, a, a, a) and (b, b, b, b) make that from (a, a, a, b)."""
+    last = potential.data_size * getattr(potential, "views", 1) - 1
+    first, rows = (torch.full((1, batch), row, device=theta.device) for row in (0, last))
+    mixed = torch.cat((first[:, 1:], rows[:, :1]), 1)
+    one, other, both = (_asked(potential.gradient, theta, some) for some in (first, rows, mixed))
+    off, most = both - ((batch - 1) * one + other) / batch, max(float(some.abs().max()) for some in (one, other, both))
+    if not bool(off.isfinite().all()) or off.abs().max() <= PARTS * most:
+        return None
+    said = "from minibatches do not count a datum twice that is drawn twice: a batch is indices, as in x[batch]"
+    return f"the gradients of {type(potential).__name__} {said}, not a mask or a set"
+
+
+def _lost_noise(potential: Potential, theta: Tensor) -> str | None:
+    """A sentence where a target without data does not add the noise that it is given to its gradient."""
+    noise = Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
+    exact, noisy = _asked(potential.gradient, theta), _asked(potential.gradient, theta, noise.clone())
+    slack = math.sqrt(torch.finfo(theta.dtype).eps) * (1 + float(exact.nan_to_num().abs().max()))
+    if torch.allclose(noisy, exact + noise, rtol=0, atol=slack, equal_nan=True):
+        return None
+    said = "with noise is not the exact one plus the noise that it is given: gradient(theta) + batch"
+    return f"the gradient of {type(potential).__name__} {said}"
 
 
 @torch.no_grad()
@@ -227,6 +283,25 @@ def _wrong_losses(potential: Potential, theta: Tensor, batch: int) -> str | None
     if not abs(off) > 20 * rounding + PARTS * abs(rise):
         return None
     return f"prior and the sum of losses of {type(potential).__name__} are not its U"
+
+
+@torch.no_grad()
+def _mixed_losses(potential: Potential, theta: Tensor) -> str | None:
+    """A sentence where a datum has another loss beside other data, or beside another chain. Asked a little away from θ,
+    where chains that start alike differ."""
+    theta = theta if together(potential) else theta[:1]
+    theta = theta + 0.1 * Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
+    last = potential.data_size - 1
+    pairs = torch.tensor([[0, last], [last, 0]], device=theta.device)[: len(theta)]
+    both = _asked(potential.losses, theta, pairs)
+    alone = torch.zeros_like(both)
+    for chain, place in itertools.product(range(len(theta)), range(2)):
+        twice = pairs[[chain]][:, [place, place]]
+        alone[chain, place] = _asked(potential.losses, theta[[chain]], twice)[0, place]
+    if torch.allclose(both, alone, rtol=PARTS, atol=PARTS * float(alone.nan_to_num().abs().max()), equal_nan=True):
+        return None
+    said = "are others beside other data or chains: each of row c of a batch [chains, B] is a datum for row c of theta"
+    return f"the losses of {type(potential).__name__} {said}"
 
 
 def wrong_gradient(potential: Potential, theta: Tensor) -> str | None:
@@ -326,6 +401,8 @@ def check_probabilities(given, chains: int, data: int, labels: Tensor | None) ->
     if given.ndim != 3 or tuple(given.shape[:2]) != (chains, data):
         mend = f"must be [{chains}, {data}, classes]: probabilities of each chain, datum and class"
         raise SettingError("shape of predictions", _shape(given), mend)
+    if not given.is_floating_point():
+        raise SettingError("dtype of predictions", _kind(given), "must be float32 or float64: probabilities")
     classes = given.shape[2]
     if labels is not None and (label := int(labels.max())) >= classes:
         mend = f"must be from 0 to {classes - 1}: the target predicts {classes} classes"
@@ -339,6 +416,10 @@ def check_probabilities(given, chains: int, data: int, labels: Tensor | None) ->
 
 def _shape(tensor: Tensor) -> list[int]:
     return list(tensor.shape)
+
+
+def _kind(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def check_same_target(kernel: Kernel, potential: Potential, states: list[State]) -> None:

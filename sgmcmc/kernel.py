@@ -395,8 +395,12 @@ def _batches(
 
 def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
     """Refuse a decay outside [−1, 1], a kept momentum that is never refreshed, α and δ outside (−1, 1), c < 0 in two
-    O's, E or infinite friction in a rescaled word, and stairs that may take AMAGOLD's β past 1/h where it cannot."""
+    O's, E or infinite friction in a rescaled word, T at which momenta have no digits, and stairs that may take
+    AMAGOLD's β past 1/h where it cannot."""
     letters, euler = kernel.word.letters, kernel.word.euler
+    if 0 < kernel.temperature < torch.finfo(dtype).tiny:  # about the size of m²
+        name = str(dtype).removeprefix("torch.")
+        raise SettingError("temperature", kernel.temperature, f"is too small for {name}: use 0")
     if kernel.refresh == "keep" and not kernel.word.refreshes:
         mend = f"the word {letters} would never refresh its momentum: use sampler.refresh=full"
         raise SettingError("sampler.refresh", "keep", mend)

@@ -30,7 +30,7 @@ from sgmcmc.errors import SettingError, StoreError, few, nearest
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.loading import load_metrics, load_samples
 from sgmcmc.plan import Plan
-from sgmcmc.potentials import NEEDED, Potential, is_network
+from sgmcmc.potentials import NEEDED, Potential, check_attributes, is_network
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.potentials.flat import SAMPLED
 from sgmcmc.potentials.network import NetworkPotential
@@ -235,6 +235,7 @@ def _target(potential, dim: int | None, unneeded: tuple[str, ...]) -> Potential:
     if missing:
         mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
         raise SettingError("potential", type(potential).__name__, mend)
+    check_attributes(potential)
     return potential
 
 

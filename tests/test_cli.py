@@ -642,6 +642,10 @@ def test_what_is_not_used_is_told(capsys):
     assert main([*words.split(), "batch_size=5"]) == 0
     mend = "batch_size=5 is not used by hmc on logistic_generated, whose gradients are full: sampler.gradient=minibatch"
     assert mend in capsys.readouterr().err
+    target = "sgmcmc.potentials.analytic.Gaussian"
+    words = f"model._target_={target} model.dim=3 model.name=x sampler=hmc step_size=0.1 steps_per_cycle=1 cycles=2"
+    assert main([*words.split(), "output=own"]) == 0
+    assert f"model.name=x is not used by hmc on {target}\n" in capsys.readouterr().err
 
 
 def test_divergence_is_status_3_and_is_remembered(capsys):
@@ -1023,6 +1027,11 @@ class Data(Bowl):
     data_size = 10
 
 
+class Worded(Bowl):
+    def __init__(self, dim):
+        self.dim = dim
+
+
 class Startless(Bowl):
     initial = None
 
@@ -1051,6 +1060,8 @@ def made(**anything):
     assert "data=digits: mine.Bowl takes neither data nor test: leave data out" in capsys.readouterr().err
     assert main("model._target_=mine.made step_size=1 data=digits".split()) == 2
     assert "data=digits: mine.made takes neither data nor test: leave data out" in capsys.readouterr().err
+    assert main("model._target_=mine.Worded model.dim=wide step_size=1".split()) == 2
+    assert capsys.readouterr().err == "model.dim=wide: of the target must be an int, at least 1\n"
     assert main("model._target_=mine.Startless model.width=3 step_size=1".split()) == 2
     assert "mine.Startless cannot be used: a target has initial, too" in capsys.readouterr().err
     assert main("model._target_=mine.Ball step_size=1".split()) == 2
@@ -1331,16 +1342,16 @@ def test_a_run_is_done_when_all_that_it_leaves_is_there(monkeypatch):
 
 def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end(capsys):
     Path("faulty.py").write_text(
-        "from sgmcmc.potentials.analytic import Quartic\n\n\nclass Faulty(Quartic):\n    calls, most = 0, 20\n\n"
+        "from sgmcmc.potentials.analytic import Quartic\n\n\nclass Faulty(Quartic):\n    calls, most = 0, 30\n\n"
         "    def potential(self, theta):\n        Faulty.calls += 1\n        if Faulty.calls > Faulty.most:\n"
-        "            raise ValueError('twenty are enough')\n        return super().potential(theta)\n"
+        "            raise ValueError('thirty are enough')\n        return super().potential(theta)\n"
     )
     words = "model._target_=faulty.Faulty sampler=hmc step_size=.1 cycles=20 save_every=1 output=run".split()
-    with pytest.raises(ValueError, match="twenty are enough"):
+    with pytest.raises(ValueError, match="thirty are enough"):
         main(words)
     status = json.loads(Path("run/status.json").read_text())
-    assert (status["state"], status["why"]) == ("failed", "ValueError: twenty are enough")
-    assert Path("run/log.txt").read_text().endswith(" failed: ValueError: twenty are enough\n")
+    assert (status["state"], status["why"]) == ("failed", "ValueError: thirty are enough")
+    assert Path("run/log.txt").read_text().endswith(" failed: ValueError: thirty are enough\n")
     sys.modules["faulty"].Faulty.most = 1000
     capsys.readouterr()
     assert main(words) == 0 and sgmcmc.load_samples("run").shape[0] == 20

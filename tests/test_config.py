@@ -288,6 +288,7 @@ def test_what_is_asked_for_and_not_used_is_told(composing):
     assert unused(composing(*words), words) == ["+quick.cycles=5"]
     assert composing("experiment=null", "model=logistic_generated model.size=1e2 step_size=.1")["model"]["size"] == 100
     assert composing("model=gaussian model.dim=3e0 step_size=.1")["model"]["dim"] == 3
+    assert composing("experiment=digits scale=quick +quick.init=5")["init"] == "5"  # a file, as on the command line
     assert composing("model=mlp data=digits model.hidden=[5e0,3] lr=1")["model"]["hidden"] == [5, 3]
 
 
@@ -299,6 +300,10 @@ MISTAKES = {
     "lr=1 model=resnt20": "model=resnt20: did you mean resnet20?",
     "experiment=digit": "experiment=digit: did you mean digits?",
     "experiment=digits scale=quick +quick.sampler=hmc": "quick.sampler=hmc: a scale's block says settings of its own",
+    "experiment=digits scale=quick +quick.point=0": "quick.point=0: a scale's block says settings of its own",
+    "experiment=digits scale=quick +quick.name=[1]": "name=[1]: must be one value",
+    "experiment=digits scale=quick +quick.device=3": "device=3: must be auto, cpu, cuda or cuda:1",
+    "experiment=digits scale=quick +quick.progress=perhaps": "progress=perhaps: must be true or false",
     "experiment=digits scale=quick +quick.epocs=9": "epocs=9: did you mean epochs?",
     "lrr=1": "lrr: there is no such setting here; did you mean lr?",
     "lr=1 +foo=1": "foo=1: there is no such setting",

@@ -160,6 +160,7 @@ def test_draws_and_labels_that_are_not_the_target_s_are_one_sentence(draws, labe
         (torch.ones(2, 9), r"shape of predictions=\[2, 9\]: must be \[2, 9, classes\]: probabilities of each chain, "),
         (torch.ones(1, 9, 2), r"shape of predictions=\[1, 9, 2\]: must be \[2, 9, classes\]: "),
         (np.ones((2, 9, 2)), "type of predictions=ndarray: must be a torch.Tensor"),
+        (torch.ones(2, 9, 2) > 0, "dtype of predictions=bool: must be float32 or float64: probabilities"),
         (torch.tensor([3.0, -1.0]).expand(2, 9, 2), "predictions=3, -1: predict must give probabilities, whose sum "),
         (torch.tensor([2.0, -1.0]).expand(2, 9, 2), "predictions=2, -1: predict must give probabilities, whose sum "),
         (torch.tensor([0.51, 0.51]).expand(2, 9, 2), "predictions=0.51, 0.51: predict must give probabilities, whose "),

@@ -480,6 +480,13 @@ def test_tables_that_are_kept_are_of_their_experiments_as_they_are(key, monkeypa
     assert telling()[key] in chains
 
 
+def test_a_word_that_no_chain_of_a_grid_uses_is_told(capsys):
+    words = ["batch_size=4", "friction=1", "seed=1", "debug=false", "trace=false", "+smoke.thin=2", "+quick.thin=2"]
+    plan(["jugfile.py", "experiment=neal_rejection", "scale=smoke", *words])
+    told = [line.partition(" ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["batch_size=4", "friction=1", "+quick.thin=2"]
+
+
 def test_one_folder_for_all_chains_of_a_grid_is_refused(capsys):
     """The second would be told that it is the first one's; one chain may have one, and each its own."""
     words = ["jugfile.py", "experiment=neal_rejection", "scale=smoke"]

@@ -272,6 +272,7 @@ def test_a_network_with_batch_normalisation_is_not_corrected():
         ({"temperature": -1.0}, "temperature=-1.0"),
         ({"temperature": math.inf}, "temperature=inf"),
         ({"temperature": math.nan}, "temperature=nan"),
+        ({"temperature": 1e-38, "dtype": F32}, "temperature=1e-38: is too small for float32: use 0"),
         ({"friction": Friction("gamma", -1.0)}, "friction=-1.0: must be not negative"),
         ({"friction": Friction("gamma", math.nan)}, "friction=nan"),
         ({"friction": Friction("gamma", 0.0)}, "never refreshes the momentum"),
@@ -318,6 +319,7 @@ def test_what_is_allowed_at_the_edge():
     assert kernel("amagold", friction=Friction("beta", 50.0))
     assert kernel("hmc", refresh="partial", alpha=0.0) and kernel("hmc", refresh="partial", alpha=-0.5)
     assert kernel(friction=Friction("gamma", 0.0), temperature=0.0)
+    assert kernel(temperature=2e-38, dtype=F32) and kernel(temperature=1e-300, dtype=F64)
     assert kernel("random_walk", refresh="partial")
     assert kernel(friction=Friction("gamma", 1e-7), dtype=F64) and kernel(friction=Friction("gamma", 4e-6), dtype=F32)
     assert kernel("hmc", refresh="partial", alpha=1 - 1e-8, dtype=F64)

@@ -1,6 +1,7 @@
 """U of a network's weights: what it is, that its gradient is its own, that no batch split shows, what is inexact."""
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -836,6 +837,70 @@ def test_a_module_that_stops_a_gradient_is_refused_unless_it_is_frozen(digits, o
     frozen = Cut(False)
     frozen[0].requires_grad_(False)
     assert make(digits, frozen).dim == 60 + 12  # with what is in no logit
+
+
+class Held(nn.Module):
+    """A linear layer of 64 pixels, and weights of another kind."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.last, self.first = (nn.Linear(64, out, dtype=torch.float64) for out in (10, 64))
+        self.layers, self.kept = [self.first], self.first.weight.tanh() if kind == "graph" else None
+        if kind in ("list", "frozen"):
+            del self.first
+            self.layers[0].requires_grad_(kind == "list")
+        if kind == "sparse":
+            self.first = nn.Embedding(16, 64, sparse=True, dtype=torch.float64)
+
+    def forward(self, x):
+        x = x.flatten(1)
+        if self.kind == "cached" and self.kept is None:
+            self.kept = self.first.weight.tanh()
+        if self.kind in ("graph", "cached"):
+            return self.last(x @ self.kept.T)
+        if self.kind == "sparse":
+            return self.last(self.first(x[:, 0].abs().long().clamp(0, 15)))
+        if self.kind == "slope":  # of its inputs, which are a leaf of their own
+            with torch.enable_grad():
+                x = x.detach().clone().requires_grad_()
+                return self.last(torch.autograd.grad(self.layers[0](x).tanh().sum(), x, create_graph=True)[0])
+        return self.last(self.layers[0](x) if self.kind != "drawn" else self.first(x) + 1e-9 * torch.rand(()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("list", r"depends on a tensor \[64, 64\] that requires a gradient and is none of its parameters: make it one"),
+        ("graph", "keeps something that it computed of its parameters once: compute it in forward, each time"),
+        ("sparse", "gives a sparse gradient of first.weight: leave sparse=True out"),
+    ],
+)
+def test_weights_that_would_not_be_sampled_are_refused(digits, kind, said):
+    with pytest.raises(SettingError, match=f"^model=Held: {said}"):
+        make(digits, Held(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("cached", "the logits of Held do not depend on first.weight, first.bias, of which draws have the prior's law"),
+        (
+            "drawn",
+            "Held draws random numbers where its logits are computed: if they change them, U is no",
+        ),
+        ("slope", None),
+        ("frozen", None),
+        ("", None),
+    ],
+)
+def test_what_may_be_a_mistake_in_a_module_is_told(digits, kind, said):
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        NetworkPotential(Held(kind), digits, dtype=torch.float64)
+    told = [str(one.message) for one in warned if "Held" in str(one.message)]
+    assert len(told) == (said is not None) and all(one.startswith(said) for one in told)
+    assert all(one.filename == __file__ for one in warned)
 
 
 def test_refusals(digits):

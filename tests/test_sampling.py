@@ -145,7 +145,8 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
     ("name", "value", "said"),
     [
         ("inexact", True, "True: of the target must be a sentence, or None; something else needs another name"),
-        ("moves", [True, False], "list: of the target must be a bool tensor [2]"),
+        ("moves", [True, False], "list: of the target must be a bool tensor [2] with a True"),
+        ("moves", torch.zeros(2, dtype=torch.bool), "Tensor [2]: of the target must be a bool tensor [2] with a True"),
         ("moves", torch.ones(2), "Tensor [2]: of the target must be a bool tensor [2]"),
         ("std", 1.0, "1.0: of the target must be a tensor [2]"),
         ("std", torch.ones(3), "Tensor [3]: of the target must be a tensor [2]"),
@@ -154,6 +155,7 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
         ("fit", print, "builtin_function_or_method: of the target must be a dict of columns"),
         ("noise", torch.ones(2), "Tensor [2]: of the target must be 0 or a positive number"),
         ("noise", -1.0, "-1.0: of the target must be 0 or a positive number"),
+        ("dim", "2", "2: of the target must be an int, at least 1"),
         ("views", 0, "0: of the target must be an int, at least 1"),
         ("shown", torch.zeros(3), "Tensor [3]: of the target must be an int, at least 1"),
         ("least_batch", "two", "two: of the target must be an int, at least 1"),
@@ -162,9 +164,14 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
         ("is_network", torch.ones(2), "Tensor [2]: of the target must be True or False"),
         ("capturable", None, "None: of the target must be True or False"),
         ("gibbs", 3, "3: of the target must be a method"),
+        ("gibbs", lambda theta: theta, "function: of the target must be a method of (theta, temperature, random, traj"),
         ("uncompile_layers", [], "list: of the target must be a method"),
         ("gradient", lambda theta: theta, "Gaussian: of the target must take (theta, batch=None)"),
         ("gradient", 3, "Gaussian: of the target must take (theta, batch=None)"),
+        ("gradient", lambda theta, batch: theta, "Gaussian: of the target must take (theta, batch=None)"),
+        ("dim", torch.tensor(2), "tensor(2): of the target must be an int, at least 1"),
+        ("dim", lambda: 2, "<lambda>: of the target must be an int, at least 1"),
+        ("data_size", np.int32(4), "np.int32(4): of the target must be an int, at least 0"),
         ("initial", lambda chains: torch.zeros(chains, 2), "Gaussian: of the target must take (chains, random)"),
         ("potential", lambda: 0, "Gaussian: of the target must take (theta)"),
     ],
@@ -507,7 +514,7 @@ def test_what_is_raised_in_a_signal_s_place_loses_no_draw():
 
         def potential(self, theta):
             Clumsy.asked += 1
-            if Clumsy.asked == 20:
+            if Clumsy.asked == 60:
                 try:
                     signal.raise_signal(signal.SIGINT)
                 finally:
@@ -516,7 +523,7 @@ def test_what_is_raised_in_a_signal_s_place_loses_no_draw():
 
     result = short(Clumsy(2), "hmc", cycles=100)
     assert result.status == "interrupted" and 5 < len(result.draws) < 100
-    Clumsy.asked = 20
+    Clumsy.asked = 60
     assert short(Clumsy(2), "hmc", cycles=5).status == "done"
 
 
@@ -1129,6 +1136,17 @@ def test_a_module_whose_gradient_is_not_its_logits_is_told(middle, told):
     assert all(why.startswith("the gradient of Sequential is not that of its U") for why in known)
 
 
+def test_a_distribution_that_raises_outside_of_its_support_is_refused_with_what_to_do():
+    def given(**options):
+        one = torch.distributions.LogNormal(0.0, 1.0, **options)
+        return lambda theta: -one.log_prob(theta).sum()
+
+    settings = {"dim": 2, "initial": torch.ones(3, 2), "step_size": 0.05}
+    with pytest.raises(SettingError, match="raise outside of their support, .*: give them validate_args=False$"):
+        short(given(validate_args=True), "hmc", **settings)
+    assert short(given(validate_args=False), "hmc", **settings).accepted > 50
+
+
 def test_a_function_whose_gradient_is_another_is_told():
     with pytest.warns(UserWarning, match="the gradient of FunctionPotential is not that of its U"):
         short(lambda theta: (theta.detach() * theta).sum(), dim=2)
@@ -1226,7 +1244,9 @@ class Line(WithoutStart):
     y = x @ torch.tensor([1.0, -2.0]).double() + torch.linspace(-1, 1, 30).double() ** 3
 
     def losses(self, theta, batch):
+        batch = batch[:1].expand_as(batch) if self.wrong == "beside" else batch
         terms = ((self.x[batch] @ theta.double()[:, :, None])[..., 0] - self.y[batch]).square() / 2
+        terms = terms.mean(1, keepdim=True).expand_as(terms) if self.wrong == "datum" else terms
         return 1.1 * terms if self.wrong == "losses" else terms
 
     def prior(self, theta):
@@ -1236,6 +1256,8 @@ class Line(WithoutStart):
         return theta.double().square().sum(-1) / 2 + ((theta.double() @ self.x.T) - self.y).square().sum(-1) / 2
 
     def gradient(self, theta, batch=None):
+        if self.wrong in ("mask", "set") and batch is not None:
+            return torch.cat([self.once(*one) for one in zip(theta.split(1), batch, strict=True)])
         batch = torch.arange(30)[None] if batch is None else batch
         batch = batch[:1] if self.wrong == "chains" else batch
         away = (self.x[batch] @ theta.double()[:, :, None])[..., 0] - self.y[batch]
@@ -1243,6 +1265,12 @@ class Line(WithoutStart):
         slope = times * (away[..., None] * self.x[batch]).sum(1) + theta.double()
         slope = slope * (1 + 0.1 * torch.rand(1)) if self.wrong == "random" and batch.shape[1] < 30 else slope
         return (slope * times if self.wrong == "prior" else slope).to(theta)
+
+    def once(self, theta, batch):
+        """What is drawn twice is there once."""
+        some = batch.unique()
+        times = 30 / len(some if self.wrong == "set" else batch)
+        return (theta + times * ((self.x[some] @ theta[0].double() - self.y[some]) @ self.x[some])).to(theta)
 
     def initial(self, chains, random):
         return random.normal("start", 0, 1, chains, 2, torch.float64)[0]
@@ -1257,7 +1285,19 @@ class Line(WithoutStart):
         ("metropolis", "N/B", "the gradients of Line from minibatches do not average to that of all data: N/B times"),
         ("metropolis", "prior", "the gradients of Line from minibatches do not average"),
         ("metropolis", "chains", "the gradients of Line from minibatches are others beside another chain: row c of"),
+        (
+            "metropolis",
+            "mask",
+            "the gradients of Line from minibatches do not count a datum twice that is drawn twice: a",
+        ),
+        (
+            "metropolis",
+            "set",
+            "the gradients of Line from minibatches do not count a datum twice that is drawn twice: a",
+        ),
         ("barker_minibatch", "losses", "prior and the sum of losses of Line are not its U"),
+        ("barker_minibatch", "datum", "the losses of Line are others beside other data or chains: each of row c of a"),
+        ("barker_minibatch", "beside", "the losses of Line are others beside other data or chains: each of row c of a"),
     ],
 )
 def test_parts_of_a_sum_over_data_that_do_not_make_the_whole_are_told(acceptance, wrong, told, dtype, monkeypatch):
@@ -1268,6 +1308,127 @@ def test_parts_of_a_sum_over_data_that_do_not_make_the_whole_are_told(acceptance
         sgmcmc.sample(Line(), "ggmc", dtype=dtype, **settings)
     need = ["not exactly corrected: "] * (acceptance == "barker_minibatch") + ([told] if told else [])
     assert [str(one.message)[: len(begun)] for one, begun in zip(warned, need, strict=True)] == need
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda slope: slope.mean(0), r"shape of the gradient from a minibatch=[2]: must be [3, 2]: [chains, dim]"),
+        (lambda slope: slope.sum(1, True), "shape of the gradient from a minibatch=[3, 1]: must be [3, 2]"),
+        (
+            lambda slope: slope.round().long(),
+            "dtype of the gradient from a minibatch=int64: must be float32 or float64",
+        ),
+        (lambda slope: slope + 0j, "dtype of the gradient from a minibatch=complex64: must be float32 or float64"),
+        (lambda slope: slope.to_sparse(), "type of gradient from a minibatch=sparse_coo: must be a torch.Tensor, and"),
+        (lambda slope: None, "type of gradient from a minibatch=NoneType: must be a torch.Tensor, and a dense one"),
+    ],
+)
+def test_a_minibatch_s_gradient_of_another_shape_or_kind_is_refused(made, said):
+    """It broadcast over the chains, or was cast, and only an uncorrected chain's law would have shown it."""
+
+    class Made(Line):
+        def gradient(self, theta, batch=None):
+            slope = super().gradient(theta, batch)
+            return slope if batch is None else made(slope)
+
+    with pytest.raises(SettingError) as error:
+        sgmcmc.sample(Made(), "ggmc", step_size=0.05, batch_size=10, cycles=4, chains=3)
+    assert str(error.value).startswith(said)
+
+
+def test_a_theta_that_a_minibatch_s_gradient_changes_or_marks_is_known():
+    class Changed(Line):
+        def gradient(self, theta, batch=None):
+            slope = super().gradient(theta, batch)
+            return slope if batch is None else theta.mul_(2) * 0 + slope
+
+    class Kept(Line):
+        def gradient(self, theta, batch=None):
+            theta.requires_grad_()
+            (theta * super().gradient(theta, batch).detach()).sum().backward()
+            return theta.grad  # which the next one would be added to, were it the same tensor
+
+    settings = {"step_size": 0.05, "batch_size": 10, "cycles": 4, "chains": 3, "acceptance": "metropolis"}
+    with pytest.raises(SettingError, match="^target=Changed: changes theta in place"):
+        sgmcmc.sample(Changed(), "ggmc", **settings)
+    with warnings.catch_warnings(action="error"):
+        kept = sgmcmc.sample(Kept(), "ggmc", **settings)
+        torch.testing.assert_close(kept.draws, sgmcmc.sample(Line(), "ggmc", **settings).draws)
+
+
+def test_the_gradient_that_is_made_with_u_is_compared_with_the_other():
+    class Both(Gaussian):
+        def potential(self, theta):
+            return super().potential(theta)
+
+        def gradient(self, theta, batch=None):
+            return super().gradient(theta, batch)
+
+        def potential_and_gradient(self, theta):
+            return self.potential(theta), 2 * self.gradient(theta)
+
+    with pytest.warns(UserWarning, match="^the gradient of Both is another one by potential_and_gradient than by"):
+        short(Both(2), "hmc")
+    with warnings.catch_warnings(action="error"):
+        short(Both(2))  # whose trajectories do not ask for it
+
+
+@pytest.mark.parametrize("wrong", ["none", "twice", "one for all", None])
+def test_noise_that_a_target_does_not_add_as_it_is_given_is_told(wrong):
+    class Noisy(Gaussian):
+        def gradient(self, theta, batch=None):
+            slope = super().gradient(theta)
+            if batch is None or wrong == "none":
+                return slope
+            return slope + {"twice": 2 * batch, "one for all": batch[:1], None: batch}[wrong]
+
+    settings = {"chains": 3, "cycles": 4, "step_size": 0.1, "acceptance": "metropolis"}
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        sgmcmc.sample(Noisy(2, noise=0.5), "ggmc", **settings)
+    said = (
+        "the gradient of Noisy with noise is not the exact one plus the noise that it is given: gradient(theta) + batch"
+    )
+    assert [str(one.message) for one in warned] == [said] * (wrong is not None)
+
+
+def test_a_u_that_draws_random_numbers_is_told_however_little_they_change():
+    class Drawn(WithoutStart):
+        def __init__(self, seed):
+            self.seed = seed
+
+        def potential(self, theta):
+            if self.seed is not None:
+                torch.manual_seed(self.seed)
+            return super().potential(theta) + 1e-9 * torch.rand((), dtype=torch.float64)
+
+    before = torch.get_rng_state()
+    try:
+        with pytest.warns(
+            UserWarning, match="^U of Drawn draws random numbers: if they change it, no decision is exact"
+        ):
+            short(Drawn(None), "hmc", initial=torch.ones(3, 2))
+        with warnings.catch_warnings(action="error"):
+            short(Drawn(0), "hmc", initial=torch.ones(3, 2))
+    finally:
+        torch.set_rng_state(before)
+
+
+@pytest.mark.parametrize("mixed", [lambda u: u[:1].expand(len(u)), lambda u: u.mean().expand(len(u))])
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_u_of_other_chains_is_known_without_a_gradient_and_where_all_start_alike(mixed, alike):
+    class Mixed(WithoutStart):
+        def potential(self, theta):
+            return mixed(super().potential(theta))
+
+    given = {"initial": torch.ones(3, 2) if alike else torch.arange(6.0).view(3, 2)}
+    if alike:
+        with pytest.warns(UserWarning, match="^U of Mixed is another one when it is asked again, or beside another"):
+            short(Mixed(), "random_walk", **given)
+    else:
+        with pytest.raises(SettingError, match="^target=Mixed: gives the (first|last) chain another U"):
+            short(Mixed(), "random_walk", **given)
 
 
 def test_gradients_that_are_random_of_themselves_are_not_said_to_mix_chains(monkeypatch):

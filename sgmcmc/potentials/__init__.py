@@ -62,9 +62,10 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -100,14 +101,20 @@ def check_attributes(target: Potential) -> None:
     for name, least in (("dim", 1), ("data_size", 0)):
         value = getattr(target, name)
         if not _is_whole(value, least):
-            raise SettingError(name, value, f"of the target must be an int, at least {least}")
+            shown = getattr(value, "__name__", repr(value))
+            raise SettingError(name, shown, f"of the target must be an int, at least {least}")
     for name, given in CALLED.items():
-        if not _takes(getattr(target, name, None), len(given.split(","))):
+        method, most = getattr(target, name, None), len(given.split(","))
+        if not (_takes(method, most) and _takes(method, most - given.count("="))):
             raise SettingError(name, type(target).__name__, f"of the target must take ({given})")
     dim, data = target.dim, target.data_size > 0
     for names, what, fits in (
         ("inexact", "a sentence, or None", lambda one: isinstance(one, str | None)),
-        ("moves", f"a bool tensor [{dim}]", lambda one: one is None or _is_vector(one, dim, torch.bool)),
+        (
+            "moves",
+            f"a bool tensor [{dim}] with a True",
+            lambda one: one is None or _is_vector(one, dim, torch.bool) and bool(one.any()),
+        ),
         ("std", f"a tensor [{dim}]", lambda one: one is None or _is_vector(one, dim)),
         ("blocks", "a list of (name, slice)", _is_blocks),
         ("fit", "a dict of columns", lambda one: isinstance(one, dict)),
@@ -115,7 +122,11 @@ def check_attributes(target: Potential) -> None:
         ("views shown least_batch", "an int, at least 1", lambda one: not data or _is_whole(one, 1)),
         ("chains_at_once", "an int, at least 1", lambda one: _is_whole(one, 1)),
         ("together is_network capturable", "True or False", lambda one: isinstance(one, bool)),
-        ("gibbs", "a method", lambda one: one is None or callable(one)),
+        (
+            "gibbs",
+            "a method of (theta, temperature, random, trajectory, chains)",
+            lambda one: one is None or callable(one) and _takes(one, 5),
+        ),
         ("potential_and_gradient normalised compile_layers uncompile_layers join_chains", "a method", callable),
     ):
         for name in names.split():
@@ -141,7 +152,7 @@ def _takes(method, arguments: int) -> bool:
 
 
 def _is_whole(value, least: int) -> bool:
-    return isinstance(value, Integral) and value >= least
+    return isinstance(value, int | np.int64) and value >= least  # NumPy's others overflow
 
 
 def _is_number(value) -> bool:

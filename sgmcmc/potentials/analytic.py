@@ -412,6 +412,9 @@ class FunctionPotential(Analytic):
                     self._slope(torch.zeros(2, dim, dtype=dtype))  # torch refuses what is no scalar
             except Exception as error:  # whatever a user's function raises
                 reason = str(error).strip().split("\n")[0]
+                if "within the support" in reason:  # torch.distributions'
+                    reason = "torch.distributions raise outside of their support, where U is infinite: give them"
+                    reason += " validate_args=False"
                 raise SettingError("function", name, f"{need}; with {dtype} it fails: {reason}") from error
 
     def potential(self, theta: Tensor) -> Tensor:

@@ -3,13 +3,14 @@ weights, with a gradient by all that they depend on."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from sgmcmc.environment import of_the_machine
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import SettingError, few
 from sgmcmc.precision import full_precision
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def check_each(module: FlatModule, some: Tensor, weights: Tensor) -> None:
     try:
         with full_precision():  # in TF32 a batch of one may be another kernel's
             both = module.logits(some).clone()  # of a module that keeps what it gave
+            before = random_state(some.device)
             alone = [module.logits(one) for one in some.split(1)]
+            drawn = not torch.equal(random_state(some.device), before)
     except (RuntimeError, ValueError, TypeError) as error:
         if of_the_machine(error):
             raise
@@ -73,20 +76,36 @@ def check_each(module: FlatModule, some: Tensor, weights: Tensor) -> None:
         if not close(one, beside):
             mend = "gives a datum other logits alone than beside another one, or when it is asked again: they must"
             raise SettingError("model", module.name, f"{mend} be a fixed function of the datum and of the weights")
+    if drawn:
+        said = f"{module.name} draws random numbers where its logits are computed: if they change them"
+        warnings.warn(f"{said}, U is no fixed function of the weights", stacklevel=4)  # one of them no_grad's
+
+
+def random_state(device: torch.device) -> Tensor:
+    """The state of torch's own random numbers there."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
 def check_gradients(module: FlatModule, some: Tensor, weights: Tensor) -> None:
     """What the logits depend on at these weights has a gradient: without, a chain that is not corrected would sample
-    another law."""
+    another law. And what has one is a parameter, for nothing else is sampled."""
     module.load(weights)
     try:
         with torch.enable_grad():
-            logits, slopes = module.logits(some), [None] * len(module.parameters)
+            # Asked twice: a leaf that the module makes anew each time, such as its inputs', is no weight.
+            logits, leaves, slopes = module.logits(some), {}, [None] * len(module.parameters)
             if logits.requires_grad:
+                leaves = _leaves(logits)
                 slopes = torch.autograd.grad(logits.sum(), module.parameters, allow_unused=True)
+                logits = module.logits(some)
+                _check_registered(module, [leaf for key, leaf in _leaves(logits).items() if key in leaves])
+                _check_again(module, logits)
         logits = logits.detach().clone()  # of a module that keeps what it gave
+        unused = []
         for key, parameter, slope in zip(module.names, module.parameters, slopes, strict=True):
             if slope is not None:
+                if slope.layout != torch.strided:
+                    raise SettingError("model", module.name, f"gives a sparse gradient of {key}: leave sparse=True out")
                 continue
             with torch.no_grad():
                 parameter.mul_(1.5).add_(0.5)
@@ -94,5 +113,42 @@ def check_gradients(module: FlatModule, some: Tensor, weights: Tensor) -> None:
             if not same:
                 mend = f"gives no gradient of {key}, which its logits depend on (no_grad, detach): let it through,"
                 raise SettingError("model", module.name, f"{mend} or freeze it (requires_grad_(False))")
+            unused += [key] if parameter.numel() else []
+        if unused:
+            said = f"the logits of {module.name} do not depend on {few(unused, 3)}, of which draws have the prior's law"
+            warnings.warn(f"{said}: if they should, use the parameters in forward, each time", stacklevel=3)
     finally:
         module.position.copy_(module.resting)
+
+
+def _leaves(tensor: Tensor) -> dict[int, Tensor]:
+    """The tensors, by their ids, that the graph of autograd behind this one ends in."""
+    nodes, seen, found = [tensor.grad_fn], set(), {}
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            found[id(node.variable)] = node.variable
+        nodes += [before for before, _ in node.next_functions]
+    return found
+
+
+def _check_registered(module: FlatModule, leaves: list[Tensor]) -> None:
+    for leaf in leaves:
+        if not any(leaf is parameter for parameter in module.parameters):
+            what = f"depends on a tensor {list(leaf.shape)} that requires a gradient and is none of its parameters"
+            mend = "make it one (nn.Parameter, layers in an nn.ModuleList), or freeze it (requires_grad_(False))"
+            raise SettingError("model", module.name, f"{what}: {mend}")
+
+
+def _check_again(module: FlatModule, logits: Tensor) -> None:
+    """A second gradient can be taken: the module does not go by what it once computed of its parameters."""
+    try:
+        torch.autograd.grad(logits.sum(), module.parameters, allow_unused=True)
+    except RuntimeError as error:
+        if "second time" not in str(error):
+            raise
+        mend = "keeps something that it computed of its parameters once: compute it in forward, each time"
+        raise SettingError("model", module.name, mend) from error

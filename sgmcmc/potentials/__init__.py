@@ -101,7 +101,7 @@ def check_attributes(target: Potential) -> None:
     for name, least in (("dim", 1), ("data_size", 0)):
         value = getattr(target, name)
         if not _is_whole(value, least):
-            shown = getattr(value, "__name__", repr(value))
+            shown = value if isinstance(value, str) else getattr(value, "__name__", repr(value))
             raise SettingError(name, shown, f"of the target must be an int, at least {least}")
     for name, given in CALLED.items():
         method, most = getattr(target, name, None), len(given.split(","))

@@ -140,26 +140,26 @@ def _defaults() -> dict[str, Any]:
 
 def unused(config: dict, words: list[str]) -> list[str]:
     """The words that set what the resolved ``config`` has no use for."""
-    said, gradient = _said(words), config["sampler"]["gradient"]
-    block = said.get("scale", "scale=paper").partition("=")[2] + "."
-    idle = {  # what has a value there, and is not used all the same
+    said, found = _said(words), []
+    block, gradient = said.get("scale", "scale=paper").partition("=")[2] + ".", config["sampler"]["gradient"]
+    # What has a value there, and is not used all the same; or, as he, none, and is.
+    idle = {
         "model.name": is_own(config),
         "scale": "experiment" not in said and not any(key.startswith(block) for key in said),
-        "model.noise": gradient in ("full", "none") and get(config, "model.noise"),
         "sampler.gradient": gradient == "none",
+        "warm_start.init": config["init"] != "sgd",
     }
-    return [
-        word
-        for key, word in said.items()
-        if idle.get(key)
-        or key.startswith(("quick.", "smoke."))
-        and not key.startswith(block)
-        or key in schema.settings()
-        and key not in (*schema.GROUPS, "point")
-        and get(config, key) is None
-        and not (key == "warm_start.init" and config["init"] == "sgd")  # he, which is null there
-        if word.partition("=")[2].lower() not in ("null", "", "false" if key == "trace" else "")
-    ]
+    if get(config, "model.noise") is not None:
+        idle["model.noise"] = gradient in ("full", "none") and get(config, "model.noise") != 0
+    idle |= {key: not key.startswith(block) for key in said if key.startswith(("quick.", "smoke."))}
+    idle = {**dict.fromkeys(("point", *schema.GROUPS), False), **idle}
+    for key, word in said.items():
+        value = word.partition("=")[2].lower()
+        if value in ("null", "") or (key, value) == ("trace", "false"):
+            continue
+        if idle.get(key, key in schema.settings() and get(config, key) is None):
+            found.append(word)
+    return found
 
 
 # Layers: point over experiment, block over point, command line over all.

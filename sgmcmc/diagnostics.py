@@ -387,8 +387,9 @@ def rejection_clustering(accepted: Tensor | ArrayLike, block: int) -> Estimate[f
 
 def accuracy(probabilities: Tensor, targets: Tensor) -> Tensor:
     """The share of data whose most probable class is theirs. ``probabilities`` ``[..., n, classes]``, ``targets``
-    int64 ``[n]``; here and below the result is float64 ``[...]``."""
-    return (probabilities.argmax(-1) == targets).to(torch.float64).mean(-1)
+    int64 ``[n]``; here and below the result is float64 ``[...]``. NaN where a probability is, which has no class."""
+    right = (probabilities.argmax(-1) == targets).to(torch.float64)
+    return torch.where(probabilities.isnan().any(-1), math.nan, right).mean(-1)
 
 
 def nll(probabilities: Tensor, targets: Tensor) -> Tensor:

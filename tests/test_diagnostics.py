@@ -504,6 +504,9 @@ def test_calibration_against_scikit_learn(predictions):
     exact = d.metrics(probabilities[2].float().double(), targets)
     assert all(single[key].dtype == torch.float64 for key in values)
     assert all(single[key].item() == pytest.approx(exact[key].item(), rel=1e-12) for key in values)
+    probabilities[3, 7] = math.nan  # as of logits that have overflowed: of one datum, and told of them all
+    unknown = d.metrics(probabilities, targets)
+    assert all(unknown[key].isnan().tolist() == [False, False, False, True, False] for key in values)
 
 
 @pytest.mark.parametrize("bins", [15, 4])

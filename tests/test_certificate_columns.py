@@ -128,13 +128,13 @@ def test_rows_of_random_combinations_are_exact():
 @pytest.mark.parametrize("label", ["ggmc persistent uniform", "amagold", "sghmc"])
 def test_a_loop_that_turns_the_momentum_is_seen(label, monkeypatch):
     """Between its cycles: the law that 20 decisions leave alone does not show it."""
-    gibbs = chain.Chain._gibbs
+    run_trajectory = chain.run_trajectory
 
-    def turned(self, state, index, group):
-        state = gibbs(self, state, index, group)
-        return replace(state, momentum=-state.momentum)
+    def turned(*arguments):
+        state, record = run_trajectory(*arguments)
+        return replace(state, momentum=-state.momentum), record
 
-    monkeypatch.setattr(chain.Chain, "_gibbs", turned)
+    monkeypatch.setattr(chain, "run_trajectory", turned)
     first, second = [cell for cell in identities.loop(ROWS[label]) if cell.target == "four data"]
     assert first.figure > 0.1 and second.figure == 0
 

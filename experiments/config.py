@@ -153,11 +153,12 @@ def unused(config: dict, words: list[str]) -> list[str]:
         idle["model.noise"] = gradient in ("full", "none") and get(config, "model.noise") != 0
     idle |= {key: not key.startswith(block) for key in said if key.startswith(("quick.", "smoke."))}
     idle = {**dict.fromkeys(("point", *schema.GROUPS), False), **idle}
+    known = schema.settings()
     for key, word in said.items():
         value = word.partition("=")[2].lower()
         if value in ("null", "") or (key, value) == ("trace", "false"):
             continue
-        if idle.get(key, key in schema.settings() and get(config, key) is None):
+        if idle.get(key, key in known and get(config, key) is None):
             found.append(word)
     return found
 

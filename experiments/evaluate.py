@@ -104,7 +104,7 @@ def _main(words: list[str]) -> int:
             if gone:
                 left = "and stand still where they were last finite" if gone == chains else "and are left out"
                 of = of_chains(gone, draws.shape[1])
-                say(f"{alike}{': ' * bool(shared)}{of} diverged, {left}", bar)
+                say(f"{alike}{': ' if shared else ''}{of} diverged, {left}", bar)
             if gone != chains:
                 chains = [chain for chain in chains if chain not in diverged]
             quality = evaluate(potential, draws[:, chains], data, labelled=not elsewhere, tell=bar.update)

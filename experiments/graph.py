@@ -52,10 +52,12 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
             plans = [(name, scale, configurations(name, (f"scale={scale}", *more)), own) for name in bar]
             everything = [config for _, _, configs, _ in plans for config in configs]
             _refuse_one_folder(everything)
-            said = ["experiment=", f"scale={scale}", *more]  # whichever
-            for word in more:
-                if all(word in unused(config, said) for config in everything):
-                    print(f"{word} is not used by any of these chains", file=sys.stderr)
+            if more:
+                given = ["experiment=", f"scale={scale}", *more]  # whichever
+                idle = set.intersection(*({*unused(config, given)} for config in everything))
+                for word in more:
+                    if word in idle:
+                        print(f"{word} is not used by any of these chains", file=sys.stderr)
             return plans
     except Exception as error:
         from experiments.command_line import MISTAKES, sentence

@@ -168,9 +168,9 @@ def cast(config: dict) -> None:
 
 def _typed(model, values: dict) -> dict:
     """The settings of a model, cast to the types of its dataclass."""
-    typed, kinds = OmegaConf.structured(model), {one.name: one.type for one in fields(model)}
+    typed, types = OmegaConf.structured(model), {one.name: one.type for one in fields(model)}
     for key, value in values.items():
-        if kinds[key].startswith(("int", "list[int")) and value is not None:
+        if types[key].startswith(("int", "list[int")) and value is not None:
             # Its target says what is too small.
             each = [count(f"model.{key}", one, -MOST) for one in (value if isinstance(value, list) else [value])]
             value = each if isinstance(value, list) else each[0]

@@ -49,12 +49,12 @@ from sgmcmc.models import MLP
 from sgmcmc.models import build as build_network
 from sgmcmc.plan import Plan
 from sgmcmc.potentials import (
-    NEEDED,
     Potential,
     analytic,
     check_attributes,
     groups,
     is_network,
+    lacking,
     location,
     mixed,
     own_method,
@@ -352,8 +352,7 @@ def _check_own(config: dict, target: str, own, prior: dict) -> None:
         if isinstance(own, NetworkPotential):
             mend = f"{target} does not take it: let it take {key}, and give that to NetworkPotential"
         raise SettingError(f"model.{key}", value, mend)
-    missing = [name for name in NEEDED if getattr(own, name, None) is None]
-    if missing:
+    if missing := lacking(own):
         why = f"{target} cannot be used: a target has {', '.join(missing)}, too"
         raise SettingError("model._target_", target, why)
     check_attributes(own)

@@ -30,7 +30,7 @@ from sgmcmc.errors import SettingError, StoreError, few, nearest
 from sgmcmc.kernel import Friction, Kernel, make_kernel
 from sgmcmc.loading import load_metrics, load_samples
 from sgmcmc.plan import Plan
-from sgmcmc.potentials import NEEDED, Potential, check_attributes, is_network
+from sgmcmc.potentials import Potential, check_attributes, is_network, lacking
 from sgmcmc.potentials.analytic import FunctionPotential
 from sgmcmc.potentials.flat import SAMPLED
 from sgmcmc.potentials.network import NetworkPotential
@@ -215,7 +215,7 @@ def sample(
 
 def _target(potential, dim: int | None, unneeded: tuple[str, ...]) -> Potential:
     """The target that ``sample`` was given, a function made one; SettingError where it is none, or lacks something
-    that a target has (``NEEDED``, but for what is ``unneeded``)."""
+    that a target has (but for what is ``unneeded``)."""
     if isinstance(potential, str):
         mend = "names are the command line's: give a target, such as DoubleWell() of sgmcmc.potentials.analytic"
         raise SettingError("potential", potential, mend)
@@ -231,7 +231,7 @@ def _target(potential, dim: int | None, unneeded: tuple[str, ...]) -> Potential:
         potential = FunctionPotential(potential, whole("dim", dim, 1))
     elif dim is not None and dim != getattr(potential, "dim", dim):
         raise SettingError("dim", dim, f"the target has its own, {potential.dim}: leave it out")
-    missing = [name for name in NEEDED if name not in unneeded and getattr(potential, name, None) is None]
+    missing = [name for name in lacking(potential) if name not in unneeded]
     if missing:
         mend = f"a target has {', '.join(missing)}, too (see sgmcmc.potentials)"
         raise SettingError("potential", type(potential).__name__, mend)

@@ -141,6 +141,14 @@ def test_a_call_that_cannot_work_is_refused_in_a_sentence(settings, said):
         short(**settings)
 
 
+def test_an_error_within_a_property_of_the_target_is_shown_and_no_lack_of_it():
+    class Forgetful(Gaussian):
+        data_size = property(lambda self: self.forgotten)
+
+    with pytest.raises(AttributeError, match="forgotten"):
+        short(target=Forgetful())
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [

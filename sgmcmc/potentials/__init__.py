@@ -90,6 +90,13 @@ NEEDED = ("potential", "gradient", "initial", "dim", "data_size")
 CALLED = {"potential": "theta", "gradient": "theta, batch=None", "initial": "chains, random"}  # with what
 
 
+def lacking(target: Potential) -> list[str]:
+    """What the target lacks of what every target has (``NEEDED``). Raises the AttributeError that a property of its
+    own raises, which is no lack."""
+    own = dir(type(target))
+    return [name for name in NEEDED if (getattr(target, name) if name in own else getattr(target, name, None)) is None]
+
+
 def check_attributes(target: Potential) -> None:
     """Refuse a target whose ``dim`` or ``data_size`` is no size, whose methods cannot be called as they are, or that
     has something of its own by the name of what it may have, such as a ``std`` of its data or a method ``fit``: that

@@ -59,7 +59,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from experiments.tables import TABLES  # noqa: E402
 from experiments.wanted import WANTED  # noqa: E402
-from sgmcmc.environment import cores  # noqa: E402
+from sgmcmc.environment import cores, end_with_parent  # noqa: E402
 from sgmcmc.errors import nearest  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
 
@@ -209,7 +209,7 @@ def main(words: list[str] | None = None) -> int:
     picked = [script for name, script in known.items() if name in chosen or not chosen]
     draw = partial(figure, results=folder, scales=("",)) if folder else figure
     missing, broken, sections, summary, notes, before = [], [], [], [], [], None
-    with ProcessPoolExecutor(cores()) as pool:
+    with ProcessPoolExecutor(cores(), initializer=end_with_parent) as pool:
         for script, drawn in zip(picked, pool.map(draw, picked), strict=True):
             for line in drawn["said"]:
                 print(line, flush=True)

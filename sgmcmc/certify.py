@@ -36,7 +36,7 @@ from sgmcmc import certificate_networks as networks
 from sgmcmc import certificate_statistics as statistics
 from sgmcmc import disk
 from sgmcmc.certificate_rows import Cell, Row, Seed
-from sgmcmc.environment import cores, environment
+from sgmcmc.environment import cores, end_with_parent, environment
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.samplers import SAMPLERS, lookup
 from sgmcmc.schedules import Schedule
@@ -285,7 +285,8 @@ def run(rows: list[Row], chains: int = CHAINS, seed: int = 0, full: bool = False
     bar, said = sys.stderr.isatty(), began
     work = partial(certify_row, chains=chains, seed=seed, full=full)
     workers = min(cores(), len(rows))
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else nullcontext() as pool:
+    several = partial(ProcessPoolExecutor, mp_context=get_context("spawn"), initializer=end_with_parent)
+    with several(workers) if workers > 1 else nullcontext() as pool:
         results = (pool.map if pool else map)(work, rows, range(len(rows)))
         for number, result in enumerate(results, 1):
             cells += result

@@ -7,8 +7,10 @@ import platform
 import re
 import socket
 import subprocess
+import threading
 from contextlib import suppress
 from functools import cache
+from multiprocessing import parent_process
 from pathlib import Path
 
 import numpy
@@ -30,6 +32,12 @@ def one_thread() -> None:
 def cores() -> int:
     """The cores that this process may use: where the system tells it, a scheduler's part of the machine's."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def end_with_parent() -> None:
+    """Let this process end when the one that began it has ended, in whatever way: what a pool's workers begin with,
+    which would wait for work for ever."""
+    threading.Thread(target=lambda: parent_process().join() or os._exit(1), daemon=True).start()
 
 
 def needs_memory(error: Exception) -> bool:

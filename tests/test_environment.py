@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -49,3 +51,22 @@ def test_a_run_its_table_and_its_evaluation_have_one_thread(two_threads, monkeyp
     with pytest.raises(SystemExit):
         tasks.table("amagold_fig1", "amagold_fig1", "smoke", [], [{"status": "done", "folder": "gone"}])
     assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_a_pool_s_workers_end_with_the_process_that_began_them(tmp_path, way):
+    pool = "ProcessPoolExecutor(2, mp_context=get_context(sys.argv[1]), initializer=end_with_parent)"
+    script = tmp_path / "begin.py"
+    script.write_text(
+        "import os, signal, sys, time\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from multiprocessing import get_context\n"
+        "from sgmcmc.environment import end_with_parent\n"
+        "if __name__ == '__main__':\n"
+        f"    with {pool} as pool:\n"
+        "        list(pool.map(time.sleep, [0.2] * 4))\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    # Their standard output is the pipe, which has no end before all of them have.
+    ended = subprocess.run([sys.executable, script, way], stdout=subprocess.PIPE, timeout=100)
+    assert ended.returncode == -9

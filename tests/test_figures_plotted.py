@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot
 from matplotlib.container import ErrorbarContainer
+from matplotlib.text import Text
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -101,6 +102,26 @@ def seen_with_error(tables: list[pd.DataFrame], value: float, error: float) -> b
                 if (same & np.isclose(table[f"{name}_error"], error, 1e-6, 1e-12 * abs(value))).any():
                     return True
     return False
+
+
+@pytest.mark.parametrize(
+    "name, column, number, text",
+    [
+        ("amagold_fig1", "chains", 7, "central 80 % of 7"),
+        ("amagold_fig3", "chains", 7, "thin: 7 chains together"),
+        ("amagold_fig6", "chains", 7, "central 80 % of 7"),
+        ("amagold_fig7", "chains", 7, "dashed: 7 chains"),
+        ("finding_bnn_resnet", "draws_a_chain", 2, "SGD, ensemble of 2"),
+    ],
+)
+def test_a_picture_names_the_number_of_its_own_chains(name, column, number, text):
+    """Of a table of other settings, too."""
+    module = draw.load(ROOT / "scripts" / "figures" / f"{name}.py")
+    tables = draw.read(module.TABLES, ROOT / "results" / "paper" / "tables")
+    figure = module.draw(*(table.assign(**{column: float(number)}) for table in tables))
+    texts = [part.get_text() for part in figure.findobj(Text)]
+    pyplot.close(figure)
+    assert any(text in part.split("\n") for part in texts)
 
 
 @pytest.mark.parametrize("script", draw.scripts(), ids=lambda script: script.stem)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot
 from matplotlib.container import ErrorbarContainer
+from matplotlib.text import Text
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -62,6 +63,9 @@ OTHERS = {
     "ggmc_theorem1": {1: 6},  # .67 h √(2h)
 }
 
+# Panels whose lines are cut off on purpose: at an excess of .5, and at lag 0, which no logarithmic axis has.
+BEYOND = {"finding_noise": (0, 1), "finding_words": (8, 9, 10, 11), "finding_words_australian": (2,)}
+
 
 def numbers(table: pd.DataFrame, made: dict[str, str]) -> pd.DataFrame:
     """Its columns of numbers, and what the figure makes of them."""
@@ -103,6 +107,26 @@ def seen_with_error(tables: list[pd.DataFrame], value: float, error: float) -> b
     return False
 
 
+@pytest.mark.parametrize(
+    "name, column, number, text",
+    [
+        ("amagold_fig1", "chains", 7, "central 80 % of 7"),
+        ("amagold_fig3", "chains", 7, "thin: 7 chains together"),
+        ("amagold_fig6", "chains", 7, "central 80 % of 7"),
+        ("amagold_fig7", "chains", 7, "dashed: 7 chains"),
+        ("finding_bnn_resnet", "draws_a_chain", 2, "SGD, ensemble of 2"),
+    ],
+)
+def test_a_picture_names_the_number_of_its_own_chains(name, column, number, text):
+    """Of a table of other settings, too."""
+    module = draw.load(ROOT / "scripts" / "figures" / f"{name}.py")
+    tables = draw.read(module.TABLES, ROOT / "results" / "paper" / "tables")
+    figure = module.draw(*(table.assign(**{column: float(number)}) for table in tables))
+    texts = [part.get_text() for part in figure.findobj(Text)]
+    pyplot.close(figure)
+    assert any(text in part.split("\n") for part in texts)
+
+
 @pytest.mark.parametrize("script", draw.scripts(), ids=lambda script: script.stem)
 @pytest.mark.parametrize("scale", draw.SCALES)
 def test_each_point_is_of_a_row_and_its_bars_are_its_errors(script, scale):
@@ -123,6 +147,9 @@ def test_each_point_is_of_a_row_and_its_bars_are_its_errors(script, scale):
         placed = number in PLACES.get(name, ())
         lines = [line.get_xydata() for line in panel.lines if line.get_transform() == panel.transData]
         points = [point for line in lines for point in line if np.isfinite(point).all()]
+        ends = np.sort([panel.get_xlim(), panel.get_ylim()])
+        cut = [point for point in points if (point < ends[:, 0]).any() or (point > ends[:, 1]).any()]
+        assert number in BEYOND.get(name, ()) or not cut, (number, cut)
         if placed:
             other = [point for point in points if not any(seen(bare, one) for one in point)]
         else:

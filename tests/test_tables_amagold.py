@@ -379,7 +379,7 @@ def test_figure_7_s_title_claims_what_its_verdicts_bear(bias, title, monkeypatch
         ("", "", "", "not resolved"),
     ] * 2
     monkeypatch.setattr(figure, "compare", lambda *tables: iter(rows))
-    assert figure.title(None, None).startswith(title)
+    assert figure.title(None, pd.DataFrame({"chains": [50.0]})).startswith(title)
 
 
 def tuned(accepted: float, j: float, j_error: float) -> list[str]:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from made import MadeRun
+from matplotlib import pyplot
 from scipy.integrate import quad
 from scipy.stats import t as student
 
@@ -727,6 +728,20 @@ def test_a_figure_believes_no_numbers_of_chains_shorter_than_20_autocorrelation_
         assert rows["corrected draws"][3] == "agrees"
     masked = long_enough(table)
     assert masked.loc[39, ["tau", "ess", "ess_error"]].isna().all() and masked.loc[:38, "ess"].notna().all()
+
+
+def test_an_excess_beyond_the_axis_is_a_cross_at_the_top():
+    """Be it that some chains diverged, that all did, or that none did."""
+    sizes = [0.1, 0.2, 0.3, 0.4]
+    corrected = settings([("OBABO", size, 1.0, 0.0) for size in sizes], accepted=[0.9, 0.8, 0.7, 0.6])
+    excess = [0.5, words.TOP + 1, np.nan, words.TOP + 9]
+    bare = settings([("OBABO", *each) for each in zip(sizes, [1.0] * 4, excess, strict=True)], frozen=[0, 0, 20, 3])
+    figure, panel = pyplot.subplots()
+    words.against_rejections(panel, corrected, bare, "-")
+    pyplot.close(figure)
+    places = [place for line in panel.lines for place in line.get_xydata().tolist() if np.isfinite(place).all()]
+    shown = [x for x, y in places if y == 0.5], [x for x, y in places if y == 0.98]
+    np.testing.assert_allclose(np.concatenate(shown), [0.1, 0.2, 0.3, 0.4])
 
 
 def test_chains_that_diverged_are_told():

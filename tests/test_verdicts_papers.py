@@ -470,6 +470,7 @@ CASES = [
     ("ggmc_fig1", cifar, {("hmc", 1e-2, LATE): {"kinetic_temperature": 1.04}}, "1.000 to 1.040", "differs"),
     ("ggmc_fig1", cifar, {("ggmc", 1e-2, LATE): {"potential_per_datum": 1.0}}, "potentials", "differs"),
     ("ggmc_figd1", training, {}, "", ("agrees", "not comparable: another start")),
+    ("ggmc_figd1", training, {("ggmc", 1e-6, 1): {"momentum_decay": 0.9}}, "", "not comparable"),  # of fewer data
     ("ggmc_figd1", training, {("ggmc", 1e-3, 3): {"log_accept": 3e5}}, "GGMC: abs", "differs"),  # half in the mean
     ("ggmc_figd1", training, {("ggmc", 1e-3, 3): {"log_accept": 2e5}}, "GGMC: abs", "not resolved: -5e+02 to ℓ = 0.01"),
     ("ggmc_figd1", training, {("ggmc", 1e-3, 2): {"log_accept": 9e9}}, "GGMC: abs", "agrees"),  # of the first half

@@ -55,9 +55,10 @@ def density(panel: Axes, part: pd.DataFrame, colour: str) -> None:
     panel.set(xlim=(-6, 6), ylim=(0, 0.85))
 
 
-def names(panel: Axes, colour: str) -> None:
-    """What is what in ``density``."""
-    band = Patch(color=colour, alpha=0.4, lw=0, label="central 80 % of 32")
+def names(panel: Axes, colour: str, rows: pd.DataFrame) -> None:
+    """What is what in ``density``, whose band is of the chains that these rows have."""
+    number = f" of {rows.chains.iloc[0]:.0f}" if len(rows) else ""
+    band = Patch(color=colour, alpha=0.4, lw=0, label=f"central 80 %{number}")
     shown = [handle("exact", color="black"), handle("first chain", color=colour, lw=0.9), band]
     panel.legend(handles=shown, frameon=False, fontsize=8, loc="upper right")
 
@@ -78,8 +79,9 @@ def draw(table: pd.DataFrame, densities: pd.DataFrame) -> Figure:
         panel.set_title(text, fontsize=10)
         panel.set(xlabel="θ", ylabel="density")
         clean(panel)
-    names(panels[0, 0], COLOURS["sghmc"])
-    divergence(panels[1, 1], table[table.tuned_to.isna()])
+    plain = table[table.tuned_to.isna()]
+    names(panels[0, 0], COLOURS["sghmc"], plain[(plain.word == "EA") & (plain.step_size == 0.25)])
+    divergence(panels[1, 1], plain)
     for word, beside, above in (("EA", 0, -9), ("AE", -0.018, 9)) if densities.exact.notna().any() else ():
         p, q = tempered(densities.drop_duplicates("x").exact, word)
         j = float(((q - p) * np.log(q / p)).sum())

@@ -90,6 +90,8 @@ def bias_at_small_steps(densities: pd.DataFrame, model: str, word: str) -> float
 
 def divergence(panel, table: pd.DataFrame, printed: pd.DataFrame) -> None:
     """J over step size, a line a sampler; that of SGHMC as printed is thin."""
+    floor = table.floor.min()
+    low = floor / 3
     for name, rows, width in (("sghmc", printed, 0.7), *((name, table, 1.4) for name in SAMPLERS)):
         part, colour = rows[rows.sampler == name], COLOURS[name]
         panel.errorbar(part.step_size, part.J, part.J_error, color=colour, lw=width)
@@ -99,14 +101,14 @@ def divergence(panel, table: pd.DataFrame, printed: pd.DataFrame) -> None:
         mark_diverged(panel, part, "step_size", "J")
         biased = part[part.bias > LIMIT * part.bias_error]
         panel.plot(biased.step_size, biased.bias, color=colour, ls="--", lw=0.65 * width, marker="_", ms=6)
-    floor = table.floor.min()
+        low = min([low, *biased.bias / 1.5])
     panel.set(yscale="log", xlabel="step size ε", ylabel="J, and χ² (dashed, triangle)", xlim=(-0.01, 0.265))
     if floor > 0:
         panel.axhline(floor, color=GREY, ls=":", lw=1)
         panel.annotate(
             "independent draws", (0.0, floor), (2, -2), textcoords="offset points", fontsize=8, color=GREY, va="top"
         )
-        panel.set_ylim(floor / 3, None)
+        panel.set_ylim(low, None)
     clean(panel)
 
 
@@ -184,9 +186,8 @@ def biases(sghmc, amagold):
     here += f"would be as far from exact with p = {amagold.exact_p:.2g} and {sghmc.exact_p:.2g}"
     if amagold.exact_p < CHANCE / len(PARTS):
         return here, "differs: AMAGOLD's bias is significant"
-    return here, "agrees" if sghmc.exact_p < CHANCE / len(PARTS) and amagold.exact_p >= CHANCE / len(
-        PARTS
-    ) else "not resolved"
+    seen = sghmc.exact_p < CHANCE / len(PARTS) <= amagold.exact_p
+    return here, "agrees" if seen else "not resolved"
 
 
 def increases(*rows):

@@ -54,10 +54,11 @@ def draw(table: pd.DataFrame) -> Figure:
             va="top",
             arrowprops={"arrowstyle": "-", "lw": 0.6, "shrinkB": 2},
         )
+    together = f"\nthin: {end.chains:.0f} chains together" if len(table) else ""
     panel.text(
         0.05,
         0.08,
-        "thick: one chain (mean, band of 80 %)\nthin: 50 chains together",
+        f"thick: one chain (mean, band of 80 %){together}",
         fontsize=8,
         color="0.3",
         transform=panel.transAxes,

@@ -59,7 +59,8 @@ def draw(table: pd.DataFrame, many: pd.DataFrame) -> Figure:
         panel.set_title(words, fontsize=10)
     clean(*panels)
     panels[0].set_ylabel("J")
-    panels[1].text(0.6, 0.85, "solid: one chain\ndashed: 50 chains", fontsize=8, transform=panels[1].transAxes)
+    number = f"\ndashed: {many.chains.max():.0f} chains" if many.chains.notna().any() else ""
+    panels[1].text(0.6, 0.85, f"solid: one chain{number}", fontsize=8, transform=panels[1].transAxes)
     figure.suptitle(title(table, many), fontsize=11)
     return figure
 
@@ -68,7 +69,8 @@ def title(table: pd.DataFrame, many: pd.DataFrame) -> str:
     """What the verdicts bear: SGHMC's bias, and whether its J is there yet."""
     verdicts = [row[3] for row in compare(table, many)][1::3]
     if all(verdict == "agrees" for verdict in verdicts):
-        return "In 50 chains together SGHMC's J levels off at its bias (dotted), AMAGOLD's falls below it"
+        number = f"{many.chains.max():.0f} chains together"
+        return f"In {number} SGHMC's J levels off at its bias (dotted), AMAGOLD's falls below it"
     if all(verdict.startswith("agrees") for verdict in verdicts):
         return "SGHMC has a bias and AMAGOLD none that is seen; J is not down at it yet"
     return "J over seconds, SGHMC beside AMAGOLD"

@@ -42,7 +42,7 @@ OVER = (  # lines over temperature
 EXACT, SECOND, SHUFFLED = "HMC, exact", "GGMC, full gradients, exact", "GGMC, shuffled epochs, corrected"
 LOOSE = "GGMC, shuffled epochs, uncorrected"
 ALIKE = 7  # numbers of exact samplers that are to be HMC's: of two of them NLL, entropy and U, of a third U
-ENSEMBLE, SINGLE = "SGD, ensemble of 20", "SGD, one run"
+ENSEMBLE, SINGLE = "SGD, ensemble", "SGD, one run"
 METHODS = (  # at T = 1, from above: sampler, minibatches, acceptance
     ("hmc", "none", "metropolis", BLUE, EXACT),
     ("ggmc", "none", "metropolis", GREEN, SECOND),
@@ -127,7 +127,8 @@ def draw_methods(figure, table: pd.DataFrame) -> None:
     for (_, text), column in zip(COLUMNS, columns, strict=True):
         column.set_xlabel(text)
         column.grid(axis="y", lw=0.3)
-    columns[0].set_yticks([-place for place in range(len(found))], [name for *_, name in found], fontsize=8)
+    names = [f"{name} of {row.draws_a_chain:.0f}" if name == ENSEMBLE else name for row, _, name in found]
+    columns[0].set_yticks([-place for place in range(len(found))], names, fontsize=8)
     columns[-1].set_xscale("log")
     columns[-1].set_xlim(0.98)
     most = max([row.get("r_hat_max", np.nan) for row, *_ in found], default=np.nan)

@@ -24,7 +24,7 @@ passes over the data (minibatches, and one for the end's U and gradient). Bars: 
 ten parts of the chain (at 3 epochs six, at 10 four).
 
 **To know.** Bars are too small where U moves more slowly than a part is long: HMC's longest shuffled cycles, at their
-tuned step size, accept .43 and .34 in two chains of 300 cycles (`python run.py experiment=finding_cycles sampler=hmc
+tuned step size, accept .34 to .43 in two chains of 300 cycles (`python run.py experiment=finding_cycles sampler=hmc
 point=7 scale=quick tune.target=null lr=null step_size=0.00092249 cycles=400 burn_in=100 seed=0`, and `seed=1`). Chains
 stand where the burn-in brought them: the table's `drift` is how far U still went. ℓ is compared as tuned: at equal
 acceptances the ratios would be larger where shuffled epochs are accepted oftener, smaller where less often.

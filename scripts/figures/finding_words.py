@@ -180,7 +180,8 @@ def against_rejections(panel, corrected: pd.DataFrame, bare: pd.DataFrame, exact
         if exact == "-.":
             options |= {"alpha": 0.6, "lw": 0.9, "ls": "-."}
         panel.errorbar(rows.rejected, rows.far, error.where(rows.far.notna()), **options)
-        mark_diverged(panel, rows, "rejected", "far", colour)
+        crossed = rows.assign(frozen=rows.frozen.where(rows.far.notna(), 1))  # at the top all that have no point
+        mark_diverged(panel, crossed, "rejected", "far", colour)
 
 
 def style(friction: float) -> str:

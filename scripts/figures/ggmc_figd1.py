@@ -97,7 +97,7 @@ def compare(table: pd.DataFrame):
         yield f"{text}: abs(log MH) grows with ℓ", "yes", here, verdict
         alone = prob.iloc[0] > 0.5 and bool((prob.iloc[1:] < 0.5).all())
         here = ", ".join(f"{value:.3f}" for value in prob) + f" (mean {of}; close: above .5, the others below)"
-        verdict = "agrees" if alone else "differs" if same else fewer
+        verdict = ("agrees" if alone else "differs") if same else fewer
         if len(prob) < 2:
             verdict = ONE
         elif prob.index[0] != 1e-6:

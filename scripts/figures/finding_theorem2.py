@@ -88,7 +88,7 @@ def compare(table: pd.DataFrame):
         errors, most = valid[f"{column}_error"], limit(len(valid), 10)  # of ten parts of the draws
         near = (valid[column] / valid.bound).idxmin()
         here = f"nearest: {valid[column][near]:.3f} ± {errors[near]:.2g} over a bound of {valid.bound[near]:.3f} (of "
-        here += f"{len(valid)} settings one is {most:.1f} errors below it by chance once in a hundred tables)"
+        here += f"{len(valid)} settings one is {most:.1f} errors below it by chance at most once in a hundred tables)"
         below = valid[column] < valid.bound - most * errors
         yield what, "at least the bound (as the paper argues)", here, "differs" if below.any() else "agrees"
     if valid.empty:

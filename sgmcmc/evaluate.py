@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sgmcmc import diagnostics
 from sgmcmc.checks import check_probabilities
-from sgmcmc.data import Dataset
+from sgmcmc.data import WIDE, Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials import Potential, together
 from sgmcmc.potentials.network import NetworkPotential
@@ -25,8 +25,8 @@ def shifted(data: Dataset, noise: float = 0.0, translate: int = 0, scale: Tensor
     """``data`` with images moved down and right (zeros come in), and normal noise on the normalised inputs.
 
     ``scale`` is what a target divides the columns by that it standardises itself: the noise is of that size in them.
-    Noisy inputs are normalised already, and float32 or, of float64 ones, float64. Raises SettingError for a translation
-    of what is no image, and for noise beyond float32's numbers.
+    Noisy inputs are normalised already, float32 or, of ``WIDE`` ones, float64. Raises SettingError for a translation of
+    what is no image, and for noise beyond float32's numbers.
     """
     inputs = data.inputs
     if translate:
@@ -35,7 +35,7 @@ def shifted(data: Dataset, noise: float = 0.0, translate: int = 0, scale: Tensor
         inputs = F.pad(inputs, (translate, 0, translate, 0))[..., : inputs.shape[2], : inputs.shape[3]]
     data = replace(data, inputs=inputs)
     if noise:
-        clean = data.normalise(inputs, torch.float64 if inputs.dtype == torch.float64 else torch.float32)
+        clean = data.normalise(inputs, torch.float64 if inputs.dtype in WIDE else torch.float32)
         drawn = Random(0).normal("diagnostic", 0, 1, len(data), clean[0].numel())[0].view(clean.shape)
         drawn = drawn.to(clean) * (scale.to(clean) if isinstance(scale, Tensor) else scale)
         noisy = clean + noise * drawn

@@ -352,8 +352,9 @@ def test_noise_is_normal_on_the_normalised_inputs_and_always_the_same():
         assert shifted(data).inputs is data.inputs
 
 
-def test_noise_on_columns_that_float32_does_not_tell_apart_is_all_that_is_added():
-    rows = torch.randn(9, 3, dtype=torch.float64) * 1e3 + 1.6e9
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_noise_on_columns_that_float32_does_not_tell_apart_is_all_that_is_added(dtype):
+    rows = (torch.randn(9, 3, dtype=torch.float64) * 1e3 + 1.6e9).to(dtype)
     target = LogisticRegression(Dataset(rows, torch.arange(9) % 2, 2))
     noisy = shifted(target.train, noise=1e-3, scale=target.column_scale).inputs
     added = (noisy - rows) / target.column_scale

@@ -777,6 +777,15 @@ def test_a_run_and_a_later_look_ask_a_target_of_one_s_own_the_same(shape, tmp_pa
         shifted(target.train, 1e39)
 
 
+def test_a_test_set_of_one_s_own_that_is_empty_is_none(tmp_path, monkeypatch):
+    target = Raw((3,))
+    target.test = replace(target.train, inputs=target.train.inputs[:0], targets=target.train.targets[:0])
+    monkeypatch.setattr("experiments.build._own", lambda *_: target)
+    words = f"model=custom model._target_={__name__}.Raw sampler=hmc sampler.gradient=full step_size=1 cycles=4".split()
+    assert run([*words, f"output={tmp_path / 'run'}", "progress=false"]) == 0
+    assert target.asked == []
+
+
 def test_help_is_given_wherever_it_is_asked_for(capsys):
     for words in ([], ["-h"], ["somewhere", "noise=1", "--help"]):
         assert main(words) == 0 and "python -m experiments.evaluate RUN" in capsys.readouterr().out

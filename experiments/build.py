@@ -194,9 +194,9 @@ def predictable(data: Data, potential: Potential) -> Data:
 
 
 def _brought(potential: Potential, name: str) -> Dataset | None:
-    """The data set ``name`` that a target of one's own has brought; None where it is none (of a module a method)."""
+    """The data set ``name`` of a target of one's own; None where it is empty or none (of a module a method)."""
     data = getattr(potential, name, None)
-    if not isinstance(data, Dataset):
+    if not isinstance(data, Dataset) or not len(data):
         return None
     as_it_is = not data.has_images and not isinstance(potential, NetworkPotential)  # see ``asked``
     return replace(data, name=data.name or "its own data", **({"mean": None, "std": None} if as_it_is else {}))

@@ -404,9 +404,10 @@ def check_probabilities(given, chains: int, data: int, labels: Tensor | None) ->
     if not given.is_floating_point():
         raise SettingError("dtype of predictions", _kind(given), "must be float32 or float64: probabilities")
     classes = given.shape[2]
-    if labels is not None and (label := int(labels.max())) >= classes:
-        mend = f"must be from 0 to {classes - 1}: the target predicts {classes} classes"
-        raise SettingError("labels of data", label, mend)
+    for label in () if labels is None else map(int, labels.aminmax()):
+        if label not in range(classes):
+            mend = f"must be from 0 to {classes - 1}: the target predicts {classes} classes"
+            raise SettingError("labels of data", label, mend)
     sums = given.double().sum(2)
     wrong = sums.isfinite() & (((sums - 1).abs() > 1e-2) | (given < -1e-2).any(2))
     if bool(wrong.any()):

@@ -419,7 +419,8 @@ def ece(probabilities: Tensor, targets: Tensor, bins: int = 15) -> Tensor:
 
 def predictive_entropy(probabilities: Tensor) -> Tensor:
     """−Σ_k p_k log p_k of each datum, in nats, float64 ``[..., n]``: from 0 to log(classes)."""
-    return torch.special.entr(probabilities.to(torch.float64)).sum(-1)
+    # One that rounding made negative, as 1 minus the others may be, counts as 0: its term would be -inf.
+    return torch.special.entr(probabilities.to(torch.float64).clamp(min=0)).sum(-1)
 
 
 def metrics(probabilities: Tensor, targets: Tensor) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sgmcmc import diagnostics
 from sgmcmc.checks import check_probabilities
-from sgmcmc.data import Dataset
+from sgmcmc.data import WIDE, Dataset
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials import Potential, together
 from sgmcmc.potentials.network import NetworkPotential
@@ -25,8 +25,8 @@ def shifted(data: Dataset, noise: float = 0.0, translate: int = 0, scale: Tensor
     """``data`` with images moved down and right (zeros come in), and normal noise on the normalised inputs.
 
     ``scale`` is what a target divides the columns by that it standardises itself: the noise is of that size in them.
-    Noisy inputs are float32 and normalised already. Raises SettingError for a translation of what is no image, and for
-    noise beyond float32's numbers.
+    Noisy inputs are normalised already, float32 or, of ``WIDE`` ones, float64. Raises SettingError for a translation of
+    what is no image, and for noise beyond float32's numbers.
     """
     inputs = data.inputs
     if translate:
@@ -35,11 +35,11 @@ def shifted(data: Dataset, noise: float = 0.0, translate: int = 0, scale: Tensor
         inputs = F.pad(inputs, (translate, 0, translate, 0))[..., : inputs.shape[2], : inputs.shape[3]]
     data = replace(data, inputs=inputs)
     if noise:
-        clean = data.normalise(inputs)
+        clean = data.normalise(inputs, torch.float64 if inputs.dtype in WIDE else torch.float32)
         drawn = Random(0).normal("diagnostic", 0, 1, len(data), clean[0].numel())[0].view(clean.shape)
         drawn = drawn.to(clean) * (scale.to(clean) if isinstance(scale, Tensor) else scale)
         noisy = clean + noise * drawn
-        if not bool(noisy.isfinite().all()):
+        if not bool(noisy.float().isfinite().all()):
             raise SettingError("noise", noise, "makes inputs infinite: give less")
         data = replace(data, inputs=noisy, mean=None, std=None)
     return data
@@ -70,10 +70,13 @@ def evaluate(
     ``ess_min`` and ``ess_median`` over the functions that are followed, the log-odds of the labels of the first 200
     data or, without labels, their predictive entropies (``ess_…``, bulk and of these draws alone, is NaN of chains that
     hardly ever move). ``tell`` is called after each draw of a chain. Raises SettingError for draws of another shape,
-    for what is no data set, for labels that the target has no class for, and for predictions that are no probabilities.
+    for what is no data set, or an empty one, for labels that the target has no class for, and for predictions that are
+    no probabilities.
     """
     if not isinstance(data, Dataset):
         raise SettingError("data", type(data).__name__, "must be an sgmcmc.Dataset(inputs, labels, classes)")
+    if not len(data):
+        raise SettingError("inputs", list(data.inputs.shape), "are no data")
     draws = _draws(potential, draws)
     if not callable(getattr(potential, "predict", None)):
         mend = "has no predict(theta, inputs), which gives probabilities [chains, n, classes]"
@@ -82,24 +85,25 @@ def evaluate(
     ensembles: list[diagnostics.Ensemble] = []
     single: dict[str, list[float]] = {}
     functions = np.empty((len(draws), chains, min(FUNCTIONS, len(data))))
-    at_once = together(potential)
+    at_once, labels = together(potential), data.targets if labelled else None
     for number, draw in enumerate(draws):
         members = potential.predict(draw, inputs) if at_once else None
         for chain in range(chains):
             given = members if at_once else potential.predict(draw[chain : chain + 1], inputs)
             if not ensembles:
-                check_probabilities(given, chains if at_once else 1, len(data), data.targets if labelled else None)
+                check_probabilities(given, chains if at_once else 1, len(data), labels)
+                labels = None if labels is None else labels.to(given.device)  # where a network predicts
             own = given[chain if at_once else 0].detach()
             if len(ensembles) <= chain:
                 ensembles.append(diagnostics.Ensemble(*own.shape, device=own.device))
             ensembles[chain].add(own)
-            for key, value in _quality(own, data, labelled).items():
+            for key, value in _quality(own, labels).items():
                 single.setdefault(key, []).append(value)
-            functions[number, chain] = _functions(own, data, labelled)
+            functions[number, chain] = _functions(own, labels)
             tell()
     joint = torch.stack([ensemble.probabilities for ensemble in ensembles]).mean(0)
-    own = [_quality(ensemble.probabilities, data, labelled) for ensemble in ensembles]
-    result = _quality(joint, data, labelled)
+    own = [_quality(ensemble.probabilities, labels) for ensemble in ensembles]
+    result = _quality(joint, labels)
     for key in list(result):
         values = np.array([one[key] for one in own])
         result[f"chain_{key}"] = values.mean()
@@ -126,15 +130,15 @@ def _draws(potential: Potential, draws: Tensor | np.ndarray) -> Tensor:
     return draws
 
 
-def _quality(probabilities: Tensor, data: Dataset, labelled: bool) -> dict[str, float]:
-    if not labelled:
+def _quality(probabilities: Tensor, labels: Tensor | None) -> dict[str, float]:
+    if labels is None:
         return {"entropy": float(diagnostics.predictive_entropy(probabilities).mean())}
-    return {key: float(value) for key, value in diagnostics.metrics(probabilities, data.targets).items()}
+    return {key: float(value) for key, value in diagnostics.metrics(probabilities, labels).items()}
 
 
-def _functions(probabilities: Tensor, data: Dataset, labelled: bool) -> np.ndarray:
+def _functions(probabilities: Tensor, labels: Tensor | None) -> np.ndarray:
     some = probabilities[:FUNCTIONS].double()
-    if not labelled:
+    if labels is None:
         return diagnostics.predictive_entropy(some).cpu().numpy()
-    mine = some.gather(-1, data.targets[: len(some), None])[:, 0]
+    mine = some.gather(-1, labels[: len(some), None])[:, 0]
     return torch.logit(mine, eps=1e-12).cpu().numpy()

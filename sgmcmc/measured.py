@@ -37,8 +37,9 @@ def temperatures(kernel: Kernel, potential: Potential, states: list[State], grad
     low, high = (ends.tolist() for ends in temperature_interval(sizes, kernel.temperature))
     moves = _moving(potential)
     # ⟨θ, ∇U⟩ has no expectation in coordinates with a flat prior.
-    std = getattr(potential, "std", None)
-    proper = moves if std is None else torch.isfinite(std)
+    proper, std = moves, getattr(potential, "std", None)
+    if std is not None:
+        proper = torch.arange(len(std), device=std.device)[moves][std[moves].isfinite()]
     for state, gradient in zip(states, gradients, strict=True):
         inverse_mass = cast(kernel.inverse_mass, state.theta)
         kinetic.append(kinetic_temperature(state.momentum[:, moves], _part(inverse_mass, moves))[state.alive])

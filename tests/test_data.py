@@ -153,12 +153,14 @@ def test_constants_may_be_lists_or_one_number(mean, std):
     torch.testing.assert_close(data.take(torch.arange(4)), (images / 255 - 0.5) / 0.25)
 
 
-@pytest.mark.parametrize("offset, dtype", [(7, torch.float32), (1e9, torch.float64)])
+@pytest.mark.parametrize("offset, dtype", [(7, torch.float32), (1e9, torch.float64), (1e9, torch.int64)])
 def test_features_are_normalised_one_by_one(offset, dtype):
-    """The latter at another offset than float32 holds beside them."""
-    rows = torch.randn(4, 3, dtype=dtype) * torch.tensor([1.0, 10.0, 0.1]) + offset
-    data = Dataset(rows, torch.zeros(4).long(), 2, rows.mean(0), rows.std(0))
-    wanted = ((rows - rows.mean(0)) / rows.std(0)).float()
+    """The latter two at another offset than float32 holds beside them."""
+    wide = torch.randn(4, 3, dtype=torch.float64) * torch.tensor([1.0, 10.0, 0.1])
+    rows = (100 * wide + offset).to(dtype)
+    mean, std = rows.double().mean(0), rows.double().std(0)
+    data = Dataset(rows, torch.zeros(4).long(), 2, mean, std)
+    wanted = ((rows - mean) / std).float()
     torch.testing.assert_close(data.take(torch.arange(4)), wanted, rtol=1e-4, atol=1e-4)
 
 

@@ -542,6 +542,8 @@ def test_certain_predictions():
     assert d.nll(p, targets).item() == pytest.approx(-math.log(torch.finfo(torch.float32).tiny) / 3)
     uniform = torch.full((2, 10), 0.1)
     assert d.predictive_entropy(uniform)[0].item() == pytest.approx(math.log(10), rel=1e-6)
+    rounded = torch.tensor([[0.75, 0.25, -1e-17], [math.nan, 0.5, 0.5]])
+    assert d.predictive_entropy(rounded).tolist() == pytest.approx([stats.entropy([0.75, 0.25]), math.nan], nan_ok=True)
 
 
 def test_the_ensemble_is_the_mean_and_survives_a_checkpoint_bit_for_bit(predictions):

@@ -132,7 +132,41 @@ def test_predictions_that_autograd_follows_are_evaluated_as_others():
         assert followed == plain
 
 
+class Elsewhere(torch.Tensor):
+    """Meets no other tensor before it was moved, as one of another device."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        moved = function is torch.Tensor.to
+        if not moved and any(type(one) is torch.Tensor for one in args):
+            raise RuntimeError("Expected all tensors to be on the same device")
+        given = super().__torch_function__(function, types, args, kwargs or {})
+        return given.as_subclass(torch.Tensor) if moved else given
+
+
+def test_labels_are_compared_where_the_predictions_are():
+    """A network on a GPU predicts there, of data that may be the host's."""
+    table, data, draws, _, _ = _of_table()
+    there = replace(data, targets=data.targets.as_subclass(Elsewhere))
+    with pytest.raises(RuntimeError, match="same device"):
+        assert there.targets == torch.zeros(5)
+    for together in (True, False):
+        assert evaluate(Table(table, together), draws, there) == evaluate(Table(table, together), draws, data)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_network_on_a_gpu_is_evaluated_on_data_of_the_host():
+    data = Dataset(torch.randn(9, 3), torch.arange(9) % 2, 2)
+    there, here = (NetworkPotential(torch.nn.Linear(3, 2), data, device=device) for device in ("cuda", "cpu"))
+    draws = torch.randn(8, 2, 8)
+    assert evaluate(there, draws, data) == pytest.approx(evaluate(here, draws, data), rel=1e-3, nan_ok=True)
+
+
 def test_what_is_no_data_set_is_one_sentence():
+    empty = Dataset(torch.ones(0, 2), torch.ones(0).long(), 3)
+    with pytest.raises(SettingError, match=r"inputs=\[0, 2\]: are no data"):
+        evaluate(Table(torch.ones(1, 1)), torch.zeros(2, 1, 1), empty)
     with pytest.raises(SettingError, match=r"data=Tensor: must be an sgmcmc.Dataset\(inputs, labels, classes\)"):
         evaluate(Table(torch.ones(1, 1)), torch.zeros(2, 1, 1), torch.ones(3, 2))
 
@@ -145,11 +179,12 @@ def test_what_is_no_data_set_is_one_sentence():
         (torch.zeros(0, 2, 4), 2, r"shape of draws=\[0, 2, 4\]: must be \[draws, chains, 4\]"),
         (None, 2, "draws=NoneType: must be a torch.Tensor, such as result.draws"),
         (torch.zeros(8, 2, 4), 3, "labels of data=2: must be from 0 to 1: the target predicts 2 classes"),
+        (torch.zeros(8, 2, 4), 1, "labels of data=-1: must be from 0 to 1: the target predicts 2 classes"),
     ],
 )
 def test_draws_and_labels_that_are_not_the_target_s_are_one_sentence(draws, labels, said):
     data = Dataset(torch.randn(9, 3), torch.arange(9) % 2, 2)
-    asked = Dataset(data.inputs, torch.arange(9) % labels, labels)
+    asked = Dataset(data.inputs, torch.arange(9) % labels - int(labels == 1), labels)
     with pytest.raises(SettingError, match=f"^{said}"):
         evaluate(LogisticRegression(data), draws, asked)
 
@@ -315,6 +350,15 @@ def test_noise_is_normal_on_the_normalised_inputs_and_always_the_same():
         assert abs(noise.std() - 0.3) < 5 * 0.3 / math.sqrt(2 * 4800)
         assert len(noise.unique()) > 4700 and torch.equal(shifted(data, noise=0.3).inputs, noisy.inputs)
         assert shifted(data).inputs is data.inputs
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_noise_on_columns_that_float32_does_not_tell_apart_is_all_that_is_added(dtype):
+    rows = (torch.randn(9, 3, dtype=torch.float64) * 1e3 + 1.6e9).to(dtype)
+    target = LogisticRegression(Dataset(rows, torch.arange(9) % 2, 2))
+    noisy = shifted(target.train, noise=1e-3, scale=target.column_scale).inputs
+    added = (noisy - rows) / target.column_scale
+    assert noisy.dtype == torch.float64 and 1e-4 < float(added.abs().max()) < 5e-3
 
 
 # ---- the command
@@ -731,6 +775,15 @@ def test_a_run_and_a_later_look_ask_a_target_of_one_s_own_the_same(shape, tmp_pa
         torch.testing.assert_close(one.inputs if len(shape) > 1 else one, clean)
     with pytest.raises(SettingError, match="noise=1e\\+39: makes inputs infinite: give less"):
         shifted(target.train, 1e39)
+
+
+def test_a_test_set_of_one_s_own_that_is_empty_is_none(tmp_path, monkeypatch):
+    target = Raw((3,))
+    target.test = replace(target.train, inputs=target.train.inputs[:0], targets=target.train.targets[:0])
+    monkeypatch.setattr("experiments.build._own", lambda *_: target)
+    words = f"model=custom model._target_={__name__}.Raw sampler=hmc sampler.gradient=full step_size=1 cycles=4".split()
+    assert run([*words, f"output={tmp_path / 'run'}", "progress=false"]) == 0
+    assert target.asked == []
 
 
 def test_help_is_given_wherever_it_is_asked_for(capsys):

@@ -52,6 +52,9 @@ def test_temperatures_are_means_over_what_moves_and_who_is_alive():
     one_mass = SimpleNamespace(temperature=1.0, inverse_mass=0.25)
     wanted["kinetic_temperature"] = (5 + 10) / 2 / 2 / 4
     assert temperatures(one_mass, target, [state], [gradient]) == pytest.approx(wanted)
+    target.std = tensor(1.0, 1.0, math.inf)  # of the first coordinate alone: (3 − 2)/2
+    wanted["configurational_temperature"] = 0.5
+    assert temperatures(one_mass, target, [state], [gradient]) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("mass", ["each", "one"])

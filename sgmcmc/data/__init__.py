@@ -40,17 +40,18 @@ CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 MNIST_MEAN, MNIST_STD = (0.1307,), (0.3081,)
 DIGITS_MEAN, DIGITS_STD = (0.3055,), (0.3759,)  # of the 1,500 training images of the default split
 DIGITS_TRAIN_SIZE = 1500
+WIDE = (torch.float64, torch.int64, torch.int32)  # of these float32 does not tell all numbers apart
 
 
 @dataclass
 class Dataset:
     """Inputs and labels of N data, on one device.
 
-    ``inputs`` uint8 images ``[N, C, H, W]`` or features ``[N, p]`` (networks take either as float32, float64 features
-    as they are where they are of float64 themselves); ``targets`` int64 ``[N]``, of what is trained on from 0 to
-    ``classes`` − 1; ``mean`` and ``std``, of each channel (or feature, or one for all), of the pixels scaled to [0, 1],
-    kept as float64 ``[C]``, None where inputs go in as they are; ``scale`` the pixel value that stands for 1 (255 of
-    uint8, 1 of other features, and to be given of other images: 1 where they are scaled already). Raises SettingError
+    ``inputs`` uint8 images ``[N, C, H, W]`` or features ``[N, p]`` (networks take either as float32; those of float64
+    take features that are ``WIDE`` as they are); ``targets`` int64 ``[N]``, of what is trained on from 0 to ``classes``
+    − 1; ``mean`` and ``std``, of each channel (or feature, or one for all), of the pixels scaled to [0, 1], kept as
+    float64 ``[C]``, None where inputs go in as they are; ``scale`` the pixel value that stands for 1 (255 of uint8, 1
+    of other features, and to be given of other images: 1 where they are scaled already). Raises SettingError
     for inputs and labels that are none.
     """
 
@@ -142,10 +143,10 @@ class Dataset:
 
     def normalise(self, inputs: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Raw inputs ``[..., C, H, W]`` or ``[..., p]`` as a model of ``dtype`` takes them, (x/scale − mean)/std: in
-        float32 arithmetic, but for raw float64, whose numbers may be more than float32 tells apart."""
-        if inputs.dtype == torch.float64:
+        float32 arithmetic, but for raw numbers that are ``WIDE``."""
+        if inputs.dtype in WIDE:
             if self.mean is not None:
-                inputs = (inputs / self.scale - self._of_channels(self.mean)) / self._of_channels(self.std)
+                inputs = (inputs.double() / self.scale - self._of_channels(self.mean)) / self._of_channels(self.std)
             return inputs.to(dtype)
         inputs = inputs.to(torch.float32)
         return (inputs if self.mean is None else inputs * self._gain + self._shift).to(dtype)

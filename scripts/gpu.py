@@ -33,6 +33,7 @@ import importlib.util
 import json
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,6 +178,19 @@ def archive(path: Path, files: list[Path]) -> None:
     part.replace(path)
 
 
+def put_back(run: Path, own: Path) -> None:
+    """Move a run that was unpacked to its own place, unless it has come as far there. Each file as a whole, and the
+    checkpoint last: what a call that is killed leaves the next one takes up again."""
+    checkpoints = list(run.glob("checkpoint-*.pt"))
+    if max(map(block_of, own.glob("checkpoint-*.pt")), default=-2) >= max(map(block_of, checkpoints)):
+        return
+    files = [file for file in run.rglob("*") if file.is_file()]
+    for file in sorted(files, key=lambda file: file in checkpoints):
+        place = own / file.relative_to(run)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(place)
+
+
 def finished(command: list[str], seconds: float) -> tuple[int | None, str]:
     """Exit status and output of a command; None, and what it said so far, where it was not done after the seconds."""
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
@@ -256,6 +270,7 @@ class Session:
             current += [job for job in self.jobs if job not in current and not self.is_done(job)]
         finally:
             timer.cancel()
+            timer.join()  # a signal that is sent at this moment would end the call before it has packed
             signal.signal(signal.SIGTERM, before)
         try:
             self.write_tables()
@@ -325,29 +340,23 @@ class Session:
         return set(absent)
 
     def unpack(self) -> None:
-        """Put the chains in progress back, those that this machine does not have, or has from longer ago."""
-        packed = self.home / "chain.tar"
+        """Put the chains in progress back, those that this machine does not have, or not as far."""
+        packed, there = self.home / "chain.tar", ROOT / "results" / "runs" / ".unpacked"
         if not packed.exists():
             return
+        shutil.rmtree(there, ignore_errors=True)  # of a call that was killed
+        there.mkdir(parents=True)  # among the runs, which may be a link to another disk
         try:
             with tarfile.open(packed) as archive:
-                self.unpack_wanted(archive)
+                archive.extractall(there, filter="data")
+            for run in {checkpoint.parent for checkpoint in there.rglob("checkpoint-*.pt")}:
+                put_back(run, ROOT / run.relative_to(there))
         except tarfile.TarError as error:
             damaged = packed.replace(packed.with_suffix(".damaged"))
             told = f"{packed.relative_to(ROOT)} is damaged ({error}), and is {damaged.name} now: its chains begin again"
             print(told, file=sys.stderr, flush=True)
-
-    @staticmethod
-    def unpack_wanted(archive: tarfile.TarFile) -> None:
-        members, wanted = archive.getmembers(), set()
-        for member in members:
-            run = Path(member.name).parent
-            if Path(member.name).match("checkpoint-*.pt"):
-                here = [file.stat().st_mtime for file in (ROOT / run).glob("checkpoint-*.pt")]
-                older = bool(here) and max(here) < int(member.mtime)
-                if older or not (ROOT / run / "metrics.csv").exists():
-                    wanted.add(run)
-        archive.extractall(ROOT, [one for one in members if wanted & {*Path(one.name).parents}], filter="data")
+        finally:
+            shutil.rmtree(there)
 
     def measure_once(self) -> None:
         """The tests marked gpu, how right and how fast the GPU is, what of it this kind of GPU has not been asked, or

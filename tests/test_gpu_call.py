@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -296,11 +297,69 @@ def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, caps
     assert (runs[0] / "checkpoint-7.pt").read_text() == "newer"
     assert not list((runs[4]).glob(".*"))
     assert (runs[4] / "samples/one").read_text() == (runs[4] / "metrics.csv").read_text() == "700"
-    os.utime(runs[0] / "checkpoint-7.pt", (0, 0))  # another machine has gone on since
-    session.unpack()
-    assert (runs[0] / "checkpoint-7.pt").read_text() == 1000 * "x"
+    for packed, here in ((8, 7), (7, 8)):  # another machine has gone on since, or this one; whatever its clock says
+        for block in (packed, here):
+            (runs[0] / "checkpoint-7.pt").write_bytes(pack({"record": {"block": block}}))
+            os.utime(runs[0] / "checkpoint-7.pt", (99 - block, 99 - block))
+            if block == packed:
+                session.pack_chains(jobs[:1], session.home / "chain.tar")
+        session.unpack()
+        assert gpu.block_of(runs[0] / "checkpoint-7.pt") == 8
+    assert not list(root.glob("results/runs/.unpacked"))
     session.pack_chains([jobs[2]], session.home / "chain.tar")
     assert not (session.home / "chain.tar").exists()
+
+
+@pytest.fixture
+def travelling(call, monkeypatch):
+    """A session, and a run in progress, with the names of its files, that is packed and gone from here."""
+    root, _ = call("travelling", 0.001)
+    gpu = sys.modules["gpu"]
+    run, session = folder(call.jobs[0]["config"]), session_of(gpu)
+    shutil.rmtree(root / "results/runs/ggmc_fig1", ignore_errors=True)
+    elsewhere = root.parent / "fast"
+    (root / "results/runs").rename(elsewhere)
+    (root / "results/runs").symlink_to(elsewhere)
+    (run / "samples").mkdir(parents=True)
+    names = {"metrics.csv", "samples/00000003.safetensors", "status.json", "checkpoint-1.pt"}
+    for name in names:
+        (run / name).write_bytes(pack({"record": {"block": 3}}))
+    session.pack_chains(call.jobs[:1], session.home / "chain.tar")
+    shutil.rmtree(run)
+    return session, run, names
+
+
+def files_of(run: Path) -> set[str]:
+    return {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+
+
+def test_a_chain_goes_on_where_the_runs_folder_is_a_link(travelling, capsys):
+    """As README has it for a fast disk."""
+    session, run, names = travelling
+    session.unpack()
+    assert files_of(run) == names and not capsys.readouterr().err and (session.home / "chain.tar").exists()
+
+
+def test_a_call_that_is_killed_while_it_unpacks_leaves_the_chain_to_the_next(travelling, monkeypatch):
+    """At each file: no checkpoint is there without all that it needs, and the next call has them all."""
+    session, run, names = travelling
+    replace = Path.replace
+    for number in range(len(names)):
+        done = []
+
+        def killed(file, place, done=done, number=number):
+            if len(done) == number:
+                raise KeyboardInterrupt
+            done.append(file)
+            return replace(file, place)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Path, "replace", killed)
+            session.unpack()
+        assert len(files_of(run)) == number and "checkpoint-1.pt" not in files_of(run)
+        session.unpack()
+        assert files_of(run) == names
+        shutil.rmtree(run)
 
 
 def test_of_two_checkpoints_the_one_of_the_later_block_travels(call):
@@ -577,6 +636,37 @@ def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, mon
     assert session.run() == 1 and session.failed
     assert seen == jobs[1:4] and packed == [[jobs[3], *jobs[:3], jobs[4]]]
     assert time.monotonic() - began < 30 and signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_that_is_sent_as_the_chains_end_does_not_end_the_call(call, monkeypatch):
+    """The minutes' own, sent when its time came at the moment at which it was taken back: all is packed."""
+    call("late", 0.001)
+    gpu = sys.modules["gpu"]
+    session, heard, packed = session_of(gpu), [], []
+
+    class Late(threading.Thread):
+        def __init__(self, seconds, send, words):
+            super().__init__(target=lambda: (self.cancelled.wait(), time.sleep(0.1), send(*words)))
+            self.cancelled = threading.Event()
+
+        def cancel(self):
+            self.cancelled.set()
+
+    monkeypatch.setattr(gpu, "threading", SimpleNamespace(Timer=Late, Thread=threading.Thread))
+    for name, made in {
+        "check": lambda: None,
+        "read_plan": lambda: [],
+        "find_data": set,
+        "write_tables": lambda: time.sleep(0.3),
+        "pack": packed.append,
+    }.items():
+        monkeypatch.setattr(session, name, made)
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append(packed))
+    try:
+        assert session.run() == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert packed == [[]] and not heard and session.left() < 0
 
 
 def test_an_error_keeps_the_state_of_the_chain_that_was_begun(call, monkeypatch):

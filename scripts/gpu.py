@@ -345,7 +345,7 @@ class Session:
         if not packed.exists():
             return
         shutil.rmtree(there, ignore_errors=True)  # of a call that was killed
-        there.mkdir(parents=True)  # among the runs, which may be a link to another disk
+        there.mkdir(parents=True, exist_ok=True)  # among the runs, which may be a link to another disk
         try:
             with tarfile.open(packed) as archive:
                 archive.extractall(there, filter="data")
@@ -356,7 +356,7 @@ class Session:
             told = f"{packed.relative_to(ROOT)} is damaged ({error}), and is {damaged.name} now: its chains begin again"
             print(told, file=sys.stderr, flush=True)
         finally:
-            shutil.rmtree(there)
+            shutil.rmtree(there, ignore_errors=True)
 
     def measure_once(self) -> None:
         """The tests marked gpu, how right and how fast the GPU is, what of it this kind of GPU has not been asked, or
@@ -604,7 +604,8 @@ class Session:
         kept, room = [], STATE_LIMIT
         for job in sorted(jobs, key=lambda job: (job in self.broken, -spent(job))):
             path, checkpoints = folder(job["config"]), sorted(checkpoints_of(job), key=block_of)
-            files = [file for file in path.rglob("*") if file.is_file() and file.name not in NOT_PACKED]
+            files = [*path.glob("*"), *path.glob("samples/*")]  # and of no folder in which damaged ones were put aside
+            files = [file for file in files if file.is_file() and file.name not in NOT_PACKED]
             files = [file for file in files if not file.name.endswith((BEFORE, ".part"))]
             files = [file for file in files if file not in checkpoints[:-1]]
             size = sum(file.stat().st_size for file in files)

@@ -283,6 +283,8 @@ def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, caps
         for name in ["metrics.csv", "samples/one", *["checkpoint-7.pt"] * (size > 0)]:
             (run / name).write_text("x" * size if name.startswith("checkpoint") else f"{size}")
         (run / ".checkpoint-8.pt.1.part").write_text(3000 * "x")  # of a process that was killed
+        (run / "damaged-1").mkdir()
+        (run / "damaged-1" / "checkpoint-7.pt").write_text(3000 * "x")  # put aside
     session.pack_chains(jobs, session.home / "chain.tar")
     said = capsys.readouterr().out
     places = [said.index(str(runs[number])) for number in (4, 0, 3, 1)]

@@ -49,7 +49,7 @@ sys.path.insert(0, str(ROOT))
 
 from experiments.wanted import WANTED  # noqa: E402
 from sgmcmc import disk  # noqa: E402
-from sgmcmc.errors import DataError, NoRoom, SettingError, StoreError  # noqa: E402
+from sgmcmc.errors import DataError, DiskError, NoRoom, SettingError, StoreError  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
 
 PACKING = 20.0  # seconds kept for writing tables and packing
@@ -90,6 +90,9 @@ def main() -> int:
     except Refused as error:
         print(error, file=sys.stderr)
         return 2
+    except DiskError as error:
+        print(error, file=sys.stderr)
+        return 1
 
 
 class Refused(Exception):
@@ -172,10 +175,14 @@ def block_of(checkpoint: Path) -> int:
 def archive(path: Path, files: list[Path]) -> None:
     """An archive of files by their places in the repository, which a call that is killed leaves as it was before."""
     part = path.with_suffix(".part")
-    with tarfile.open(part, "w:gz" if path.suffix == ".gz" else "w") as whole:
-        for file in files:
-            whole.add(file, os.path.relpath(file, ROOT))
-    part.replace(path)
+    try:
+        with tarfile.open(part, "w:gz" if path.suffix == ".gz" else "w") as whole:
+            for file in files:
+                whole.add(file, os.path.relpath(file, ROOT))
+        part.replace(path)
+    except BaseException:  # of a full disk what there is of it would take the room
+        part.unlink(missing_ok=True)
+        raise
 
 
 def put_back(run: Path, own: Path) -> None:
@@ -272,10 +279,11 @@ class Session:
             timer.cancel()
             timer.join()  # a signal that is sent at this moment would end the call before it has packed
             signal.signal(signal.SIGTERM, before)
-        try:
-            self.write_tables()
-        finally:
-            self.pack(current)
+        with disk.told(self.home):
+            try:
+                self.write_tables()
+            finally:
+                self.pack(current)
         done = sum(self.is_done(job) for job in self.jobs)
         print(
             f"{done} of {len(self.jobs)} chains are done" + ("" if done < len(self.jobs) else ": the plan is complete")
@@ -570,11 +578,17 @@ class Session:
     # packing
 
     def pack(self, current: list[dict]) -> None:
-        """The chains in progress as one archive, and all that must be kept as few files in the folder asked for."""
+        """The chains in progress as one archive, and all that must be kept as few files in the folder asked for, which
+        may be on a disk that has room where this one has none."""
         packed = self.home / "chain.tar"
-        self.pack_chains(current, packed)
-        if self.out is None:
-            return
+        try:
+            self.pack_chains(current, packed)
+        finally:
+            if self.out is not None:
+                self.keep(packed)
+
+    def keep(self, packed: Path) -> None:
+        """What must be kept, in the folder asked for."""
         from experiments.tables import tables_of
 
         self.out.mkdir(parents=True, exist_ok=True)

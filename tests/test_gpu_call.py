@@ -720,6 +720,28 @@ def test_what_is_packed_is_unpacked_where_the_next_call_looks_for_it(call, tmp_p
     assert [path.name for path in kept.iterdir()] == ["kept.tar.gz"]
 
 
+def test_a_full_disk_is_a_sentence_and_what_can_be_kept_elsewhere_is(call, tmp_path, monkeypatch, capsys):
+    """Of the archive that did not fit nothing takes the room."""
+    root, _ = call("room", 0.001)
+    gpu, kept, add = sys.modules["gpu"], tmp_path / "kept", tarfile.TarFile.add
+    run = folder(call.jobs[0]["config"])
+    run.mkdir(parents=True)
+    (run / "checkpoint-1.pt").write_bytes(pack({"record": {"block": 3}}))
+
+    def full(archive, name, *more):
+        if Path(archive.name).is_relative_to(root):
+            raise OSError(errno.ENOSPC, "No space left on device", archive.name)
+        add(archive, name, *more)
+
+    monkeypatch.setattr(tarfile.TarFile, "add", full)
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--out", str(kept)])
+    capsys.readouterr()
+    assert gpu.main() == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.endswith("no space is left on the disk: what was written before is intact; make room and start again")
+    assert [path.name for path in kept.iterdir()] == ["kept.tar.gz"] and not list(gpu.home("smoke").glob("chain.*"))
+
+
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize(
     "error",

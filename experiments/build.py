@@ -511,6 +511,12 @@ def join(config: dict, potential: Potential, device: torch.device) -> None:
         except SettingError as error:
             if asked is True:
                 raise SettingError("together", "true", error.mend) from error
+        except (RuntimeError, MemoryError) as error:
+            if not needs_memory(error):
+                raise
+            if asked is True:
+                where = "this machine" if device.type == "cpu" else "the device"
+                raise NoRoom("together", "true", f"needs more memory than {where} has: leave it out") from error
 
 
 def captures(config: dict, potential: Potential, kernel: Kernel, device: torch.device) -> bool:

@@ -33,6 +33,7 @@ import importlib.util
 import json
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,7 +49,7 @@ sys.path.insert(0, str(ROOT))
 
 from experiments.wanted import WANTED  # noqa: E402
 from sgmcmc import disk  # noqa: E402
-from sgmcmc.errors import DataError, NoRoom, SettingError, StoreError  # noqa: E402
+from sgmcmc.errors import DataError, DiskError, NoRoom, SettingError, StoreError  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
 
 PACKING = 20.0  # seconds kept for writing tables and packing
@@ -89,6 +90,9 @@ def main() -> int:
     except Refused as error:
         print(error, file=sys.stderr)
         return 2
+    except DiskError as error:
+        print(error, file=sys.stderr)
+        return 1
 
 
 class Refused(Exception):
@@ -171,10 +175,27 @@ def block_of(checkpoint: Path) -> int:
 def archive(path: Path, files: list[Path]) -> None:
     """An archive of files by their places in the repository, which a call that is killed leaves as it was before."""
     part = path.with_suffix(".part")
-    with tarfile.open(part, "w:gz" if path.suffix == ".gz" else "w") as whole:
-        for file in files:
-            whole.add(file, os.path.relpath(file, ROOT))
-    part.replace(path)
+    try:
+        with tarfile.open(part, "w:gz" if path.suffix == ".gz" else "w") as whole:
+            for file in files:
+                whole.add(file, os.path.relpath(file, ROOT))
+        part.replace(path)
+    except BaseException:  # of a full disk what there is of it would take the room
+        part.unlink(missing_ok=True)
+        raise
+
+
+def put_back(run: Path, own: Path) -> None:
+    """Move a run that was unpacked to its own place, unless it has come as far there. Each file as a whole, and the
+    checkpoint last: what a call that is killed leaves the next one takes up again."""
+    checkpoints = list(run.glob("checkpoint-*.pt"))
+    if max(map(block_of, own.glob("checkpoint-*.pt")), default=-2) >= max(map(block_of, checkpoints)):
+        return
+    files = [file for file in run.rglob("*") if file.is_file()]
+    for file in sorted(files, key=lambda file: file in checkpoints):
+        place = own / file.relative_to(run)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(place)
 
 
 def finished(command: list[str], seconds: float) -> tuple[int | None, str]:
@@ -256,11 +277,13 @@ class Session:
             current += [job for job in self.jobs if job not in current and not self.is_done(job)]
         finally:
             timer.cancel()
+            timer.join()  # a signal that is sent at this moment would end the call before it has packed
             signal.signal(signal.SIGTERM, before)
-        try:
-            self.write_tables()
-        finally:
-            self.pack(current)
+        with disk.told(self.home):
+            try:
+                self.write_tables()
+            finally:
+                self.pack(current)
         done = sum(self.is_done(job) for job in self.jobs)
         print(
             f"{done} of {len(self.jobs)} chains are done" + ("" if done < len(self.jobs) else ": the plan is complete")
@@ -325,29 +348,23 @@ class Session:
         return set(absent)
 
     def unpack(self) -> None:
-        """Put the chains in progress back, those that this machine does not have, or has from longer ago."""
-        packed = self.home / "chain.tar"
+        """Put the chains in progress back, those that this machine does not have, or not as far."""
+        packed, there = self.home / "chain.tar", ROOT / "results" / "runs" / ".unpacked"
         if not packed.exists():
             return
+        shutil.rmtree(there, ignore_errors=True)  # of a call that was killed
+        there.mkdir(parents=True, exist_ok=True)  # among the runs, which may be a link to another disk
         try:
             with tarfile.open(packed) as archive:
-                self.unpack_wanted(archive)
+                archive.extractall(there, filter="data")
+            for run in {checkpoint.parent for checkpoint in there.rglob("checkpoint-*.pt")}:
+                put_back(run, ROOT / run.relative_to(there))
         except tarfile.TarError as error:
             damaged = packed.replace(packed.with_suffix(".damaged"))
             told = f"{packed.relative_to(ROOT)} is damaged ({error}), and is {damaged.name} now: its chains begin again"
             print(told, file=sys.stderr, flush=True)
-
-    @staticmethod
-    def unpack_wanted(archive: tarfile.TarFile) -> None:
-        members, wanted = archive.getmembers(), set()
-        for member in members:
-            run = Path(member.name).parent
-            if Path(member.name).match("checkpoint-*.pt"):
-                here = [file.stat().st_mtime for file in (ROOT / run).glob("checkpoint-*.pt")]
-                older = bool(here) and max(here) < int(member.mtime)
-                if older or not (ROOT / run / "metrics.csv").exists():
-                    wanted.add(run)
-        archive.extractall(ROOT, [one for one in members if wanted & {*Path(one.name).parents}], filter="data")
+        finally:
+            shutil.rmtree(there, ignore_errors=True)
 
     def measure_once(self) -> None:
         """The tests marked gpu, how right and how fast the GPU is, what of it this kind of GPU has not been asked, or
@@ -561,11 +578,17 @@ class Session:
     # packing
 
     def pack(self, current: list[dict]) -> None:
-        """The chains in progress as one archive, and all that must be kept as few files in the folder asked for."""
+        """The chains in progress as one archive, and all that must be kept as few files in the folder asked for, which
+        may be on a disk that has room where this one has none."""
         packed = self.home / "chain.tar"
-        self.pack_chains(current, packed)
-        if self.out is None:
-            return
+        try:
+            self.pack_chains(current, packed)
+        finally:
+            if self.out is not None:
+                self.keep(packed)
+
+    def keep(self, packed: Path) -> None:
+        """What must be kept, in the folder asked for."""
         from experiments.tables import tables_of
 
         self.out.mkdir(parents=True, exist_ok=True)
@@ -595,7 +618,8 @@ class Session:
         kept, room = [], STATE_LIMIT
         for job in sorted(jobs, key=lambda job: (job in self.broken, -spent(job))):
             path, checkpoints = folder(job["config"]), sorted(checkpoints_of(job), key=block_of)
-            files = [file for file in path.rglob("*") if file.is_file() and file.name not in NOT_PACKED]
+            files = [*path.glob("*"), *path.glob("samples/*")]  # and of no folder in which damaged ones were put aside
+            files = [file for file in files if file.is_file() and file.name not in NOT_PACKED]
             files = [file for file in files if not file.name.endswith((BEFORE, ".part"))]
             files = [file for file in files if file not in checkpoints[:-1]]
             size = sum(file.stat().st_size for file in files)

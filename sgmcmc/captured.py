@@ -156,10 +156,10 @@ def _cuda_graph(function, inputs):
             graph.capture_begin(pool=pool)
             try:
                 outputs = function(*inputs)
+                graph.capture_end()  # raises, too: of work on a stream that was not waited for, of an error kept quiet
             except BaseException:
                 _leave(graph, pool)
                 raise
-            graph.capture_end()
     finally:
         gc.enable()
     here.wait_stream(side)
@@ -167,10 +167,10 @@ def _cuda_graph(function, inputs):
 
 
 def _leave(graph: torch.cuda.CUDAGraph, pool) -> None:
-    """End a capture in which something was raised.
+    """End a capture in which something was raised, or whose end raised, which it does again.
 
-    Where that makes ``capture_end`` raise as well, PyTorch before 2.12 goes on giving memory from the pool, and lets no
-    later graph be captured in this process.
+    Where it raises, PyTorch before 2.12 goes on giving memory from the pool, and lets no later graph be captured in
+    this process.
     """
     try:
         graph.capture_end()

@@ -4,7 +4,9 @@ Where there is no GPU a ``Recording`` stands in for the CUDA graph: it remembers
 tensors, down to those of backward, and replays them on the same memory, with every Python number as it was.
 """
 
+import gc
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -367,6 +369,51 @@ def test_a_capture_that_failed_gives_its_memory_back(monkeypatch):
     assert given == [("_cuda_endAllocateToPool", 1, (0, 7)), ("_cuda_releasePool", 1, (0, 7))]
     captured._leave(SimpleNamespace(capture_end=lambda: None), (0, 8))
     assert len(given) == 2
+
+
+class Stream:
+    def wait_stream(self, other):
+        pass
+
+
+@pytest.mark.parametrize("fails", ["the function", "the end", "both"])
+def test_whatever_fails_of_a_capture_its_memory_is_given_back(fails, monkeypatch):
+    """What failed first is what is raised; a module may leave work on a stream of its own, which the end refuses."""
+    given, calls = [], []
+
+    class Graph:
+        def capture_begin(self, pool):
+            calls.append("begun")
+
+        def capture_end(self):
+            if fails != "the function":
+                raise RuntimeError("unjoined work")
+            calls.append("ended")
+
+    def function(one):
+        if "begun" in calls and fails != "the end":
+            raise ValueError("not in a capture")
+        return (one + 1,)
+
+    for name, fake in {
+        "device": lambda device: nullcontext(),
+        "stream": lambda stream: nullcontext(),
+        "Stream": Stream,
+        "current_stream": Stream,
+        "CUDAGraph": Graph,
+        "graph_pool_handle": lambda: (0, 7),
+        "synchronize": lambda: None,
+        "empty_cache": lambda: None,
+        "current_device": lambda: 1,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
+        monkeypatch.setattr(torch._C, name, lambda *what, name=name: given.append((name, *what)), raising=False)
+    with pytest.raises(RuntimeError if fails == "the end" else ValueError, match="unjoined|not in a capture"):
+        captured.cuda_graph(function, [torch.zeros(1)])
+    back = [("_cuda_endAllocateToPool", 1, (0, 7)), ("_cuda_releasePool", 1, (0, 7))]
+    assert given == (back if fails != "the function" else []) and gc.isenabled()
+    assert ("ended" in calls) == (fails == "the function")
 
 
 # ---- on a GPU

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -282,6 +283,8 @@ def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, caps
         for name in ["metrics.csv", "samples/one", *["checkpoint-7.pt"] * (size > 0)]:
             (run / name).write_text("x" * size if name.startswith("checkpoint") else f"{size}")
         (run / ".checkpoint-8.pt.1.part").write_text(3000 * "x")  # of a process that was killed
+        (run / "damaged-1").mkdir()
+        (run / "damaged-1" / "checkpoint-7.pt").write_text(3000 * "x")  # put aside
     session.pack_chains(jobs, session.home / "chain.tar")
     said = capsys.readouterr().out
     places = [said.index(str(runs[number])) for number in (4, 0, 3, 1)]
@@ -296,11 +299,69 @@ def test_of_the_chains_in_progress_as_many_travel_as_fit(call, monkeypatch, caps
     assert (runs[0] / "checkpoint-7.pt").read_text() == "newer"
     assert not list((runs[4]).glob(".*"))
     assert (runs[4] / "samples/one").read_text() == (runs[4] / "metrics.csv").read_text() == "700"
-    os.utime(runs[0] / "checkpoint-7.pt", (0, 0))  # another machine has gone on since
-    session.unpack()
-    assert (runs[0] / "checkpoint-7.pt").read_text() == 1000 * "x"
+    for packed, here in ((8, 7), (7, 8)):  # another machine has gone on since, or this one; whatever its clock says
+        for block in (packed, here):
+            (runs[0] / "checkpoint-7.pt").write_bytes(pack({"record": {"block": block}}))
+            os.utime(runs[0] / "checkpoint-7.pt", (99 - block, 99 - block))
+            if block == packed:
+                session.pack_chains(jobs[:1], session.home / "chain.tar")
+        session.unpack()
+        assert gpu.block_of(runs[0] / "checkpoint-7.pt") == 8
+    assert not list(root.glob("results/runs/.unpacked"))
     session.pack_chains([jobs[2]], session.home / "chain.tar")
     assert not (session.home / "chain.tar").exists()
+
+
+@pytest.fixture
+def travelling(call, monkeypatch):
+    """A session, and a run in progress, with the names of its files, that is packed and gone from here."""
+    root, _ = call("travelling", 0.001)
+    gpu = sys.modules["gpu"]
+    run, session = folder(call.jobs[0]["config"]), session_of(gpu)
+    shutil.rmtree(root / "results/runs/ggmc_fig1", ignore_errors=True)
+    elsewhere = root.parent / "fast"
+    (root / "results/runs").rename(elsewhere)
+    (root / "results/runs").symlink_to(elsewhere)
+    (run / "samples").mkdir(parents=True)
+    names = {"metrics.csv", "samples/00000003.safetensors", "status.json", "checkpoint-1.pt"}
+    for name in names:
+        (run / name).write_bytes(pack({"record": {"block": 3}}))
+    session.pack_chains(call.jobs[:1], session.home / "chain.tar")
+    shutil.rmtree(run)
+    return session, run, names
+
+
+def files_of(run: Path) -> set[str]:
+    return {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+
+
+def test_a_chain_goes_on_where_the_runs_folder_is_a_link(travelling, capsys):
+    """As README has it for a fast disk."""
+    session, run, names = travelling
+    session.unpack()
+    assert files_of(run) == names and not capsys.readouterr().err and (session.home / "chain.tar").exists()
+
+
+def test_a_call_that_is_killed_while_it_unpacks_leaves_the_chain_to_the_next(travelling, monkeypatch):
+    """At each file: no checkpoint is there without all that it needs, and the next call has them all."""
+    session, run, names = travelling
+    replace = Path.replace
+    for number in range(len(names)):
+        done = []
+
+        def killed(file, place, done=done, number=number):
+            if len(done) == number:
+                raise KeyboardInterrupt
+            done.append(file)
+            return replace(file, place)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Path, "replace", killed)
+            session.unpack()
+        assert len(files_of(run)) == number and "checkpoint-1.pt" not in files_of(run)
+        session.unpack()
+        assert files_of(run) == names
+        shutil.rmtree(run)
 
 
 def test_of_two_checkpoints_the_one_of_the_later_block_travels(call):
@@ -579,6 +640,37 @@ def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, mon
     assert time.monotonic() - began < 30 and signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_signal_that_is_sent_as_the_chains_end_does_not_end_the_call(call, monkeypatch):
+    """The minutes' own, sent when its time came at the moment at which it was taken back: all is packed."""
+    call("late", 0.001)
+    gpu = sys.modules["gpu"]
+    session, heard, packed = session_of(gpu), [], []
+
+    class Late(threading.Thread):
+        def __init__(self, seconds, send, words):
+            super().__init__(target=lambda: (self.cancelled.wait(), time.sleep(0.1), send(*words)))
+            self.cancelled = threading.Event()
+
+        def cancel(self):
+            self.cancelled.set()
+
+    monkeypatch.setattr(gpu, "threading", SimpleNamespace(Timer=Late, Thread=threading.Thread))
+    for name, made in {
+        "check": lambda: None,
+        "read_plan": lambda: [],
+        "find_data": set,
+        "write_tables": lambda: time.sleep(0.3),
+        "pack": packed.append,
+    }.items():
+        monkeypatch.setattr(session, name, made)
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append(packed))
+    try:
+        assert session.run() == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert packed == [[]] and not heard and session.left() < 0
+
+
 def test_an_error_keeps_the_state_of_the_chain_that_was_begun(call, monkeypatch):
     """The first that has a checkpoint travels, whatever comes later; after an error of the device nothing is tried."""
     call("broken", 0.001)
@@ -626,6 +718,28 @@ def test_what_is_packed_is_unpacked_where_the_next_call_looks_for_it(call, tmp_p
     monkeypatch.delattr(session, "pack_chains")
     session.pack([])  # all are done: no state of a chain is left over
     assert [path.name for path in kept.iterdir()] == ["kept.tar.gz"]
+
+
+def test_a_full_disk_is_a_sentence_and_what_can_be_kept_elsewhere_is(call, tmp_path, monkeypatch, capsys):
+    """Of the archive that did not fit nothing takes the room."""
+    root, _ = call("room", 0.001)
+    gpu, kept, add = sys.modules["gpu"], tmp_path / "kept", tarfile.TarFile.add
+    run = folder(call.jobs[0]["config"])
+    run.mkdir(parents=True)
+    (run / "checkpoint-1.pt").write_bytes(pack({"record": {"block": 3}}))
+
+    def full(archive, name, *more):
+        if Path(archive.name).is_relative_to(root):
+            raise OSError(errno.ENOSPC, "No space left on device", archive.name)
+        add(archive, name, *more)
+
+    monkeypatch.setattr(tarfile.TarFile, "add", full)
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--out", str(kept)])
+    capsys.readouterr()
+    assert gpu.main() == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.endswith("no space is left on the disk: what was written before is intact; make room and start again")
+    assert [path.name for path in kept.iterdir()] == ["kept.tar.gz"] and not list(gpu.home("smoke").glob("chain.*"))
 
 
 @pytest.mark.parametrize("number", range(4))

@@ -17,7 +17,7 @@ from sgmcmc import load_samples, sample
 from sgmcmc.chain import DONE, Chain, run
 from sgmcmc.compiled import why_eager
 from sgmcmc.data import load
-from sgmcmc.errors import SettingError
+from sgmcmc.errors import NoRoom, SettingError
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import MLP, ResNet
 from sgmcmc.plan import Plan
@@ -371,6 +371,25 @@ def test_few_chains_go_together_where_that_is_said():
     assert not build(compose(words(MANY_CHAINS - 1, "model.hidden=[4]"))).potential.together
     assert build(compose(words(2, "model.hidden=[4]", "together=true"))).potential.together
     assert FEW_WEIGHTS == 10_000 and MANY_CHAINS == 8  # as --help and the README say
+
+
+def test_a_lack_of_memory_is_not_taken_for_a_module_that_cannot(digits, monkeypatch):
+    """Elsewhere, or later, its chains may go together: a grid's are no result. Those of "auto" go one after another."""
+    error, potential = torch.OutOfMemoryError("CUDA out of memory"), NetworkPotential(MLP(64, (3,), 10), digits)
+
+    def lacking(*_):
+        raise error
+
+    monkeypatch.setattr(NetworkPotential, "_asked", lacking)
+    with pytest.raises(torch.OutOfMemoryError):
+        potential.join_chains()
+    assert not potential.together and torch.equal(potential.flat.position, potential.flat.resting)
+    with pytest.raises(NoRoom, match="^together=true: needs more memory than this machine has: leave it out"):
+        build(compose(words(2, "model.hidden=[4]", "together=true")))
+    assert not build(compose(words(MANY_CHAINS, "model.hidden=[4]"))).potential.together
+    error = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+    with pytest.raises(torch.AcceleratorError):
+        build(compose(words(MANY_CHAINS, "model.hidden=[4]")))
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from sgmcmc import convolution
 from sgmcmc.arguments import find_device, float_type, whole
 from sgmcmc.data import Dataset
 from sgmcmc.data.augment import VIEWS, augment, frozen_views, random_views
+from sgmcmc.environment import of_the_machine
 from sgmcmc.errors import SettingError, one_of
 from sgmcmc.models.normalisation import FilterResponseNorm
 from sgmcmc.potentials.flat import FlatModule
@@ -181,6 +182,9 @@ class NetworkPotential:
             same = all(close(one, torch.cat(parts)) for one, *parts in zip(both, *alone, strict=True))
             why = "" if same else "gives other numbers for many chains at once than for each alone"
         except Exception as error:
+            if of_the_machine(error):  # which says nothing of the module
+                self.together = False
+                raise
             said = str(error).strip().partition("\n")[0].partition(". ")[0]
             why = f"cannot be evaluated for many chains at once: {said}"
         finally:

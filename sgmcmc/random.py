@@ -190,7 +190,7 @@ class Random:
         ``mean + sd * random.normal("start", 0, 1, chains, dim)[0]``, of trajectory 0 and one step.
 
         Steps 2k and 2k + 1 are the cosine and the sine of one pair of words, so single steps cost as
-        much as pairs. float32 and float64 come from the same words: they agree to 1e-4, where a float32's
+        much as pairs. float32 and float64 come from the same words: they agree to 2.5e-4, where a float32's
         logarithm near 1 is worst, mostly to float32's rounding.
         """
         steps = range(steps) if isinstance(steps, int) else steps

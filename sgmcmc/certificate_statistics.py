@@ -237,8 +237,8 @@ def _mirror(points: int) -> np.ndarray:
 def slopes(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
     """The powers of h that the standard deviation of ΔU + Σ ΔK goes with: one step, and a fixed time of 1.
 
-    With full gradients and γ = 1 (or infinite) on x⁴/4 + x²/2 at h = .1 to .0125; the standard error is that of ten
-    groups of chains.
+    With full gradients and γ = 2 (or infinite) on x⁴/4 + x²/2 at h = .05 to .00625, where half powers, which come from
+    the O's, are well above the next whole ones; the standard error is that of ten groups of chains.
     """
     expected = reference.energy_order(row.letters, row.friction[0] == "infinite")
     if expected is None or not row.slopes:
@@ -247,12 +247,12 @@ def slopes(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
     rng = np.random.default_rng(seed.number)
     theta = ours.draw(min(chains, SLOPE_CHAINS), 1.0, rng)
     momentum = rng.normal(size=theta.shape)
-    sizes = [0.1, 0.05, 0.025, 0.0125]
+    sizes = [0.05, 0.025, 0.0125, 0.00625]
     row = replace(row, naive=False, settings={"acceptance": "monitor"})
     deviations = {"step": [], "time": []}
     for h in sizes:
         kernel = build(row, target, h, refresh="full", gradient="full")
-        friction = kernel.friction if row.friction[0] == "infinite" else Friction("gamma", 1.0)
+        friction = kernel.friction if row.friction[0] == "infinite" else Friction("gamma", 2.0)
         for key, steps in (("step", 1), ("time", round(1 / h))):
             longer = replace(kernel, steps=steps, friction=friction)
             _, record = play(longer, target, theta, momentum, Random(seed.number))

@@ -69,10 +69,28 @@ def test_draws_and_moments_of_the_four_data_agree():
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("BAB", (3, 2)), ("OBABO", (3, 2)), ("ABOBA", (2.5, 2)), ("BABOBAB", (3, 2)), ("BA", (2, 1)), ("EA", None)],
+    [
+        ("BAB", (3, 2)),
+        ("OBABO", (3, 2)),
+        ("ABOBA", (2.5, 2)),
+        ("BABOBAB", (3, 2)),
+        ("BA", (2, 1)),
+        ("BAABBBA", (3, 2)),  # as many pairs with the A first as with the B
+        ("ABOBAO", (2.5, 2)),
+        ("OABAB", (2, 1)),
+        ("BAABOA", (1.5, 1)),
+        ("EA", None),
+        ("AA", None),
+    ],
 )
 def test_powers_of_the_step(word, expected):
     assert reference.energy_order(word) == expected
+
+
+@pytest.mark.parametrize("word", ["OABOBAO", "ABOBAO", "BAABBBA", "BAABOA", "OBBBAOB"])
+def test_powers_of_the_step_of_words_of_ones_own_are_borne_out(word):
+    cells = list(statistics.slopes(certify.rows_of_word(word)[0], 4000, Seed(0, 0)))
+    assert len(cells) == 2 and max(cell.figure for cell in cells) < statistics.SLOPE
 
 
 # ---- what the columns see

@@ -525,7 +525,7 @@ def test_verdicts_and_what_a_cell_can_see():
     verdicts = ["WRONG", "holds", "WRONG", "WRONG", "ok", "WRONG", "fails as it must"]
     assert [cell.verdict for cell in cells] == verdicts
     assert cells[0].smallest_bias == pytest.approx(0.0476, abs=1e-4)
-    text = certify.summary(cells, threshold, tests, 1.0)
+    text = certify.summary(cells, threshold, tests, 1.0, "these rows")
     assert "Failures that theory asks for: 2, of them seen: 1." in text
     assert sum("should" in line for line in text) == 4
     table = certify.show([*cells, *(Cell("accept", "", "", 0.5, row=row) for row in "ab")])

@@ -245,6 +245,8 @@ def test_a_few_rows_leave_the_whole_certificate_alone(arguments, one_row, tmp_pa
     assert certify.main(arguments) == 0
     printed = capsys.readouterr().out
     assert "\nlangevin " in printed and "not written" in printed and "certificate.csv" not in printed
+    of = "the word" if "--word" in arguments else "each sampler"
+    assert f"\nRows: {of} " in printed and "\nEvery claim of these rows is borne out.\n" in printed
     assert list(tmp_path.iterdir()) == [whole]
     assert certify.main([*arguments, "--output", "mine"]) == 0
     assert "written: mine/certificate.md, mine/certificate.csv\n" in capsys.readouterr().out

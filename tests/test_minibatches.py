@@ -79,15 +79,15 @@ def test_shuffled_batches_read_the_same_backwards(size, batch, points, places, c
         assert points < per_epoch or any(whole)
 
 
-@pytest.mark.parametrize(("size", "points"), [(4, 2), (5, 2)])
-def test_runs_of_one_permutation_read_backwards_each_by_itself(size, points):
+@pytest.mark.parametrize(("size", "batch", "points"), [(4, 1, 2), (5, 1, 2), (5, 2, 1)])
+def test_runs_of_one_permutation_read_backwards_each_by_itself(size, batch, points):
     """Two trajectories share a permutation: turning either round alone gives equally frequent pairs, which is what
     makes the second exact given the first. What is left over is dropped."""
-    law = Minibatches("shuffled", size, 1, points)
+    law = Minibatches("shuffled", size, batch, points)
     counts = Counter(sequences(law, Every(size, [(0, 0)], False), (0, 1)))
     assert counts == Counter({(one[::-1], two): count for (one, two), count in counts.items()})
     assert counts == Counter({(one, two[::-1]): count for (one, two), count in counts.items()})
-    assert all(len(frozenset.union(*one, *two)) == 2 * points for one, two in counts)
+    assert all(len(frozenset.union(*one, *two)) == 2 * points * batch for one, two in counts)
 
 
 def test_the_extra_batch_is_first_as_often_as_last():

@@ -277,7 +277,10 @@ def test_error_budget_of_a_network():
     assert measured.kinetic_sum < 1e-3 and measured.forward < 1e-2 and measured.data_order < 1e-2
     assert measured.tf32 is None
     assert measured.compiled is None or measured.compiled < 1e-3
-    assert len(networks.page([measured])) == 6
+    shown = networks.page([measured])
+    assert len(shown) == 10 and max(map(len, shown)) <= 120
+    for name in ("kinetic sum", "float32 U", "data order", "TF32", "compiled"):
+        assert name in shown[2] and any(line.startswith(f"{name:<13}") for line in shown)
 
 
 def test_refused_settings_are_refused_by_the_engine():

@@ -442,6 +442,13 @@ MUTANTS = [
         "minibatches.py::test_runs_of_one_permutation_read_backwards_each_by_itself[5-2-1]",
     ),
     Mutant(
+        "views chosen by the numbers that choose the data",
+        "data/minibatches",
+        'random.integers("augmentation", trajectory',
+        'random.integers("minibatch", trajectory',
+        "minibatches.py::test_views_are_uniform_and_independent_of_the_data[2]",
+    ),
+    Mutant(
         "exact gradient at one end only",
         "trajectory",
         "                end_gradient = gradient\n",

@@ -186,6 +186,8 @@ def test_views_are_uniform_and_independent_of_the_data(views):
     assert abs(z_score((view[:, 0] == image[:, 0]).double() - (image[:, 0] < views).double() / views)) < LIMIT
     other = torch.cat([law.draw(Random(1), 1, chains)(point) for point in range(3)], 1) % views
     assert abs(z_score((other == view).double().mean(1) - 1 / views)) < LIMIT
+    drawn = Minibatches("independent", 6, 1, 3, views=views).draw(Random(1), 0, chains)(0)
+    assert abs(z_score((drawn % views == drawn // views % views).double() - 1 / views)) < LIMIT
 
 
 def test_gradient_noise_has_its_standard_deviation():

@@ -449,6 +449,13 @@ MUTANTS = [
         "minibatches.py::test_views_are_uniform_and_independent_of_the_data[2]",
     ),
     Mutant(
+        "trajectories of another length forget that data have views",
+        "data/minibatches",
+        "Minibatches(self.law, self.data_size, self.batch_size, points, self.views)",
+        "Minibatches(self.law, self.data_size, self.batch_size, points)",
+        "minibatches.py::test_other_points_of_the_same_size",
+    ),
+    Mutant(
         "exact gradient at one end only",
         "trajectory",
         "                end_gradient = gradient\n",

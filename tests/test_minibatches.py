@@ -217,5 +217,7 @@ def test_blocks_hand_out_what_was_drawn(monkeypatch):
 
 
 def test_other_points_of_the_same_size():
-    law = Minibatches("shuffled", 8, 2, 4, views=3).independent(7)
-    assert (law.law, law.points, law.batch_size, law.views) == ("independent", 7, 2, 3)
+    law = Minibatches("shuffled", 8, 2, 4, views=3)
+    independent, longer = law.independent(7), law.with_points(8)
+    assert (independent.law, independent.points, independent.batch_size, independent.views) == ("independent", 7, 2, 3)
+    assert (longer.law, longer.points, longer.batch_size, longer.views) == ("shuffled", 8, 2, 3)

@@ -206,14 +206,15 @@ def batch_order(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:
     values = {f"{name}, of two in a row": function(drawn[0]) * function(drawn[1]) for name, function in odd.items()}
     if values := {name: value for name, value in values.items() if value.any()}:
         yield replace(_worst("order", "four data", values), smallest_bias=None)
-    sequence = drawn[0]
-    digits = 4 ** np.arange(points)
-    forward = np.bincount(sequence @ digits, minlength=4**points)
-    backward = np.bincount(sequence @ digits[::-1], minlength=4**points)
+    both = np.concatenate([drawn[0], drawn[0][:, ::-1]]).astype(np.int8)
+    codes = np.unique(both, axis=0, return_inverse=True)[1].reshape(2, -1)  # of each sequence, and of it read backwards
+    forward, backward = (np.bincount(way, minlength=codes.max() + 1) for way in codes)
+    mirror = np.zeros_like(forward)
+    mirror[codes[0]], mirror[codes[1]] = codes[1], codes[0]
     total = forward + backward
     use = total > 20
     statistic = ((forward - backward)[use] ** 2 / total[use]).sum() / 2  # each pair stands twice
-    pairs = int((use & (np.arange(4**points) != _mirror(points))).sum()) // 2
+    pairs = int((use & (np.arange(len(mirror)) != mirror)).sum()) // 2
     if not pairs:
         return
     z = float(norm.isf(max(chi2.sf(statistic, pairs), 1e-300) / 2))
@@ -226,12 +227,6 @@ def _data_but_the_last_less_but_the_first(sequences: np.ndarray) -> np.ndarray:
         sum((part == datum).any(1).astype(int) for datum in range(4)) for part in (sequences[:, :-1], sequences[:, 1:])
     )
     return head - tail
-
-
-def _mirror(points: int) -> np.ndarray:
-    """The code of each code's sequence read backwards."""
-    codes = np.arange(4**points)
-    return sum(codes // 4**i % 4 * 4 ** (points - 1 - i) for i in range(points))
 
 
 def slopes(row: Row, chains: int, seed: Seed) -> Iterator[Cell]:

@@ -364,6 +364,13 @@ MUTANTS = [
     ),
     Mutant("E with the noise of O", "kernel", "(2 * (1 - keep)) ** 0.5", "(1 - keep**2) ** 0.5", gaussian("sghmc")),
     Mutant(
+        "a whole step's friction in each of two E's",
+        "kernel",
+        "self.friction.decay(share * h[0], euler=True)",
+        "self.friction.decay(h[0], euler=True)",
+        gaussian("sghmc in two halves"),
+    ),
+    Mutant(
         "AMAGOLD's c as an exponential",
         "kernel",
         "(1 - rate) / (1 + rate)",
@@ -426,6 +433,27 @@ MUTANTS = [
         "self.epochs and self.extra > 1",
         "self.epochs and self.extra > 9",
         "minibatches.py::test_a_trajectory_that_straddles_an_epoch_is_refused[6]",
+    ),
+    Mutant(
+        "runs of one permutation that share data",
+        "data/minibatches",
+        "start, size = run * self.points * self.batch_size,",
+        "start, size = run * self.points,",
+        "minibatches.py::test_runs_of_one_permutation_read_backwards_each_by_itself[5-2-1]",
+    ),
+    Mutant(
+        "views chosen by the numbers that choose the data",
+        "data/minibatches",
+        'random.integers("augmentation", trajectory',
+        'random.integers("minibatch", trajectory',
+        "minibatches.py::test_views_are_uniform_and_independent_of_the_data[2]",
+    ),
+    Mutant(
+        "trajectories of another length forget that data have views",
+        "data/minibatches",
+        "Minibatches(self.law, self.data_size, self.batch_size, points, self.views)",
+        "Minibatches(self.law, self.data_size, self.batch_size, points)",
+        "minibatches.py::test_other_points_of_the_same_size",
     ),
     Mutant(
         "exact gradient at one end only",

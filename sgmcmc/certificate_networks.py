@@ -124,6 +124,15 @@ def budgets() -> list[Budget] | str:
         return f"not measured: {error}"
 
 
+LEGEND = """\
+kinetic sum  the sum of dK as it is summed, less that of the same momenta in float64
+float32 U    U(end) - U(start), less that of the network in float64
+data order   U(end) - U(start), less that of the data in another order and in other evaluation batches
+TF32         U(end) - U(start), less that of products in TF32, which the exact U does not use
+compiled     log MH of compiled trajectories, less that of eager ones. Where rounding puts an activation on the other
+             side of a ReLU's kink, they part, and log MH is that of their own ends: a figure far above the others."""
+
+
 def page(measured: list[Budget] | str) -> list[str]:
     """The budget in lines of text."""
     if isinstance(measured, str):
@@ -142,8 +151,4 @@ def page(measured: list[Budget] | str) -> list[str]:
             f"{one.network:<12}{one.dim:>11,}{one.log_mh:>11.2f}{one.kinetic_sum:>13.1e}{one.forward:>11.1e}"
             f"{one.data_order:>12.1e}{tf32:>10}{compiled:>10}"
         )
-    return [
-        *lines,
-        "compiled: where rounding puts an activation on the other side of a ReLU's kink, trajectories part from the",
-        "eager ones, and log MH is that of their own ends: a figure far above the others.",
-    ]
+    return [*lines, *LEGEND.split("\n")]

@@ -311,20 +311,30 @@ def closed_form(word, h, decay, rescaled, stiffness, mass, temperature) -> np.nd
 
 
 def energy_order(word: str, infinite: bool = False) -> tuple[float, float] | None:
-    """The powers of h that the energy errors of one step and of a fixed time go with; None: no energy is accounted for.
+    """The powers of h that the energy errors of one step and of a fixed time go with; None: no energy is accounted for,
+    or there is no theory.
 
-    The runs between O's are exact flows to h², or only to h where they are no palindromes (AB), or not even that
-    where their A's and B's last unlike times. In a word that is a palindrome the leading errors of mirrored runs
-    cancel but for what the O between them did to the momentum, which is of order √h. In N = 1/h steps errors
-    add up to a power less, or half a power less where fresh momenta (``infinite`` friction) make them independent.
+    The runs between O's are exact flows to h², or only to h where more pairs of an A and a B have one of the two first
+    (AB), or not even that where their A's and B's last unlike times. Over a word the errors of order h add up to 0, as
+    do those of order h² where as many pairs have the A first as the B, but for what the O's between the runs did to the
+    momentum, which is of order √h. In N = 1/h steps errors add up to a power less, and those with a √h, which are
+    independent, to half a power less; so are those of order h³ where the momenta are fresh (``infinite`` friction).
     """
     if "B" not in word or "E" in word:
         return None
     runs = [run for run in word.split("O") if run]
-    balanced = all(run.count("A") * word.count("B") == run.count("B") * word.count("A") for run in runs)
-    step = 3.0 if balanced and all(run == run[::-1] for run in runs) else 2.0 if balanced else 1.0
+    first = [sum(_a_first(run[:place], letter) for place, letter in enumerate(run)) for run in runs]
+    if any(run.count("A") * word.count("B") != run.count("B") * word.count("A") for run in runs):
+        step = 1.5
+    elif any(first):
+        step = 2.0 if sum(first) else 2.5
+    else:
+        step = 3.0
     if infinite and "O" in word:
-        return step, step - 0.5
-    if step < 3 and word == word[::-1] and len(runs) > 1:
-        return step + 0.5, step
-    return step, step - 1
+        return (step, 2.5) if step == 3 else None
+    return step, float(math.ceil(step) - 1)
+
+
+def _a_first(before: str, letter: str) -> int:
+    """Of the pairs of an A and a B that a letter makes with those ``before`` it, how many more have the A first."""
+    return before.count("A") if letter == "B" else -before.count("B")

@@ -210,11 +210,16 @@ def design(names: Iterable[str] = (), word: str | None = None) -> list[Row]:
 
 
 DESIGN = """\
-Rows: every sampler as it is by default and every variant one step from it (monitored samplers: from their corrected
+Rows: each sampler as it is by default and every variant one step from it (monitored samplers: from their corrected
 form). Some variants are rows of a few samplers alone, as the code behind them does not know the word: partial refresh
 and the persistent uniform of random_walk, hmc, ggmc and amagold; Barker's rule of hmc, ggmc and amagold; random
 direction of these and ovrvo; the laws of batches of ggmc (gradients at both ends) and amagold (none there); stairs, a
-leading refresh and the failures of ggmc and hmc. (Others are combined in tests/test_certificate_columns.py.)
+leading refresh and the failures of ggmc and hmc. (Others are combined in tests/test_certificate_columns.py.)"""
+OF_A_WORD = """\
+Rows: the word with minibatches, corrected where that can be exact, its momentum kept where a letter refreshes it and
+else drawn afresh, and variants one step from that. One that does not read the same backwards stands first as it is,
+as if log MH could be had from its kicks, then with its direction drawn."""
+MEASURED = """\
 Identities (i) to (iii) and dec are on both targets of a row, a quartic with gradient noise and four unlike data
 (batches of one), (i) on the second alone: its tails are Gaussian. Invariance (iv) after 20 decisions in float64 on one
 of the two and in float32 on the other, alternating from row to row. --full: both on both, ten times the chains."""
@@ -345,7 +350,8 @@ def _brief(cells: list[Cell]) -> str:
 
 LEGEND = """\
 acc      mean of min(1, MH) on the target where it is smaller
-back     distance from the start after forward, negate, backward with the backward noises (E: nearest any noise reaches)
+back     distance from the start after forward, negate, backward with the backward noises (E: nearest any noise
+         reaches), and what is left of the kicks' energies, which must cancel
 ratio    log MH against the log ratio of the path densities, a step
 path     end, energies and rejected state of a trajectory against the same in NumPy; cycles of a run against the same
          trajectories one after another; ends kept that are not finite
@@ -363,7 +369,8 @@ may. !: contradicts what is claimed. Two-way: the direction is drawn for each tr
 WRITTEN = "certificate.csv has every cell with its standard error and smallest bias."
 
 
-def summary(cells: list[Cell], threshold: float, tests: int, seconds: float) -> list[str]:
+def summary(cells: list[Cell], threshold: float, tests: int, seconds: float, of: str) -> list[str]:
+    """The design's and the verdict's numbers; ``of`` names whose claims they are."""
     rows = len({cell.row for cell in cells})
     wrong = [cell for cell in cells if cell.verdict == "WRONG"]
     must = {(cell.row, cell.column) for cell in cells if cell.expected == "fails"}
@@ -389,7 +396,7 @@ def summary(cells: list[Cell], threshold: float, tests: int, seconds: float) -> 
     if wrong:
         lines += ["", "NOT borne out:"] + [f"  {_sentence(cell)}" for cell in wrong]
     else:
-        lines += ["", "Every claim of the samplers table is borne out."]
+        lines += ["", f"Every claim of {of} is borne out."]
     return lines
 
 
@@ -479,8 +486,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     threshold, tests = judge(cells)
     legend = LEGEND.split("\n") + ([WRITTEN] if folder else [])
-    text = [*show(cells), "", *legend, "", *DESIGN.split("\n"), ""]
-    text += summary(cells, threshold, tests, time.monotonic() - began)
+    made_of = OF_A_WORD if options.word is not None else DESIGN
+    text = [*show(cells), "", *legend, "", *made_of.split("\n"), *MEASURED.split("\n"), ""]
+    text += summary(cells, threshold, tests, time.monotonic() - began, "the samplers table" if whole else "these rows")
     # The networks are sampled with GGMC: their budget says nothing of a word or of another sampler.
     if whole or "ggmc" in options.names:
         text += ["", *networks.page(networks.budgets())]

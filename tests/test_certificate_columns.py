@@ -314,6 +314,13 @@ def test_orders_are_compared_with_their_mirror_images(monkeypatch):
     assert cell.z == pytest.approx(2) and cell.tests == 1 and "1 pairs" in cell.statistic
 
 
+def test_orders_of_a_long_word_are_compared_in_little_memory():
+    """Of 33 batches there are 4^33 orders; none of them is drawn often enough to be counted."""
+    row = certify.rows_of_word("BABABABABABABABAB")[0]
+    (cell,) = statistics.batch_order(row, 1000, SEED)
+    assert "of two in a row" in cell.statistic and abs(cell.z) < 6
+
+
 def test_a_chain_that_keeps_its_end_for_ever_is_seen(monkeypatch):
     """Where the extra batch's coin is one for all trajectories of a chain, the order of each alone is its own mirror
     image, and that of one given the last is not."""
@@ -525,7 +532,7 @@ def test_verdicts_and_what_a_cell_can_see():
     verdicts = ["WRONG", "holds", "WRONG", "WRONG", "ok", "WRONG", "fails as it must"]
     assert [cell.verdict for cell in cells] == verdicts
     assert cells[0].smallest_bias == pytest.approx(0.0476, abs=1e-4)
-    text = certify.summary(cells, threshold, tests, 1.0)
+    text = certify.summary(cells, threshold, tests, 1.0, "these rows")
     assert "Failures that theory asks for: 2, of them seen: 1." in text
     assert sum("should" in line for line in text) == 4
     table = certify.show([*cells, *(Cell("accept", "", "", 0.5, row=row) for row in "ab")])

@@ -69,10 +69,28 @@ def test_draws_and_moments_of_the_four_data_agree():
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("BAB", (3, 2)), ("OBABO", (3, 2)), ("ABOBA", (2.5, 2)), ("BABOBAB", (3, 2)), ("BA", (2, 1)), ("EA", None)],
+    [
+        ("BAB", (3, 2)),
+        ("OBABO", (3, 2)),
+        ("ABOBA", (2.5, 2)),
+        ("BABOBAB", (3, 2)),
+        ("BA", (2, 1)),
+        ("BAABBBA", (3, 2)),  # as many pairs with the A first as with the B
+        ("ABOBAO", (2.5, 2)),
+        ("OABAB", (2, 1)),
+        ("BAABOA", (1.5, 1)),
+        ("EA", None),
+        ("AA", None),
+    ],
 )
 def test_powers_of_the_step(word, expected):
     assert reference.energy_order(word) == expected
+
+
+@pytest.mark.parametrize("word", ["OABOBAO", "ABOBAO", "BAABBBA", "BAABOA", "OBBBAOB"])
+def test_powers_of_the_step_of_words_of_ones_own_are_borne_out(word):
+    cells = list(statistics.slopes(certify.rows_of_word(word)[0], 4000, Seed(0, 0)))
+    assert len(cells) == 2 and max(cell.figure for cell in cells) < statistics.SLOPE
 
 
 # ---- what the columns see
@@ -227,6 +245,8 @@ def test_a_few_rows_leave_the_whole_certificate_alone(arguments, one_row, tmp_pa
     assert certify.main(arguments) == 0
     printed = capsys.readouterr().out
     assert "\nlangevin " in printed and "not written" in printed and "certificate.csv" not in printed
+    of = "the word" if "--word" in arguments else "each sampler"
+    assert f"\nRows: {of} " in printed and "\nEvery claim of these rows is borne out.\n" in printed
     assert list(tmp_path.iterdir()) == [whole]
     assert certify.main([*arguments, "--output", "mine"]) == 0
     assert "written: mine/certificate.md, mine/certificate.csv\n" in capsys.readouterr().out
@@ -257,7 +277,10 @@ def test_error_budget_of_a_network():
     assert measured.kinetic_sum < 1e-3 and measured.forward < 1e-2 and measured.data_order < 1e-2
     assert measured.tf32 is None
     assert measured.compiled is None or measured.compiled < 1e-3
-    assert len(networks.page([measured])) == 6
+    shown = networks.page([measured])
+    assert len(shown) == 10 and max(map(len, shown)) <= 120
+    for name in ("kinetic sum", "float32 U", "data order", "TF32", "compiled"):
+        assert name in shown[2] and any(line.startswith(f"{name:<13}") for line in shown)
 
 
 def test_refused_settings_are_refused_by_the_engine():

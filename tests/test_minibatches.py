@@ -79,15 +79,15 @@ def test_shuffled_batches_read_the_same_backwards(size, batch, points, places, c
         assert points < per_epoch or any(whole)
 
 
-@pytest.mark.parametrize(("size", "points"), [(4, 2), (5, 2)])
-def test_runs_of_one_permutation_read_backwards_each_by_itself(size, points):
+@pytest.mark.parametrize(("size", "batch", "points"), [(4, 1, 2), (5, 1, 2), (5, 2, 1)])
+def test_runs_of_one_permutation_read_backwards_each_by_itself(size, batch, points):
     """Two trajectories share a permutation: turning either round alone gives equally frequent pairs, which is what
     makes the second exact given the first. What is left over is dropped."""
-    law = Minibatches("shuffled", size, 1, points)
+    law = Minibatches("shuffled", size, batch, points)
     counts = Counter(sequences(law, Every(size, [(0, 0)], False), (0, 1)))
     assert counts == Counter({(one[::-1], two): count for (one, two), count in counts.items()})
     assert counts == Counter({(one, two[::-1]): count for (one, two), count in counts.items()})
-    assert all(len(frozenset.union(*one, *two)) == 2 * points for one, two in counts)
+    assert all(len(frozenset.union(*one, *two)) == 2 * points * batch for one, two in counts)
 
 
 def test_the_extra_batch_is_first_as_often_as_last():
@@ -186,6 +186,8 @@ def test_views_are_uniform_and_independent_of_the_data(views):
     assert abs(z_score((view[:, 0] == image[:, 0]).double() - (image[:, 0] < views).double() / views)) < LIMIT
     other = torch.cat([law.draw(Random(1), 1, chains)(point) for point in range(3)], 1) % views
     assert abs(z_score((other == view).double().mean(1) - 1 / views)) < LIMIT
+    drawn = Minibatches("independent", 6, 1, 3, views=views).draw(Random(1), 0, chains)(0)
+    assert abs(z_score((drawn % views == drawn // views % views).double() - 1 / views)) < LIMIT
 
 
 def test_gradient_noise_has_its_standard_deviation():
@@ -215,5 +217,7 @@ def test_blocks_hand_out_what_was_drawn(monkeypatch):
 
 
 def test_other_points_of_the_same_size():
-    law = Minibatches("shuffled", 8, 2, 4, views=3).independent(7)
-    assert (law.law, law.points, law.batch_size, law.views) == ("independent", 7, 2, 3)
+    law = Minibatches("shuffled", 8, 2, 4, views=3)
+    independent, longer = law.independent(7), law.with_points(8)
+    assert (independent.law, independent.points, independent.batch_size, independent.views) == ("independent", 7, 2, 3)
+    assert (longer.law, longer.points, longer.batch_size, longer.views) == ("shuffled", 8, 2, 3)

@@ -440,6 +440,7 @@ PROPOSALS = {  # sampler: momentum decay of a step, factor on A and B, policies
     "baoab": (math.exp(-G * H), 1.0, {"steps": 2}),
     "aboba": (math.exp(-G * H), 1.0, {"steps": 2}),
     "sghmc": (1 - G * H, 1.0, {"steps": 2}),
+    "sghmc in two halves": (1 - G * H, 1.0, {"steps": 2, "word": "EAE"}),
     "amagold": ((1 - H * RATE) / (1 + H * RATE), 1.0, {"steps": 2, "friction": Friction("beta", RATE)}),
     "amagold over-relaxed": ((1 - 3.0) / (1 + 3.0), 1.0, {"friction": Friction.of(H, b=3.0)}),
     "l2mc": ((1 - H * RATE) / (1 + H * RATE), 1.0, {"steps": 2, "friction": Friction("beta", RATE)}),
@@ -464,7 +465,7 @@ def test_one_trajectory_on_a_gaussian_is_the_product_of_the_letters(name):
     covariance = block(zero, zero, zero, (1 - keep**2) * root @ root)
     for letter in word * kernel.steps:
         h = scale * H / word.count(letter)
-        c = decay ** (1 / word.count("O")) if letter == "O" else decay
+        c = decay ** (1 / word.count("O")) if letter == "O" else 1 - (1 - decay) / max(word.count("E"), 1)
         one, extra = {
             "A": (block(eye, h * torch.diag(1 / MASS), zero, eye), 0.0),
             "B": (block(eye, zero, -h * precision, eye), 0.0),

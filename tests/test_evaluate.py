@@ -154,15 +154,6 @@ def test_labels_are_compared_where_the_predictions_are():
         assert evaluate(Table(table, together), draws, there) == evaluate(Table(table, together), draws, data)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_network_on_a_gpu_is_evaluated_on_data_of_the_host():
-    data = Dataset(torch.randn(9, 3), torch.arange(9) % 2, 2)
-    there, here = (NetworkPotential(torch.nn.Linear(3, 2), data, device=device) for device in ("cuda", "cpu"))
-    draws = torch.randn(8, 2, 8)
-    assert evaluate(there, draws, data) == pytest.approx(evaluate(here, draws, data), rel=1e-3, nan_ok=True)
-
-
 def test_what_is_no_data_set_is_one_sentence():
     empty = Dataset(torch.ones(0, 2), torch.ones(0).long(), 3)
     with pytest.raises(SettingError, match=r"inputs=\[0, 2\]: are no data"):

@@ -6,6 +6,8 @@ import torch
 from experiments.build import TARGETS, build
 from experiments.tables import amagold_networks
 from sgmcmc.data import Dataset
+from sgmcmc.evaluate import evaluate
+from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.potentials.regression import LinearRegression, LogisticRegression
 from sgmcmc.random import Random
 from sgmcmc.sampling import sample
@@ -58,3 +60,12 @@ def test_predictions_of_a_run_on_a_gpu_are_a_row():
     pieces = build(pytest.importorskip("experiments.config").compose(words))
     ensemble, errors, losses = amagold_networks._predict([pieces.initial().cpu()], pieces, "test")
     assert ensemble.shape == (297, 10) and 0 <= errors[0] <= 100 and losses[0] > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_network_on_a_gpu_is_evaluated_on_data_of_the_host():
+    data = Dataset(torch.randn(9, 3), torch.arange(9) % 2, 2)
+    there, here = (NetworkPotential(torch.nn.Linear(3, 2), data, device=device) for device in ("cuda", "cpu"))
+    draws = torch.randn(8, 2, 8)
+    assert evaluate(there, draws, data) == pytest.approx(evaluate(here, draws, data), rel=1e-3, nan_ok=True)

@@ -11,7 +11,10 @@ over the second half of a rung's span. Under independent gradient noise the vari
 does the squared jump a gradient: all L do alike but for U, which a long trajectory shares among more gradients, and the
 best acceptance is .23. With exact gradients it is .65 (Beskos et al. 2013).
 
-Of kept momentum the criterion sees a trajectory's own move alone. After the burn-in nothing changes any more.
+Of kept momentum the criterion sees a trajectory's own move alone. Where all coordinates have one scale, a move to the
+other side of the mode counts most, though even functions of θ are left as they were (HMC, ten coordinates: ESS of the
+variances a sixth of the best). A rung that is tried before its step size has come near, as from a start that is a
+million times too small, is judged by what it did. After the burn-in nothing changes any more.
 """
 
 from __future__ import annotations

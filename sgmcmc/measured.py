@@ -93,6 +93,9 @@ def estimated_mass(
     g is the gradient of U/N at ``theta`` ``[chains, dim]``, the mean that of 32 minibatches, of the chains that are
     ``alive`` (bool ``[chains]``; ``groups`` are those that go together) and of the tensor's elements. Targets without
     parameter tensors get a number a coordinate; coordinates that do not move have 1.
+
+    Without parameter tensors and of one chain each number is a single |g|, whatever the law of g: in ten coordinates of
+    one scale the largest was 6 to 2,700 times the smallest, of eight chains 1.4 to 4.4 times.
     """
     size = max(potential.data_size, 1)
     square = torch.zeros(potential.dim, dtype=torch.float64, device=theta.device)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from sgmcmc import kept
+from sgmcmc.acceptance import limit
 from sgmcmc.arguments import check_memory, find_device, float_type, number, numbers, one_a_chain, whole
 from sgmcmc.chain import DIVERGED, FAILED, INTERRUPTED, Chain, Result, run
 from sgmcmc.checks import check_tensor, doubt
@@ -392,16 +393,25 @@ def not_finite(ends: int, kernel: Kernel) -> str | None:
 
 def missed(result: Result, plan: Plan) -> str | None:
     """The sentence that tells of an acceptance that was tuned, and after the burn-in has four times the odds of its
-    target or a fourth, beyond six errors; None elsewhere. Stairs, and a length that is chosen, have others."""
-    decided = (result.cycles - plan.burn_in) * len(result.accept_prob if result.accept_prob is not None else ())
-    if plan.tune is None or plan.trajectory or decided < 1 or result.kernel.schedule.varies_between():
+    target or a fourth, beyond six errors; None elsewhere. Odds are those of the share of what the rule accepts at most.
+    Chains with step sizes of their own are looked at one by one. Stairs, and a length that is chosen, have others."""
+    kernel, chances, cycles = result.kernel, result.accept_prob, result.cycles - plan.burn_in
+    if plan.tune is None or plan.trajectory or chances is None or cycles < 1 or kernel.schedule.varies_between():
         return None
-    rate, target = float(result.accept_prob.nanmean()), plan.tune
-    odds = (rate + 0.5 / decided) / (1 - rate + 0.5 / decided) * (1 - target) / target
-    if not (abs(math.log(odds)) > math.log(4) and abs(rate - target) > 6 * math.sqrt(target * (1 - target) / decided)):
+    target, most, apart = plan.tune, limit(kernel.acceptance), isinstance(kernel.step_size, Tensor)
+    rates, decided = (chances.tolist(), cycles) if apart else ([float(chances.nanmean())], cycles * len(chances))
+
+    def far(rate: float) -> bool:
+        odds = (rate + 0.5 / decided) / (max(most - rate, 0) + 0.5 / decided) * (most - target) / target
+        return abs(math.log(odds)) > math.log(4) and abs(rate - target) > 6 * math.sqrt(target * (1 - target) / decided)
+
+    some = [chain for chain, rate in enumerate(rates) if rate == rate and far(rate)]
+    if not some:
         return None
+    ends = dict.fromkeys(f"{end([rates[chain] for chain in some]):.3g}" for end in (min, max))
+    where = f" of {of_chains(some, len(rates))}" if apart and len(rates) > 1 else ""
     mend = "give a longer burn_in, or begin with the step size that it came to"
-    return f"acceptance {rate:.3g} after the burn-in, which tuned it to {target:g}: {mend}"
+    return f"acceptance {' to '.join(ends)}{where} after the burn-in, which tuned it to {target:g}: {mend}"
 
 
 def of_chains(some: list[int], chains: int) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,9 @@ from sgmcmc.checks import _mixed_minibatches, _wrong_losses, _wrong_minibatches,
 from sgmcmc.errors import SettingError, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.interrupt import Interrupted, Signals, unbroken
+from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import FunctionPotential, Gaussian
+from sgmcmc.sampling import missed
 
 
 def square(theta):
@@ -363,6 +366,27 @@ def test_a_tuned_acceptance_that_is_far_from_its_target_is_told():
         chosen = {"steps": 9, "trajectory": True}  # its own tuning is cut into spans
         for others in (chosen, {"schedule": sgmcmc.Schedule("stairs", every=160, factor=0.1)}):
             sgmcmc.sample(square, "hmc", step_size=0.4, **options | others)
+
+
+def test_a_tuned_acceptance_is_far_by_the_odds_of_the_share_of_what_the_rule_can_accept():
+    """Barker's rule accepts a half at most: what comes to no more than that has moved nowhere near its target."""
+    options = {"dim": 20, "cycles": 300, "burn_in": 150, "chains": 4, "steps": 5, "acceptance": "barker", "tune": 0.35}
+    with pytest.warns(UserWarning, match=r"^acceptance 0\.5 after the burn-in, which tuned it to 0\.35: give a longer"):
+        sgmcmc.sample(square, "hmc", step_size=4e-4, **options)
+    with warnings.catch_warnings(action="error"):
+        result = sgmcmc.sample(square, "hmc", step_size=0.8, **options)
+    above = replace(result, accept_prob=torch.full((4,), 0.51))  # while U still falls
+    assert missed(above, Plan(300, burn_in=150, tune=0.35)).startswith("acceptance 0.51 after the burn-in, ")
+
+
+def test_chains_that_are_tuned_one_by_one_are_far_from_their_target_one_by_one():
+    """Two of four from a step a hundred thousand times too small, whose mean with the others is not far."""
+    options = {"dim": 20, "cycles": 500, "burn_in": 200, "steps": 5, "tune": 0.7}
+    where = r"of 2 of 4 chains \(indices 1, 2\) after the burn-in, which tuned it to 0\.7: give a longer"
+    with pytest.warns(UserWarning, match=f"^acceptance 1 {where}"):
+        sgmcmc.sample(square, "hmc", step_size=[0.8, 8e-6, 8e-6, 0.8], **options)
+    with warnings.catch_warnings(action="error"):
+        sgmcmc.sample(square, "hmc", step_size=[0.8] * 4, **options)
 
 
 def test_long_chains_are_compiled_by_auto_where_they_can_be(monkeypatch):

@@ -785,6 +785,107 @@ def test_a_module_that_views_its_images_gets_them_and_its_kernels_as_it_was_made
     torch.testing.assert_close(slope, same)
 
 
+def test_a_module_that_views_what_frozen_kernels_gave_gets_its_images_as_it_was_made():
+    """A head alone is sampled, on a backbone of before: it was refused."""
+
+    class Head(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.last = nn.Conv2d(2, 3, 3).requires_grad_(False), nn.Linear(12, 2)
+
+        def forward(self, x):
+            return self.last(self.body(x).view(len(x), -1))
+
+    images = torch.randn(6, 2, 4, 4, generator=torch.Generator().manual_seed(1))
+    potential, module = make(Dataset(images, torch.arange(6) % 2, 2), Head()), Head().double()
+    theta = start(potential)
+    module.load_state_dict(potential.state_dict(theta))
+    assert potential.dim == 26 and not potential.flat.images_last
+    torch.testing.assert_close(potential.predict(theta, images)[0], module(images.double()).softmax(-1))
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_what_a_module_writes_in_place_is_neither_the_data_s_nor_theta_s():
+    """It was in the data's rows, and in the θ of chains that go together."""
+    generator = torch.Generator().manual_seed(3)
+    rows, labels = torch.randn(9, 4, generator=generator), torch.arange(9) % 2
+    kept = rows.clone()
+    for together in (False, True):
+        potential = NetworkPotential(
+            nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 2)), Dataset(rows, labels, 2), together=together
+        )
+        theta = potential.initial(2 if together else 1, Random(1))
+        first = potential.predict(theta, rows), potential.predict(theta, potential.train), potential.potential(theta)
+        assert torch.equal(first[0], first[1]) and torch.equal(rows, kept)
+        weight, bias = theta[0, :8].view(2, 4), theta[0, 8:]
+        wanted = F.linear(kept.relu(), weight, bias).double().softmax(-1)
+        torch.testing.assert_close(first[0][0], wanted, rtol=1e-5, atol=1e-6)
+
+    class Renormed(nn.Embedding):
+        def forward(self, x):
+            return super().forward(x.long()).mean(1)
+
+    words = Dataset(torch.randint(5, (9, 3), generator=generator), labels, 2)
+    both = NetworkPotential(Renormed(5, 2, max_norm=0.3), words, dtype=torch.float64, together=True)
+    theta = both.initial(2, Random(1))
+    before = theta.clone()
+    values = both.potential(theta)
+    assert torch.equal(theta, before)
+    alone = NetworkPotential(Renormed(5, 2, max_norm=0.3), words, dtype=torch.float64)
+    torch.testing.assert_close(values, torch.cat([alone.potential(one) for one in before.split(1)]))
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm", "ignore:There is a performance drop")
+def test_chains_of_weights_that_a_hook_computes_start_together():
+    """A run after another one: the hook has left the layer a weight that nobody may read any more."""
+    data = Dataset(torch.randn(9, 3), torch.arange(9) % 2, 2)
+    alone, both = (
+        NetworkPotential(nn.utils.weight_norm(nn.Linear(3, 2)), data, together=together) for together in (False, True)
+    )
+    both.potential(both.initial(2, Random(1)))
+    for how in ("he", "torch"):
+        assert torch.equal(both.initial(3, Random(1), how), alone.initial(3, Random(1), how))
+
+
+@pytest.mark.parametrize("places", ["all", "first"])
+def test_a_transformer_s_padded_places_are_the_same_with_gradients_and_without(places):
+    """In evaluation mode PyTorch leaves them 0 where no gradient is taken: another U at a trajectory's ends."""
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+            self.words, self.body, self.last = nn.Embedding(9, 4), nn.TransformerEncoder(layer, 2), nn.Linear(4, 2)
+
+        def forward(self, x):
+            found = self.body(self.words(x.long()), src_key_padding_mask=x == 0)
+            return self.last(found.mean(1) if places == "all" else found[:, 0])
+
+    words = torch.randint(1, 9, (8, 5), generator=torch.Generator().manual_seed(1))
+    words[4:, 3:] = 0  # which the first two have not
+    potential = make(Dataset(words, torch.arange(8) % 2, 2), Encoder())
+    theta = start(potential)
+    value = potential.potential_and_gradient(theta)[0]
+    torch.testing.assert_close(potential.potential(theta), value, rtol=1e-10, atol=0)
+    losses = potential.losses(theta, torch.arange(8)[None])
+    torch.testing.assert_close(-potential.predict(theta, words)[0, range(8), potential.train.targets].log(), losses[0])
+
+
+def test_losses_of_half_precision_logits_are_float32s():
+    """As those of a module with autocast inside are."""
+
+    class Half(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).bfloat16()
+
+    rows = torch.randn(20, 4, generator=torch.Generator().manual_seed(3))
+    potential = NetworkPotential(Half(4, 2), Dataset(rows, torch.arange(20) % 2, 2))
+    theta = start(potential)
+    found = potential.losses(theta, torch.arange(20)[None])[0]
+    wanted = -potential.predict(theta, rows)[0, range(20), potential.train.targets].log()
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_a_state_dict_is_all_that_a_module_needs(digits):
     """Of batch normalisation the statistics that ``predict`` takes, and a parameter's second name."""
     potential = make(digits, tiny("bn"))
@@ -901,6 +1002,24 @@ def test_what_may_be_a_mistake_in_a_module_is_told(digits, kind, said):
     told = [str(one.message) for one in warned if "Held" in str(one.message)]
     assert len(told) == (said is not None) and all(one.startswith(said) for one in told)
     assert all(one.filename == __file__ for one in warned)
+
+
+def test_an_expert_that_other_data_ask_for_is_no_mistake(recwarn):
+    class Experts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.left, self.right, self.idle = (nn.Linear(2, 2) for _ in range(3))
+
+        def forward(self, x):
+            gates = x[:, :1] > 0
+            if not gates.any():
+                return self.left(x)
+            return torch.where(gates, self.right(x), self.left(x))
+
+    rows = torch.tensor([[-1.0, 0.3], [-2.0, 0.4], [1.0, 0.5]])
+    NetworkPotential(Experts(), Dataset(rows, torch.tensor([0, 1, 0]), 2))
+    (told,) = recwarn
+    assert str(told.message).startswith("the logits of Experts do not depend on idle.weight, idle.bias, of which")
 
 
 def test_refusals(digits):

@@ -42,6 +42,15 @@ def _pixels(down: int, right: int, _: nn.Module, inputs: tuple[Tensor]) -> tuple
     return (inputs[0][..., ::down, ::right],)
 
 
+def _pad_as_trained(model: nn.Module) -> None:
+    """Let encoders of transformers give at padded places what they give in training. Without gradients they would take
+    nested tensors, and give zeros there, or leave them out: U would be another function than the one that its gradient
+    is of, where a module looks there (``mean(1)``)."""
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoder):
+            module.use_nested_tensor = False
+
+
 def _check_thread(model: nn.Module) -> None:
     """Raise SettingError where another thread samples the module: its chain would go on with other weights."""
     thread = threading.get_ident()
@@ -82,6 +91,7 @@ class FlatModule:
         self._mark()
         if device.type == "cpu":
             _take_pixels_first(model)
+        _pad_as_trained(model)
         if any(map(is_lazy, (*model.parameters(), *model.buffers()))):
             self._try(some)
         module_checks.check_statistics(self.name, model)
@@ -116,7 +126,8 @@ class FlatModule:
         self.blocks = list(zip(self.names, slices, strict=False))  # (name, where it lies in the vector)
         images = some.ndim == 4 and any(parameter.ndim == 4 for parameter in model.parameters())
         self._lay(kernels_last=True, images_last=images)
-        if any(parameter.ndim == 4 for parameter in self.parameters) and not self._takes_channels_last(some):
+        kernels = any(parameter.ndim == 4 for parameter in self.parameters)
+        if (kernels or images) and not self._takes_channels_last(some):
             self._lay(kernels_last=False, images_last=False)
         self.resting = self.position.clone()
 
@@ -124,7 +135,7 @@ class FlatModule:
     def _try(self, inputs: Tensor):
         """What the module makes of the inputs, or SettingError; an error of the machine's is raised as it is."""
         try:
-            return self.model(inputs)
+            return self.model(inputs.clone())  # which it may write to, as ``logits`` has it
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             if of_the_machine(error):
                 raise
@@ -253,17 +264,18 @@ class FlatModule:
     # what the module gives
 
     def logits(self, inputs: Tensor) -> Tensor:
-        """Logits ``[B, classes]`` of inputs ``[B, …]``, at the loaded vector."""
+        """Logits ``[B, classes]`` of inputs ``[B, …]``, at the loaded vector. A module may write to what it is given
+        (``x -= 1``, ``ReLU(inplace=True)``), so that it gets a copy: inputs may be the user's data."""
         number = len(inputs)
         larger = min((size for size in self.sizes if size >= number), default=number)
         if larger > number:  # another size would be another graph
             inputs = torch.cat((inputs, inputs[:1].expand(larger - number, *inputs.shape[1:])))
         layout = torch.channels_last if self.images_last else torch.contiguous_format
-        return self.model(inputs.to(self.dtype).contiguous(memory_format=layout))[:number]
+        return self.model(inputs.to(self.dtype, copy=True).contiguous(memory_format=layout))[:number]
 
     def logits_of_each(self, theta: Tensor, inputs: Tensor, own: bool) -> Tensor:
         """Logits ``[chains, B, classes]`` at each θ ``[chains, dim]`` of inputs ``[B, …]``, or of each chain's ``own``
-        ``[chains, B, …]``."""
+        ``[chains, B, …]``. What a module writes to its weights (``Embedding(max_norm=1)``) is not written to θ."""
 
         def outputs(parts: list[Tensor], inputs: Tensor) -> Tensor:
             # As functional_call does, which leaves a module that is used twice with the tensors of another call.
@@ -275,8 +287,8 @@ class FlatModule:
                 for parameters, key, number in self._slots:
                     parameters[key] = self.parameters[number]
 
-        parts = self.shaped(theta.to(self.position))
-        return vmap(outputs, in_dims=(0, 0 if own else None))(parts, inputs.to(self.dtype))
+        parts = self.shaped(theta.to(self.position, copy=True))
+        return vmap(outputs, in_dims=(0, 0 if own else None))(parts, inputs.to(self.dtype, copy=True))
 
     @contextmanager
     def predicting(self) -> Iterator[None]:

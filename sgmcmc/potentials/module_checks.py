@@ -4,6 +4,7 @@ weights, with a gradient by all that they depend on."""
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -86,9 +87,10 @@ def random_state(device: torch.device) -> Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
-def check_gradients(module: FlatModule, some: Tensor, weights: Tensor) -> None:
+def check_gradients(module: FlatModule, some: Tensor, many: Callable[[], Tensor], weights: Tensor) -> None:
     """What the logits depend on at these weights has a gradient: without, a chain that is not corrected would sample
-    another law. And what has one is a parameter, for nothing else is sampled."""
+    another law. And what has one is a parameter, for nothing else is sampled. What some data do not ask for, an expert
+    among others, ``many`` may."""
     module.load(weights)
     try:
         with torch.enable_grad():
@@ -100,25 +102,29 @@ def check_gradients(module: FlatModule, some: Tensor, weights: Tensor) -> None:
                 logits = module.logits(some)
                 _check_registered(module, [leaf for key, leaf in _leaves(logits).items() if key in leaves])
                 _check_again(module, logits)
-        logits = logits.detach().clone()  # of a module that keeps what it gave
         unused = []
         for key, parameter, slope in zip(module.names, module.parameters, slopes, strict=True):
             if slope is not None:
                 if slope.layout != torch.strided:
                     raise SettingError("model", module.name, f"gives a sparse gradient of {key}: leave sparse=True out")
                 continue
-            with torch.no_grad():
-                parameter.mul_(1.5).add_(0.5)
-                same = close(module.logits(some), logits)
-            if not same:
+            if _depends(module, parameter, some):
                 mend = f"gives no gradient of {key}, which its logits depend on (no_grad, detach): let it through,"
                 raise SettingError("model", module.name, f"{mend} or freeze it (requires_grad_(False))")
-            unused += [key] if parameter.numel() else []
+            unused += [key] if parameter.numel() and not _depends(module, parameter, many()) else []
         if unused:
             said = f"the logits of {module.name} do not depend on {few(unused, 3)}, of which draws have the prior's law"
             warnings.warn(f"{said}: if they should, use the parameters in forward, each time", stacklevel=3)
     finally:
         module.position.copy_(module.resting)
+
+
+@torch.no_grad()
+def _depends(module: FlatModule, parameter: Tensor, inputs: Tensor) -> bool:
+    """Whether the logits are others with other values of the parameter, which it has from then on."""
+    logits = module.logits(inputs).clone()  # of a module that keeps what it gave
+    parameter.mul_(1.5).add_(0.5)
+    return not close(module.logits(inputs), logits)
 
 
 def _leaves(tensor: Tensor) -> dict[int, Tensor]:

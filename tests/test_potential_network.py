@@ -113,6 +113,22 @@ USES = {
 }
 
 
+def test_a_module_may_give_its_logits_in_a_buffer_of_its_own(digits):
+    """Each call writes over what the call before gave: it was taken for another answer."""
+
+    class Buffered(torch.nn.Linear):
+        kept = {}
+
+        def forward(self, x):
+            logits = super().forward(x.flatten(1))
+            return logits if torch.is_grad_enabled() else self.kept.setdefault(len(x), logits).copy_(logits)
+
+    plain, buffered = (make(digits, module, evaluation_batch=20) for module in (MLP(64, []), Buffered(64, 10)))
+    theta = start(plain)
+    assert torch.equal(buffered.potential(theta), plain.potential(theta))
+    assert torch.equal(buffered.predict(theta, digits), plain.predict(theta, digits))
+
+
 @pytest.mark.parametrize("kind", ["alone", "together", "batch norm"])
 @pytest.mark.parametrize("use", USES)
 def test_a_module_that_others_use_meanwhile_is_this_target_s_at_each_theta(digits, use, kind):

@@ -62,7 +62,7 @@ def check_each(module: FlatModule, some: Tensor, weights: Tensor) -> None:
         with full_precision():  # in TF32 a batch of one may be another kernel's
             both = module.logits(some).clone()  # of a module that keeps what it gave
             before = random_state(some.device)
-            alone = [module.logits(one) for one in some.split(1)]
+            alone = [module.logits(one).clone() for one in some.split(1)]
             drawn = not torch.equal(random_state(some.device), before)
     except (RuntimeError, ValueError, TypeError) as error:
         if of_the_machine(error):

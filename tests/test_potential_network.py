@@ -435,6 +435,25 @@ def test_complex_weights_are_refused(digits, kind):
         make(digits, model)
 
 
+def test_complex_numbers_of_real_weights_are_welcome():
+    """As a view of them only at even places of the vector, which the sentence tells."""
+
+    class Turned(nn.Linear):
+        def __init__(self, join):
+            super().__init__(4, 4)
+            self.turn, self.join = nn.Parameter(torch.tensor([[0.3, 0.2]] * 3)), join
+
+        def forward(self, x):
+            return torch.fft.irfft(torch.fft.rfft(super().forward(x)) * self.join(self.turn), n=4)
+
+    data = Dataset(torch.randn(6, 4), torch.arange(6) % 4, 4)
+    assert make(data, Turned(torch.view_as_complex)).dim == 26
+    assert make(data, nn.Sequential(nn.PReLU(), Turned(lambda w: torch.complex(w[..., 0], w[..., 1])))).dim == 27
+    said = r"^model=Sequential: cannot view its parameters as complex .*: make torch.complex\(w"
+    with pytest.raises(SettingError, match=said):
+        make(data, nn.Sequential(nn.PReLU(), Turned(torch.view_as_complex)))
+
+
 def test_batch_norm_takes_the_statistics_of_each_batch(digits):
     """U is that of 60 = 25 + 25 + 10 images; predictions have the plain mean of the three batches' statistics."""
     potential, model = make(digits, tiny("bn"), prior="unit", evaluation_batch=25), tiny("bn").double()
@@ -1038,6 +1057,14 @@ def test_an_expert_that_other_data_ask_for_is_no_mistake(recwarn):
     assert str(told.message).startswith("the logits of Experts do not depend on idle.weight, idle.bias, of which")
 
 
+class Picky(nn.Linear):
+    """As torchvision's transformers are."""
+
+    def forward(self, x):
+        torch._assert(x.shape[-1] == 28, "Wrong image height")
+        return super().forward(x)
+
+
 def test_refusals(digits):
     rows = Dataset(torch.zeros(4, 3, dtype=torch.float64), torch.zeros(4, dtype=torch.int64), 2)
     for call, words in [
@@ -1054,6 +1081,7 @@ def test_refusals(digits):
         (lambda: make(digits, dtype=torch.float16), "dtype=torch.float16: must be"),
         (lambda: make(digits, device="gpu"), "device=gpu: must be"),
         (lambda: make(digits, MLP(63)), "inputs of shape"),
+        (lambda: make(digits, Picky(64, 10)), r"inputs of shape \[2, 1, 8, 8\]: Wrong image height"),
         (lambda: make(rows, nn.Embedding(3, 2)), "inputs go in as floats, of which x.long.. makes indices"),
         (lambda: make(digits, MLP(64, classes=9)), r"logits \[2, 10\]"),
         (lambda: make(digits, nn.Sequential(nn.Flatten(), nn.AdaptiveAvgPool1d(10))), "no parameters"),

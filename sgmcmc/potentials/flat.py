@@ -136,10 +136,10 @@ class FlatModule:
         """What the module makes of the inputs, or SettingError; an error of the machine's is raised as it is."""
         try:
             return self.model(inputs.clone())  # which it may write to, as ``logits`` has it
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
             if of_the_machine(error):
                 raise
-            why = f"does not take inputs of shape {list(inputs.shape)}: {error}"
+            why = f"does not take inputs of shape {list(inputs.shape)}: {error}".removesuffix(": ")
             if "indices" in str(error):  # an embedding's
                 why += "; inputs go in as floats, of which x.long() makes indices"
             raise SettingError("model", self.name, why) from error

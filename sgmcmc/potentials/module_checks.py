@@ -37,7 +37,9 @@ def check_real(name: str, model: nn.Module) -> None:
     """No parameter or buffer is complex: cast to the module's dtype it would lose its imaginary part."""
     for key, tensor in (*model.named_parameters(), *model.named_buffers()):
         if tensor.is_complex():
-            mend = f"has the complex tensor {key}: hold its real and its imaginary part (torch.view_as_real)"
+            mend = (
+                f"has the complex tensor {key}: hold its real and its imaginary part, of which torch.complex makes it"
+            )
             raise SettingError("model", name, mend)
 
 
@@ -67,7 +69,10 @@ def check_each(module: FlatModule, some: Tensor, weights: Tensor) -> None:
     except (RuntimeError, ValueError, TypeError) as error:
         if of_the_machine(error):
             raise
-        raise SettingError("model", module.name, f"does not take one datum by itself: {error}") from error
+        why = f"does not take one datum by itself: {error}"
+        if "storage_offset" in str(error):  # of a parameter that begins at an odd place of the vector
+            why = f"cannot view its parameters as complex ({error}): make torch.complex(w[..., 0], w[..., 1]) of them"
+        raise SettingError("model", module.name, why) from error
     finally:
         module.position.copy_(module.resting)
     for one, beside in zip(alone, both.split(1), strict=True):

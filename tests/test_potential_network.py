@@ -107,6 +107,10 @@ USES = {
         torch.zeros(sum(map(torch.numel, module.parameters())), dtype=torch.float64), module.parameters()
     ),
     "zero_grad": lambda module, data: module.zero_grad(),
+    "assigned": lambda module, data: module.load_state_dict(
+        {name: value.clone() + 1 for name, value in module.state_dict().items()}, assign=True
+    ),
+    "frozen": lambda module, data: module[1].requires_grad_(False),
     "train": lambda module, data: module.train(),
     "eval": lambda module, data: module.eval(),
     "float": lambda module, data: module.float(),
@@ -946,7 +950,9 @@ def test_batch_normalisation_of_one_datum_that_is_left_over_is_refused():
         make(rows, module)
     with pytest.raises(SettingError, match="evaluation_batch=1: leaves one datum of 126 alone"):
         make(rows, module, evaluation_batch=1)
-    potential = make(rows, module, evaluation_batch=63)
+    for one in (module, torch.compile(module, backend="eager")):  # whose error is another one
+        potential = make(rows, one, evaluation_batch=63)
+        assert potential.least_batch == 2
     with pytest.raises(SettingError, match="batch_size=1: is one datum, of which batch normalisation"):
         make_kernel("ggmc", potential, 0.01, batch_size=1)
     with pytest.raises(SettingError, match=r"warm_start\.batch_size=25: leaves one datum of 126 alone"):
@@ -1063,6 +1069,13 @@ class Picky(nn.Linear):
     def forward(self, x):
         torch._assert(x.shape[-1] == 28, "Wrong image height")
         return super().forward(x)
+
+
+def test_features_that_a_network_gave_are_data_without_its_gradients():
+    rows, labels = torch.randn(6, 3), torch.arange(6) % 2
+    given, plain = (make(Dataset(one, labels, 2), nn.Linear(3, 2)) for one in (nn.Linear(3, 3)(rows), rows))
+    assert not given.train.inputs.requires_grad and given.dim == plain.dim
+    assert given.gradient(start(given)).isfinite().all()
 
 
 def test_refusals(digits):

@@ -243,6 +243,8 @@ class FlatModule:
         # Anew: a module that is moved to another dtype takes its gradients, these tensors, along.
         self._slopes = self.shaped(self.slope)
         self._values = [*zip(self.parameters, self.shaped(self.position), strict=True), *self._fixed]
+        for parameters, key, number in self._slots:  # of which ``load_state_dict(assign=True)`` puts others there
+            parameters[key] = self.parameters[number].requires_grad_()
         for parameter, value in self._values:
             parameter.grad, parameter.data = None, value
         for parameter, slope in zip(self.parameters, self._slopes, strict=True):
@@ -257,7 +259,9 @@ class FlatModule:
             self.model.training
             or any(layer.compiled != (layer in self._compiled) for layer in self._layers)
             or not all(norm.training for norm in self.batch_norms)
+            or any(slots.get(key) is not self.parameters[number] for slots, key, number in self._slots)
             or any(parameter.data_ptr() != value.data_ptr() for parameter, value in self._values)
+            or not all(parameter.requires_grad for parameter in self.parameters)
             or any(one.grad is not slope for one, slope in zip(self.parameters, self._slopes, strict=True))
         )
 

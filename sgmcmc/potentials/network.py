@@ -508,7 +508,9 @@ class NetworkPotential:
             return 1
         try:
             self.flat.logits(few[:1])
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:
+            if "more than 1 value" not in str(error):  # torch.compile's error has that of batch normalisation in it
+                raise
             size = self.evaluation_batch
             if 1 in (size, self.data_size % size, self.shown % size):
                 mend = f"leaves one datum of {self.shown} alone, of which batch normalisation makes no statistics"

@@ -261,7 +261,7 @@ class FlatModule:
             or not all(norm.training for norm in self.batch_norms)
             or any(slots.get(key) is not self.parameters[number] for slots, key, number in self._slots)
             or any(parameter.data_ptr() != value.data_ptr() for parameter, value in self._values)
-            or not all(parameter.requires_grad for parameter in self.parameters)
+            or not all(one.requires_grad for one in self.parameters)
             or any(one.grad is not slope for one, slope in zip(self.parameters, self._slopes, strict=True))
         )
 

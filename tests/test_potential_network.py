@@ -1071,6 +1071,16 @@ class Picky(nn.Linear):
         return super().forward(x)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_a_scripted_module_is_one_too():
+    plain = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    data = Dataset(torch.randn(6, 3), torch.arange(6) % 2, 2)
+    scripted = make(data, torch.jit.script(plain))
+    theta, potential = start(scripted), make(data, plain)
+    for one, other in zip(scripted.potential_and_gradient(theta), potential.potential_and_gradient(theta), strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_features_that_a_network_gave_are_data_without_its_gradients():
     rows, labels = torch.randn(6, 3), torch.arange(6) % 2
     given, plain = (make(Dataset(one, labels, 2), nn.Linear(3, 2)) for one in (nn.Linear(3, 3)(rows), rows))

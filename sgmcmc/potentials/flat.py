@@ -115,6 +115,7 @@ class FlatModule:
         self._slots = [  # (the dictionary of a module, the name in it, the number of the parameter)
             (module._parameters, key, numbers[id(parameter)])
             for module in model.modules()
+            if isinstance(module._parameters, dict)  # not a scripted one's
             for key, parameter in module._parameters.items()
             if id(parameter) in numbers
         ]

@@ -115,10 +115,10 @@ class FlatModule:
         self._slots = [  # (the dictionary of a module, the name in it, the number of the parameter)
             (module._parameters, key, numbers[id(parameter)])
             for module in model.modules()
-            if isinstance(module._parameters, dict)  # not a scripted one's
             for key, parameter in module._parameters.items()
             if id(parameter) in numbers
         ]
+        self._places = [slot for slot in self._slots if isinstance(slot[0], dict)]  # not those of scripted modules
         self.dim = sum(parameter.numel() for parameter in self.parameters)
         if not self.dim:
             raise SettingError("model", self.name, "has no parameters to sample")
@@ -244,7 +244,7 @@ class FlatModule:
         # Anew: a module that is moved to another dtype takes its gradients, these tensors, along.
         self._slopes = self.shaped(self.slope)
         self._values = [*zip(self.parameters, self.shaped(self.position), strict=True), *self._fixed]
-        for parameters, key, number in self._slots:  # of which ``load_state_dict(assign=True)`` puts others there
+        for parameters, key, number in self._places:  # where ``load_state_dict(assign=True)`` puts others
             parameters[key] = self.parameters[number].requires_grad_()
         for parameter, value in self._values:
             parameter.grad, parameter.data = None, value
@@ -260,7 +260,7 @@ class FlatModule:
             self.model.training
             or any(layer.compiled != (layer in self._compiled) for layer in self._layers)
             or not all(norm.training for norm in self.batch_norms)
-            or any(slots.get(key) is not self.parameters[number] for slots, key, number in self._slots)
+            or any(slots.get(key) is not self.parameters[number] for slots, key, number in self._places)
             or any(parameter.data_ptr() != value.data_ptr() for parameter, value in self._values)
             or not all(one.requires_grad for one in self.parameters)
             or any(one.grad is not slope for one, slope in zip(self.parameters, self._slopes, strict=True))

@@ -278,6 +278,9 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     offered = {"data": data.train, "test": data.test, "device": device, "dtype": dtype, "seed": config["seed"]}
     try:
         make = _found(target)
+        if isinstance(make, torch.nn.Module) or not callable(make):
+            mend = f"is an object of class {type(make).__name__}: name the class, or a function that returns the object"
+            raise SettingError("model._target_", target, mend)
         taken = inspect.signature(make).parameters
         anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())
         given, prior = _arguments(target, taken, anything, offered, settings)

@@ -557,7 +557,7 @@ MUTANTS = [
     Mutant(
         "a module with random outputs is taken",
         "potentials/module_checks",
-        "alone = [module.logits(one) for one in some.split(1)]",
+        "alone = [module.logits(one).clone() for one in some.split(1)]",
         "alone = both.split(1)",
         "potential_network.py::test_a_module_that_is_no_function_of_a_datum_is_refused[dropout]",
     ),

@@ -1147,6 +1147,9 @@ class Soft(Net):
         return super().forward(x).softmax(-1)
 
 
+made, target = Net(3), of_my_own()
+
+
 class Bowl:
     dim, data_size, potential, gradient, initial = 2, 0, None, None, None
 """
@@ -1198,6 +1201,14 @@ class Bowl:
             f"dtype=float64: nets.of_my_own makes a network of float32: let it take dtype, {hand_on}",
         ),
         ("model._target_=nets.of_digits step_size=1", "data=none: nets.of_digits takes data: give some, such as"),
+        (
+            "model._target_=nets.made data=digits lr=1",
+            "nets.made: is an object of class Net: name the class",
+        ),
+        (
+            "model._target_=nets.target step_size=1",
+            "nets.target: is an object of class NetworkPotential: name",
+        ),
         (f"{own} model.prior=unit", f"model.prior=unit: nets.of_my_own does not take it: let it take prior, {hand_on}"),
         (
             f"{own} data.train_size=5",

@@ -107,10 +107,30 @@ USES = {
         torch.zeros(sum(map(torch.numel, module.parameters())), dtype=torch.float64), module.parameters()
     ),
     "zero_grad": lambda module, data: module.zero_grad(),
+    "assigned": lambda module, data: module.load_state_dict(
+        {name: value.clone() + 1 for name, value in module.state_dict().items()}, assign=True
+    ),
+    "frozen": lambda module, data: module[1].requires_grad_(False),
     "train": lambda module, data: module.train(),
     "eval": lambda module, data: module.eval(),
     "float": lambda module, data: module.float(),
 }
+
+
+def test_a_module_may_give_its_logits_in_a_buffer_of_its_own(digits):
+    """Each call writes over what the call before gave: it was taken for another answer."""
+
+    class Buffered(torch.nn.Linear):
+        kept = {}
+
+        def forward(self, x):
+            logits = super().forward(x.flatten(1))
+            return logits if torch.is_grad_enabled() else self.kept.setdefault(len(x), logits).copy_(logits)
+
+    plain, buffered = (make(digits, module, evaluation_batch=20) for module in (MLP(64, []), Buffered(64, 10)))
+    theta = start(plain)
+    assert torch.equal(buffered.potential(theta), plain.potential(theta))
+    assert torch.equal(buffered.predict(theta, digits), plain.predict(theta, digits))
 
 
 @pytest.mark.parametrize("kind", ["alone", "together", "batch norm"])
@@ -417,6 +437,25 @@ def test_complex_weights_are_refused(digits, kind):
         model[1].register_buffer("turn", turn)
     with pytest.raises(SettingError, match=r"model=Sequential: has the complex tensor 1\.turn: hold its real and"):
         make(digits, model)
+
+
+def test_complex_numbers_of_real_weights_are_welcome():
+    """As a view of them only at even places of the vector, which the sentence tells."""
+
+    class Turned(nn.Linear):
+        def __init__(self, join):
+            super().__init__(4, 4)
+            self.turn, self.join = nn.Parameter(torch.tensor([[0.3, 0.2]] * 3)), join
+
+        def forward(self, x):
+            return torch.fft.irfft(torch.fft.rfft(super().forward(x)) * self.join(self.turn), n=4)
+
+    data = Dataset(torch.randn(6, 4), torch.arange(6) % 4, 4)
+    assert make(data, Turned(torch.view_as_complex)).dim == 26
+    assert make(data, nn.Sequential(nn.PReLU(), Turned(lambda w: torch.complex(w[..., 0], w[..., 1])))).dim == 27
+    said = r"^model=Sequential: cannot view its parameters as complex .*: make torch.complex\(w"
+    with pytest.raises(SettingError, match=said):
+        make(data, nn.Sequential(nn.PReLU(), Turned(torch.view_as_complex)))
 
 
 def test_batch_norm_takes_the_statistics_of_each_batch(digits):
@@ -785,6 +824,107 @@ def test_a_module_that_views_its_images_gets_them_and_its_kernels_as_it_was_made
     torch.testing.assert_close(slope, same)
 
 
+def test_a_module_that_views_what_frozen_kernels_gave_gets_its_images_as_it_was_made():
+    """A head alone is sampled, on a backbone of before: it was refused."""
+
+    class Head(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.last = nn.Conv2d(2, 3, 3).requires_grad_(False), nn.Linear(12, 2)
+
+        def forward(self, x):
+            return self.last(self.body(x).view(len(x), -1))
+
+    images = torch.randn(6, 2, 4, 4, generator=torch.Generator().manual_seed(1))
+    potential, module = make(Dataset(images, torch.arange(6) % 2, 2), Head()), Head().double()
+    theta = start(potential)
+    module.load_state_dict(potential.state_dict(theta))
+    assert potential.dim == 26 and not potential.flat.images_last
+    torch.testing.assert_close(potential.predict(theta, images)[0], module(images.double()).softmax(-1))
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_what_a_module_writes_in_place_is_neither_the_data_s_nor_theta_s():
+    """It was in the data's rows, and in the θ of chains that go together."""
+    generator = torch.Generator().manual_seed(3)
+    rows, labels = torch.randn(9, 4, generator=generator), torch.arange(9) % 2
+    kept = rows.clone()
+    for together in (False, True):
+        potential = NetworkPotential(
+            nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 2)), Dataset(rows, labels, 2), together=together
+        )
+        theta = potential.initial(2 if together else 1, Random(1))
+        first = potential.predict(theta, rows), potential.predict(theta, potential.train), potential.potential(theta)
+        assert torch.equal(first[0], first[1]) and torch.equal(rows, kept)
+        weight, bias = theta[0, :8].view(2, 4), theta[0, 8:]
+        wanted = F.linear(kept.relu(), weight, bias).double().softmax(-1)
+        torch.testing.assert_close(first[0][0], wanted, rtol=1e-5, atol=1e-6)
+
+    class Renormed(nn.Embedding):
+        def forward(self, x):
+            return super().forward(x.long()).mean(1)
+
+    words = Dataset(torch.randint(5, (9, 3), generator=generator), labels, 2)
+    both = NetworkPotential(Renormed(5, 2, max_norm=0.3), words, dtype=torch.float64, together=True)
+    theta = both.initial(2, Random(1))
+    before = theta.clone()
+    values = both.potential(theta)
+    assert torch.equal(theta, before)
+    alone = NetworkPotential(Renormed(5, 2, max_norm=0.3), words, dtype=torch.float64)
+    torch.testing.assert_close(values, torch.cat([alone.potential(one) for one in before.split(1)]))
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm", "ignore:There is a performance drop")
+def test_chains_of_weights_that_a_hook_computes_start_together():
+    """A run after another one: the hook has left the layer a weight that nobody may read any more."""
+    data = Dataset(torch.randn(9, 3), torch.arange(9) % 2, 2)
+    alone, both = (
+        NetworkPotential(nn.utils.weight_norm(nn.Linear(3, 2)), data, together=together) for together in (False, True)
+    )
+    both.potential(both.initial(2, Random(1)))
+    for how in ("he", "torch"):
+        assert torch.equal(both.initial(3, Random(1), how), alone.initial(3, Random(1), how))
+
+
+@pytest.mark.parametrize("places", ["all", "first"])
+def test_a_transformer_s_padded_places_are_the_same_with_gradients_and_without(places):
+    """In evaluation mode PyTorch leaves them 0 where no gradient is taken: another U at a trajectory's ends."""
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+            self.words, self.body, self.last = nn.Embedding(9, 4), nn.TransformerEncoder(layer, 2), nn.Linear(4, 2)
+
+        def forward(self, x):
+            found = self.body(self.words(x.long()), src_key_padding_mask=x == 0)
+            return self.last(found.mean(1) if places == "all" else found[:, 0])
+
+    words = torch.randint(1, 9, (8, 5), generator=torch.Generator().manual_seed(1))
+    words[4:, 3:] = 0  # which the first two have not
+    potential = make(Dataset(words, torch.arange(8) % 2, 2), Encoder())
+    theta = start(potential)
+    value = potential.potential_and_gradient(theta)[0]
+    torch.testing.assert_close(potential.potential(theta), value, rtol=1e-10, atol=0)
+    losses = potential.losses(theta, torch.arange(8)[None])
+    torch.testing.assert_close(-potential.predict(theta, words)[0, range(8), potential.train.targets].log(), losses[0])
+
+
+def test_losses_of_half_precision_logits_are_float32s():
+    """As those of a module with autocast inside are."""
+
+    class Half(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).bfloat16()
+
+    rows = torch.randn(20, 4, generator=torch.Generator().manual_seed(3))
+    potential = NetworkPotential(Half(4, 2), Dataset(rows, torch.arange(20) % 2, 2))
+    theta = start(potential)
+    found = potential.losses(theta, torch.arange(20)[None])[0]
+    wanted = -potential.predict(theta, rows)[0, range(20), potential.train.targets].log()
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_a_state_dict_is_all_that_a_module_needs(digits):
     """Of batch normalisation the statistics that ``predict`` takes, and a parameter's second name."""
     potential = make(digits, tiny("bn"))
@@ -810,7 +950,9 @@ def test_batch_normalisation_of_one_datum_that_is_left_over_is_refused():
         make(rows, module)
     with pytest.raises(SettingError, match="evaluation_batch=1: leaves one datum of 126 alone"):
         make(rows, module, evaluation_batch=1)
-    potential = make(rows, module, evaluation_batch=63)
+    for one in (module, torch.compile(module, backend="eager")):  # whose error is another one
+        potential = make(rows, one, evaluation_batch=63)
+        assert potential.least_batch == 2
     with pytest.raises(SettingError, match="batch_size=1: is one datum, of which batch normalisation"):
         make_kernel("ggmc", potential, 0.01, batch_size=1)
     with pytest.raises(SettingError, match=r"warm_start\.batch_size=25: leaves one datum of 126 alone"):
@@ -903,6 +1045,49 @@ def test_what_may_be_a_mistake_in_a_module_is_told(digits, kind, said):
     assert all(one.filename == __file__ for one in warned)
 
 
+def test_an_expert_that_other_data_ask_for_is_no_mistake(recwarn):
+    class Experts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.left, self.right, self.idle = (nn.Linear(2, 2) for _ in range(3))
+
+        def forward(self, x):
+            gates = x[:, :1] > 0
+            if not gates.any():
+                return self.left(x)
+            return torch.where(gates, self.right(x), self.left(x))
+
+    rows = torch.tensor([[-1.0, 0.3], [-2.0, 0.4], [1.0, 0.5]])
+    NetworkPotential(Experts(), Dataset(rows, torch.tensor([0, 1, 0]), 2))
+    (told,) = recwarn
+    assert str(told.message).startswith("the logits of Experts do not depend on idle.weight, idle.bias, of which")
+
+
+class Picky(nn.Linear):
+    """As torchvision's transformers are."""
+
+    def forward(self, x):
+        torch._assert(x.shape[-1] == 28, "Wrong image height")
+        return super().forward(x)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_a_scripted_module_is_one_too():
+    plain = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    data = Dataset(torch.randn(6, 3), torch.arange(6) % 2, 2)
+    scripted = make(data, torch.jit.script(plain))
+    theta, potential = start(scripted), make(data, plain)
+    for one, other in zip(scripted.potential_and_gradient(theta), potential.potential_and_gradient(theta), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_features_that_a_network_gave_are_data_without_its_gradients():
+    rows, labels = torch.randn(6, 3), torch.arange(6) % 2
+    given, plain = (make(Dataset(one, labels, 2), nn.Linear(3, 2)) for one in (nn.Linear(3, 3)(rows), rows))
+    assert not given.train.inputs.requires_grad and given.dim == plain.dim
+    assert given.gradient(start(given)).isfinite().all()
+
+
 def test_refusals(digits):
     rows = Dataset(torch.zeros(4, 3, dtype=torch.float64), torch.zeros(4, dtype=torch.int64), 2)
     for call, words in [
@@ -919,6 +1104,7 @@ def test_refusals(digits):
         (lambda: make(digits, dtype=torch.float16), "dtype=torch.float16: must be"),
         (lambda: make(digits, device="gpu"), "device=gpu: must be"),
         (lambda: make(digits, MLP(63)), "inputs of shape"),
+        (lambda: make(digits, Picky(64, 10)), r"inputs of shape \[2, 1, 8, 8\]: Wrong image height"),
         (lambda: make(rows, nn.Embedding(3, 2)), "inputs go in as floats, of which x.long.. makes indices"),
         (lambda: make(digits, MLP(64, classes=9)), r"logits \[2, 10\]"),
         (lambda: make(digits, nn.Sequential(nn.Flatten(), nn.AdaptiveAvgPool1d(10))), "no parameters"),

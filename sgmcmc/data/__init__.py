@@ -80,6 +80,8 @@ class Dataset:
             finite = self.inputs.isfinite()[:, None].flatten(1).all(1)
             if rows := (~finite).nonzero().flatten().tolist():
                 raise SettingError("inputs", f"NaN or infinite in {len(rows)} rows", f"leave these out: {few(rows)}")
+        if self.inputs.requires_grad:  # features that a network gave, whose weights are not sampled
+            self.inputs = self.inputs.detach()
         self.classes = whole("classes", self.classes, 1)
         self._check_normalisation()
         if self.scale is None:

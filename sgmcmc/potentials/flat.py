@@ -42,6 +42,15 @@ def _pixels(down: int, right: int, _: nn.Module, inputs: tuple[Tensor]) -> tuple
     return (inputs[0][..., ::down, ::right],)
 
 
+def _pad_as_trained(model: nn.Module) -> None:
+    """Let encoders of transformers give at padded places what they give in training. Without gradients they would take
+    nested tensors, and give zeros there, or leave them out: U would be another function than the one that its gradient
+    is of, where a module looks there (``mean(1)``)."""
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoder):
+            module.use_nested_tensor = False
+
+
 def _check_thread(model: nn.Module) -> None:
     """Raise SettingError where another thread samples the module: its chain would go on with other weights."""
     thread = threading.get_ident()
@@ -82,6 +91,7 @@ class FlatModule:
         self._mark()
         if device.type == "cpu":
             _take_pixels_first(model)
+        _pad_as_trained(model)
         if any(map(is_lazy, (*model.parameters(), *model.buffers()))):
             self._try(some)
         module_checks.check_statistics(self.name, model)
@@ -108,6 +118,7 @@ class FlatModule:
             for key, parameter in module._parameters.items()
             if id(parameter) in numbers
         ]
+        self._places = [slot for slot in self._slots if isinstance(slot[0], dict)]  # not those of scripted modules
         self.dim = sum(parameter.numel() for parameter in self.parameters)
         if not self.dim:
             raise SettingError("model", self.name, "has no parameters to sample")
@@ -116,7 +127,8 @@ class FlatModule:
         self.blocks = list(zip(self.names, slices, strict=False))  # (name, where it lies in the vector)
         images = some.ndim == 4 and any(parameter.ndim == 4 for parameter in model.parameters())
         self._lay(kernels_last=True, images_last=images)
-        if any(parameter.ndim == 4 for parameter in self.parameters) and not self._takes_channels_last(some):
+        kernels = any(parameter.ndim == 4 for parameter in self.parameters)
+        if (kernels or images) and not self._takes_channels_last(some):
             self._lay(kernels_last=False, images_last=False)
         self.resting = self.position.clone()
 
@@ -124,11 +136,11 @@ class FlatModule:
     def _try(self, inputs: Tensor):
         """What the module makes of the inputs, or SettingError; an error of the machine's is raised as it is."""
         try:
-            return self.model(inputs)
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            return self.model(inputs.clone())  # which it may write to, as ``logits`` has it
+        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
             if of_the_machine(error):
                 raise
-            why = f"does not take inputs of shape {list(inputs.shape)}: {error}"
+            why = f"does not take inputs of shape {list(inputs.shape)}: {error}".removesuffix(": ")
             if "indices" in str(error):  # an embedding's
                 why += "; inputs go in as floats, of which x.long() makes indices"
             raise SettingError("model", self.name, why) from error
@@ -232,6 +244,8 @@ class FlatModule:
         # Anew: a module that is moved to another dtype takes its gradients, these tensors, along.
         self._slopes = self.shaped(self.slope)
         self._values = [*zip(self.parameters, self.shaped(self.position), strict=True), *self._fixed]
+        for parameters, key, number in self._places:  # where ``load_state_dict(assign=True)`` puts others
+            parameters[key] = self.parameters[number].requires_grad_()
         for parameter, value in self._values:
             parameter.grad, parameter.data = None, value
         for parameter, slope in zip(self.parameters, self._slopes, strict=True):
@@ -246,24 +260,27 @@ class FlatModule:
             self.model.training
             or any(layer.compiled != (layer in self._compiled) for layer in self._layers)
             or not all(norm.training for norm in self.batch_norms)
+            or any(slots.get(key) is not self.parameters[number] for slots, key, number in self._places)
             or any(parameter.data_ptr() != value.data_ptr() for parameter, value in self._values)
+            or not all(one.requires_grad for one in self.parameters)
             or any(one.grad is not slope for one, slope in zip(self.parameters, self._slopes, strict=True))
         )
 
     # what the module gives
 
     def logits(self, inputs: Tensor) -> Tensor:
-        """Logits ``[B, classes]`` of inputs ``[B, …]``, at the loaded vector."""
+        """Logits ``[B, classes]`` of inputs ``[B, …]``, at the loaded vector. A module may write to what it is given
+        (``x -= 1``, ``ReLU(inplace=True)``), so that it gets a copy: inputs may be the user's data."""
         number = len(inputs)
         larger = min((size for size in self.sizes if size >= number), default=number)
         if larger > number:  # another size would be another graph
             inputs = torch.cat((inputs, inputs[:1].expand(larger - number, *inputs.shape[1:])))
         layout = torch.channels_last if self.images_last else torch.contiguous_format
-        return self.model(inputs.to(self.dtype).contiguous(memory_format=layout))[:number]
+        return self.model(inputs.to(self.dtype, copy=True).contiguous(memory_format=layout))[:number]
 
     def logits_of_each(self, theta: Tensor, inputs: Tensor, own: bool) -> Tensor:
         """Logits ``[chains, B, classes]`` at each θ ``[chains, dim]`` of inputs ``[B, …]``, or of each chain's ``own``
-        ``[chains, B, …]``."""
+        ``[chains, B, …]``. What a module writes to its weights (``Embedding(max_norm=1)``) is not written to θ."""
 
         def outputs(parts: list[Tensor], inputs: Tensor) -> Tensor:
             # As functional_call does, which leaves a module that is used twice with the tensors of another call.
@@ -275,8 +292,8 @@ class FlatModule:
                 for parameters, key, number in self._slots:
                     parameters[key] = self.parameters[number]
 
-        parts = self.shaped(theta.to(self.position))
-        return vmap(outputs, in_dims=(0, 0 if own else None))(parts, inputs.to(self.dtype))
+        parts = self.shaped(theta.to(self.position, copy=True))
+        return vmap(outputs, in_dims=(0, 0 if own else None))(parts, inputs.to(self.dtype, copy=True))
 
     @contextmanager
     def predicting(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ weights, with a gradient by all that they depend on."""
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -36,7 +37,9 @@ def check_real(name: str, model: nn.Module) -> None:
     """No parameter or buffer is complex: cast to the module's dtype it would lose its imaginary part."""
     for key, tensor in (*model.named_parameters(), *model.named_buffers()):
         if tensor.is_complex():
-            mend = f"has the complex tensor {key}: hold its real and its imaginary part (torch.view_as_real)"
+            mend = (
+                f"has the complex tensor {key}: hold its real and its imaginary part, of which torch.complex makes it"
+            )
             raise SettingError("model", name, mend)
 
 
@@ -61,12 +64,15 @@ def check_each(module: FlatModule, some: Tensor, weights: Tensor) -> None:
         with full_precision():  # in TF32 a batch of one may be another kernel's
             both = module.logits(some).clone()  # of a module that keeps what it gave
             before = random_state(some.device)
-            alone = [module.logits(one) for one in some.split(1)]
+            alone = [module.logits(one).clone() for one in some.split(1)]
             drawn = not torch.equal(random_state(some.device), before)
     except (RuntimeError, ValueError, TypeError) as error:
         if of_the_machine(error):
             raise
-        raise SettingError("model", module.name, f"does not take one datum by itself: {error}") from error
+        why = f"does not take one datum by itself: {error}"
+        if "storage_offset" in str(error):  # of a parameter that begins at an odd place of the vector
+            why = f"cannot view its parameters as complex ({error}): make torch.complex(w[..., 0], w[..., 1]) of them"
+        raise SettingError("model", module.name, why) from error
     finally:
         module.position.copy_(module.resting)
     for one, beside in zip(alone, both.split(1), strict=True):
@@ -86,9 +92,10 @@ def random_state(device: torch.device) -> Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
-def check_gradients(module: FlatModule, some: Tensor, weights: Tensor) -> None:
+def check_gradients(module: FlatModule, some: Tensor, many: Callable[[], Tensor], weights: Tensor) -> None:
     """What the logits depend on at these weights has a gradient: without, a chain that is not corrected would sample
-    another law. And what has one is a parameter, for nothing else is sampled."""
+    another law. And what has one is a parameter, for nothing else is sampled. What some data do not ask for, an expert
+    among others, ``many`` may."""
     module.load(weights)
     try:
         with torch.enable_grad():
@@ -100,25 +107,29 @@ def check_gradients(module: FlatModule, some: Tensor, weights: Tensor) -> None:
                 logits = module.logits(some)
                 _check_registered(module, [leaf for key, leaf in _leaves(logits).items() if key in leaves])
                 _check_again(module, logits)
-        logits = logits.detach().clone()  # of a module that keeps what it gave
         unused = []
         for key, parameter, slope in zip(module.names, module.parameters, slopes, strict=True):
             if slope is not None:
                 if slope.layout != torch.strided:
                     raise SettingError("model", module.name, f"gives a sparse gradient of {key}: leave sparse=True out")
                 continue
-            with torch.no_grad():
-                parameter.mul_(1.5).add_(0.5)
-                same = close(module.logits(some), logits)
-            if not same:
+            if _depends(module, parameter, some):
                 mend = f"gives no gradient of {key}, which its logits depend on (no_grad, detach): let it through,"
                 raise SettingError("model", module.name, f"{mend} or freeze it (requires_grad_(False))")
-            unused += [key] if parameter.numel() else []
+            unused += [key] if parameter.numel() and not _depends(module, parameter, many()) else []
         if unused:
             said = f"the logits of {module.name} do not depend on {few(unused, 3)}, of which draws have the prior's law"
             warnings.warn(f"{said}: if they should, use the parameters in forward, each time", stacklevel=3)
     finally:
         module.position.copy_(module.resting)
+
+
+@torch.no_grad()
+def _depends(module: FlatModule, parameter: Tensor, inputs: Tensor) -> bool:
+    """Whether the logits are others with other values of the parameter, which it has from then on."""
+    logits = module.logits(inputs).clone()  # of a module that keeps what it gave
+    parameter.mul_(1.5).add_(0.5)
+    return not close(module.logits(inputs), logits)
 
 
 def _leaves(tensor: Tensor) -> dict[int, Tensor]:

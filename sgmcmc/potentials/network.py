@@ -41,7 +41,8 @@ _AT_ONCE_ELSEWHERE = 1 << 23
 
 
 def _losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """−log p of labels ``[chains, B]`` by logits ``[chains, B, classes]``."""
+    """−log p of labels ``[chains, B]`` by logits ``[chains, B, classes]``; float32 of bf16's, at least."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view(targets.shape)
 
 
@@ -135,7 +136,7 @@ class NetworkPotential:
         if augmentation == "averaged":
             self._frozen = frozen_views(self.data_size, self.views, self.seed, self.device)
 
-        few = self._first_two()
+        few = self._first(2)
         self.flat = flat = FlatModule(model, train.classes, few, self.device, self.dtype)
         self.model, self.dim, self.blocks = flat.model, flat.dim, flat.blocks
         self._split_is_free = evaluation_batch is None and not flat.batch_norms
@@ -156,7 +157,7 @@ class NetworkPotential:
         start = self.initial(1, Random(0))[0]
         if not flat.batch_norms and self.data_size > 1:
             check_each(flat, few, start)
-        check_gradients(flat, few, start)
+        check_gradients(flat, few, lambda: self._first(self.evaluation_batch), start)
         self.together = False
         if together:
             self.join_chains()
@@ -200,12 +201,12 @@ class NetworkPotential:
             self._load(theta)
             with torch.no_grad():
                 logits = self._outputs(theta, common)[0].clone()  # of a module that keeps what it gave
-            return logits, self._estimated(theta, common), self._estimated(theta, index)
+            return logits, self.gradient(theta, common), self.gradient(theta, index)
 
     def _widest(self) -> int:
         """The largest number of outputs that a module with parameters has for a datum."""
         layers = [module for module in self.model.modules() if module._parameters]
-        return max((shape.numel() for _, shape in self.flat.shapes(layers, self._first_two())), default=1)
+        return max((shape.numel() for _, shape in self.flat.shapes(layers, self._first(2))), default=1)
 
     @property
     def chains_at_once(self) -> int:
@@ -266,7 +267,7 @@ class NetworkPotential:
 
     def normalised(self) -> tuple[int, int]:
         """How many activations of a datum go through filter response normalisations, and how many shapes they have."""
-        seen = [(shape, layer.tau is None) for layer, shape in self.flat.shapes(self._responses, self._first_two())]
+        seen = [(shape, layer.tau is None) for layer, shape in self.flat.shapes(self._responses, self._first(2))]
         return sum(shape.numel() for shape, _ in seen), len(set(seen))
 
     # θ and the module
@@ -329,8 +330,8 @@ class NetworkPotential:
 
     # data
 
-    def _first_two(self) -> Tensor:
-        return self.train.normalise(self.train.inputs[:2], self.dtype)
+    def _first(self, number: int) -> Tensor:
+        return self.train.normalise(self.train.inputs[:number], self.dtype)
 
     def _nll(self, theta: Tensor, index: Tensor) -> Tensor:
         """−log p(y | x, θ) ``[chains, B]`` of the (image, view) indices, as ``_outputs`` has them."""
@@ -507,7 +508,9 @@ class NetworkPotential:
             return 1
         try:
             self.flat.logits(few[:1])
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:
+            if "more than 1 value" not in str(error):  # torch.compile's error has that of batch normalisation in it
+                raise
             size = self.evaluation_batch
             if 1 in (size, self.data_size % size, self.shown % size):
                 mend = f"leaves one datum of {self.shown} alone, of which batch normalisation makes no statistics"

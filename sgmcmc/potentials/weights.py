@@ -70,7 +70,7 @@ def start_scales(model: nn.Module, sampled: dict[str, Tensor], how: str) -> list
     weights = {name: part[0].numel() for name, part in sampled.items() if part.ndim > 1 and id(part) not in norms}
     layers = [(getattr(one, "weight", None), getattr(one, "bias", None)) for one in model.modules()]
     beside = {  # a bias and the fan in of the weight beside it
-        id(bias): weight[0].numel() for weight, bias in layers if isinstance(weight, Tensor) and weight.ndim > 1
+        id(bias): weight.shape[1:].numel() for weight, bias in layers if isinstance(weight, Tensor) and weight.ndim > 1
     }
 
     def scales(name: str, part: Tensor) -> tuple[float, float]:

@@ -175,7 +175,7 @@ class NetworkPotential:
         noise = Random(0, self.device).normal("diagnostic", 0, 1, 3, self.dim, self.dtype)[0]
         theta = self.initial(3, Random(0)) + 0.1 * noise  # two chains have no coordinate alike
         index = torch.arange(12, device=self.device).view(3, 4) % (self.data_size * self.views)
-        self.together = True
+        self.together = True  # while it is asked
         try:
             self._width = self._widest()
             both = self._asked(theta, index)
@@ -184,15 +184,15 @@ class NetworkPotential:
             why = "" if same else "gives other numbers for many chains at once than for each alone"
         except Exception as error:
             if of_the_machine(error):  # which says nothing of the module
-                self.together = False
                 raise
             said = str(error).strip().partition("\n")[0].partition(". ")[0]
             why = f"cannot be evaluated for many chains at once: {said}"
         finally:
+            self.together = False
             self.flat.position.copy_(self.flat.resting)
         if why:
-            self.together = False
             raise SettingError("together", True, f"{self.flat.name} {why}")
+        self.together = True
 
     def _asked(self, theta: Tensor, index: Tensor) -> tuple[Tensor, ...]:
         """What is asked of the module, of few data: logits of all chains' data, and gradients of all's and each's."""

@@ -27,6 +27,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.inductor import CannotCompile, compiling, graph_of
 from sgmcmc.kernel import Kernel, Ops
 from sgmcmc.potentials import groups, is_network, together
+from sgmcmc.potentials.module_checks import close
 from sgmcmc.random import Random, box_muller, injections, rounds_
 from sgmcmc.trajectory import cast, segment, segments
 
@@ -214,7 +215,7 @@ class Segments:
 
     Inputs are θ, m, ΣΔK, the gradient, the normals and the letters' numbers, so no step, trajectory, chain, step size
     or mass compiles anything anew. ``prepare`` compiles what the trajectories of a kernel need. CannotCompile is
-    raised where no compiler works.
+    raised where no compiler works, or where what it makes gives other numbers.
     """
 
     def __init__(self):
@@ -222,9 +223,11 @@ class Segments:
         self._floats = Floats()
 
     def prepare(self, kernel: Kernel, potential, dtype: torch.dtype, random: Normals) -> None:
-        """Compile for the trajectories of such a kernel, and for their normals."""
+        """Compile for the trajectories of such a kernel, and for their normals, and look at what that gives."""
+        some = Random(random.seed, random.device).normal("diagnostic", 0, 4, range(1), potential.dim, dtype)
         # Each by itself: rows of one tensor of an odd size would not lie as those of a run do.
-        theta, m, gradient, normal = (torch.zeros(1, potential.dim, dtype=dtype, device=random.device) for _ in "1234")
+        theta, m, gradient, normal = (one.clone() for one in some)
+        gradient = (gradient / float(kernel.step_size)).to(dtype)  # so that rounding is a small part of a kick's energy
         energy = torch.zeros(1, dtype=torch.float64, device=random.device)
         inverse_mass = cast(kernel.inverse_mass, theta)
         moves, draws = getattr(potential, "moves", None), 0
@@ -232,7 +235,9 @@ class Segments:
             for number, ops in enumerate(segments(kernel, 0, theta, way)):
                 draws = max([draws, *(op.draw + 1 for op, _, _ in ops)])
                 noise = {op.draw: normal for op, _, _ in ops}
-                self(ops, theta, m, energy, gradient if number > 1 else None, noise, inverse_mass, moves)
+                given = ops, theta, m, energy, gradient if number > 1 else None, noise, inverse_mass, moves
+                if not all(map(close, self(*given), segment(*given))):
+                    raise CannotCompile("compiled steps give other numbers than eager ones")
         prepare = partial(random.prepare, dim=potential.dim, dtype=dtype)
         blocks = Blocks(prepare, draws, potential.dim, random.device)
         for draw in {0, draws - 1} if draws else ():
@@ -341,8 +346,10 @@ class Normals(Random):
         return pairs[steps.start - 2 * first : steps.stop - 2 * first]
 
     def prepare(self, steps: range, dim: int, dtype: torch.dtype) -> range:
-        """Compile what such a block of steps needs."""
-        self._graph((steps.stop + 1) // 2 - steps.start // 2, dim, dtype)
+        """Compile what such a block of steps needs, and look at what that gives."""
+        block = "noise", 0, steps, range(1), dim, dtype
+        if not close(self.normal(*block), super().normal(*block)):
+            raise CannotCompile("compiled random numbers are others than eager ones")
         return steps
 
     def _graph(self, pairs: int, dim: int, dtype: torch.dtype) -> Callable:

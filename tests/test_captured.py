@@ -34,6 +34,7 @@ from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.schedules import Schedule
 from sgmcmc.trajectory import run_trajectory, start
+from sgmcmc.trajectory import walk as eager_walk
 
 gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -254,6 +255,39 @@ def test_what_cannot_be_captured_runs_as_it_is_and_says_so(monkeypatch):
     assert walk.failed
 
 
+class Scaled(torch.nn.Linear):
+    """Logits times a number that is no tensor."""
+
+    scale = 1.0
+
+    def forward(self, x):
+        return super().forward(x) * self.scale
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_replay_that_is_not_what_the_steps_are_is_seen_and_left(changed, recordings):
+    """Its first other inputs tell; those that come later are replayed without a look."""
+    data = Dataset(Random(1).normal("split", 0, 1, 12, 3, F64)[0], torch.arange(12) % 3 % 2, 2)
+    target = NetworkPotential(Scaled(3, 2), data, dtype=F64)
+    kernel, said = make_kernel("ggmc", target, 0.1, steps=50, batch_size=3, dtype=F64), []
+    random, walk = Random(4), Captured(said.append)
+    state, calls = start(kernel, target, target.initial(1, random), random, range(3, 4)), iter(range(1, 100))
+
+    def function(*given):  # eight gradients each, of which the second to the sixth are alike
+        target.model.scale = 1.5 if changed and next(calls) > 3 else 1.0
+        return walk(*given)
+
+    function.at_once = walk.at_once
+    new, _ = trajectory(target, kernel, state, random, 0, walk=function)
+    why = "a replay gives other numbers than the steps themselves"
+    assert said == [f"the run's steps are not captured: {why}"] * changed and walk.failed is changed
+    (recording,) = recordings
+    assert recording.replays == (2 if changed else 4)
+    calls, walk = iter(range(1, 100)), eager_walk  # as it would have been without
+    expected, _ = trajectory(target, kernel, state, random, 0, walk=function)
+    same(new, expected, close=0)
+
+
 def test_where_steps_are_captured_and_where_one_sentence_says_why_not():
     cuda, cpu, network = torch.device("cuda"), torch.device("cpu"), small()
     minibatches = make_kernel("ggmc", network, 0.1, steps=3, batch_size=10)
@@ -344,6 +378,7 @@ def test_nothing_that_is_captured_asks_the_host(norm, sampler, settings, monkeyp
         return lambda: None, outputs
 
     monkeypatch.setattr(captured, "cuda_graph", capture)
+    monkeypatch.setattr(captured, "_close", lambda *_: True)  # there are no numbers
     random, walk = Random(4, "meta"), Captured(pytest.fail)
     state = start(kernel, to_meta(target), torch.zeros(1, target.dim, device="meta"), random, range(1))
     for index in range(3):

@@ -34,7 +34,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.formats import read_status
 from sgmcmc.inductor import CannotCompile, graph_of
 from sgmcmc.kernel import Friction, make_kernel
-from sgmcmc.models import FilterResponseNorm
+from sgmcmc.models import FilterResponseNorm, normalisation
 from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Banana, DoubleWell, FunctionPotential, Mixture, Quartic
 from sgmcmc.potentials.network import NetworkPotential
@@ -572,6 +572,49 @@ def test_a_network_without_a_compiler_is_eager(monkeypatch):
     with pytest.raises(CannotCompile):
         target.compile_layers(10)
     assert not target.flat.sizes and bool(target.gradient(target.flat.resting[None]).isfinite().all())
+
+
+@pytest.mark.parametrize("name", ["_respond", "_respond_backward"])
+def test_layers_that_are_compiled_wrongly_stay_eager(name, monkeypatch):
+    """Whatever compiles them: a value, or a gradient by one of the parameters, that is another."""
+    monkeypatch.setattr("sgmcmc.models.normalisation._graphs", {})
+    right = getattr(normalisation, name)
+
+    def wrong(*inputs):
+        *others, last = right(*inputs)
+        return [others[0] * 1.01, *others[1:], last] if name == "_respond" else [*others, 1.6 * last]
+
+    monkeypatch.setattr(normalisation, name, wrong)
+    target = small()
+    with pytest.raises(CannotCompile, match="^compiled layers of Sequential give other numbers than eager ones$"):
+        target.compile_layers(10)
+    assert not target.flat.sizes and not any(
+        one.compiled for one in target.model if isinstance(one, FilterResponseNorm)
+    )
+    assert torch.equal(target.flat.position, target.flat.resting)
+    kernel = make_kernel("ggmc", target, 0.05, steps=4, batch_size=10, dtype=F64)
+    plan = Plan(1, compile=True)
+    with pytest.warns(UserWarning, match="the run is not compiled: compiled layers of Sequential give other numbers"):
+        result = run(kernel, target, plan, Random(4), 1, lambda: target.initial(1, Random(4)), None, Memory())
+    assert not result.compiled
+
+
+@pytest.mark.parametrize("what", ["coordinates", "energy", "normals"])
+def test_steps_that_are_compiled_wrongly_stay_eager(what, monkeypatch):
+    """A part of a hundred is seen: of θ and m, of ΣΔK though the steps are small, of the random numbers."""
+
+    def wrong(function, inputs, *settings):
+        graph = graph_of(function, inputs, *settings)
+        if (len(inputs) == 2) != (what == "normals"):
+            return graph
+        return lambda *given: [one * 1.01 if (one.ndim == 1) == (what == "energy") else one for one in graph(*given)]
+
+    monkeypatch.setattr("sgmcmc.compiled.graph_of", wrong)
+    target = small()
+    kernel = make_kernel("ggmc", target, 1e-4, steps=4, batch_size=10, dtype=F64)
+    said = "random numbers are others" if what == "normals" else "steps give other numbers"
+    with pytest.raises(CannotCompile, match=f"^compiled {said} than eager ones$"):
+        Segments().prepare(kernel, target, F64, Normals(Random(4)))
 
 
 def test_networks_are_compiled_where_that_saves_more_than_it_costs():

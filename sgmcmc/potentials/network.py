@@ -28,9 +28,10 @@ from sgmcmc.data import Dataset
 from sgmcmc.data.augment import VIEWS, augment, frozen_views, random_views
 from sgmcmc.environment import of_the_machine
 from sgmcmc.errors import SettingError, one_of
+from sgmcmc.inductor import CannotCompile
 from sgmcmc.models.normalisation import FilterResponseNorm
 from sgmcmc.potentials.flat import FlatModule
-from sgmcmc.potentials.module_checks import check_each, check_gradients, close
+from sgmcmc.potentials.module_checks import check_each, check_gradients, close, close_slopes
 from sgmcmc.potentials.weights import prior_std, start_scales
 from sgmcmc.precision import full_precision
 from sgmcmc.random import Random
@@ -172,8 +173,7 @@ class NetworkPotential:
         self.uncompile_layers()
         if self.inexact:
             raise SettingError("together", True, f"needs a U that is a fixed function: {self.inexact}")
-        noise = Random(0, self.device).normal("diagnostic", 0, 1, 3, self.dim, self.dtype)[0]
-        theta = self.initial(3, Random(0)) + 0.1 * noise  # two chains have no coordinate alike
+        theta = self._anywhere(3)
         index = torch.arange(12, device=self.device).view(3, 4) % (self.data_size * self.views)
         self.together = True  # while it is asked
         try:
@@ -237,7 +237,8 @@ class NetworkPotential:
 
         A graph is for one size of batch: those of U become as large as the minibatches, where that is no slower and no
         other size was asked for, and what is left over at the end of a sweep is filled up. Seconds for each shape
-        of layer. Raises CannotCompile, and leaves the layers eager.
+        of layer. Raises CannotCompile, and leaves the layers eager, where a compiler is missing, and where it gives
+        layers that are not the eager ones: no later number would show that.
         """
         self.uncompile_layers()
         layers, before = {*self._responses, *self._convolutions}, self.evaluation_batch
@@ -246,19 +247,40 @@ class NetworkPotential:
         if self._responses and self._split_is_free:
             fits = batch_size and before // 4 <= batch_size <= before
             self.evaluation_batch = batch_size if fits else min(before, self.shown)
-        sizes = {batch_size or self.evaluation_batch, self.evaluation_batch}
+        sizes = (batch_size or self.evaluation_batch, self.evaluation_batch)
+        of_gradients, of_u = (torch.arange(size, device=self.device) % self.data_size for size in sizes)
+        theta = self._anywhere(1)
+
+        def asked() -> tuple[Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]:
+            self._load(theta)
+            _, slopes = self._losses_and_slopes(theta, of_gradients, True)
+            with full_precision():
+                nll, slopes_of_u = self._losses_and_slopes(theta, of_u, backward)
+            return nll, slopes, slopes_of_u
+
         try:
+            expected, *slopes = asked()
             self.flat.compile(layers, sizes if self._responses and not self.flat.batch_norms else ())
-            index = torch.arange(batch_size or self.evaluation_batch, device=self.device) % self.data_size
-            theta = self.flat.resting[None]
-            self.gradient(theta, index[None])
-            with torch.set_grad_enabled(backward), full_precision():
-                nll = self._nll(theta, index[:1].expand(self.evaluation_batch))
-                if backward:
-                    nll.sum().backward()  # what that adds to the slope no gradient starts with
+            nll, *compiled = asked()
+            if not (close(nll, expected) and all(map(close_slopes, compiled, slopes))):
+                raise CannotCompile(f"compiled layers of {self.flat.name} give other numbers than eager ones")
         except BaseException:
             self.uncompile_layers()
             raise
+        finally:
+            self.flat.position.copy_(self.flat.resting)
+
+    def _losses_and_slopes(self, theta: Tensor, index: Tensor, backward: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Each datum's NLL at the loaded θ and, ``backward``, the gradients of their sum by each parameter tensor."""
+        with torch.set_grad_enabled(backward):
+            nll = self._nll(theta, index)
+            slopes = torch.autograd.grad(nll.sum(), self.flat.parameters, materialize_grads=True) if backward else ()
+        return nll.detach(), slopes
+
+    def _anywhere(self, chains: int) -> Tensor:
+        """A θ ``[chains, dim]`` that is no special one: no two coordinates of it are alike."""
+        noise = Random(0, self.device).normal("diagnostic", 0, 1, chains, self.dim, self.dtype)[0]
+        return self.initial(chains, Random(0)) + 0.1 * noise
 
     def uncompile_layers(self) -> None:
         """Evaluate all layers eagerly from now on, and U in the batches that were asked for at first."""

@@ -138,6 +138,9 @@ def test_logistic_potential_is_minus_the_log_joint_density():
     # Of float32 theta, too, to float64: large log-odds would have a probability of 1.
     far = (8 * torch.tensor(theta)).float()
     assert torch.equal(target.predict(far, data.inputs), target.predict(far.double(), data.inputs))
+    for other in (data.inputs[:, :1], data.inputs[0], data.inputs[:, 1:]):
+        with pytest.raises(SettingError, match=r"^inputs=\[.*\]: must have the \d+ columns of train$"):
+            target.predict(far, other)
 
 
 def test_logistic_potential_is_smooth_and_finite_far_out():

@@ -172,7 +172,10 @@ class LogisticRegression(_Regression):
     def predict(self, theta: Tensor, inputs: Tensor) -> Tensor:
         """P(class | x, θ), ``[chains, n, 2]`` float64, of ``inputs[n, features]`` as the data set has them.
 
-        In float32 log-odds beyond 17 would be probabilities of 1."""
+        In float32 log-odds beyond 17 would be probabilities of 1. Raises SettingError for other columns.
+        """
+        if inputs.ndim != 2 or inputs.shape[1] != self.inputs.shape[1]:  # a single one would broadcast
+            raise SettingError("inputs", list(inputs.shape), f"must have the {self.inputs.shape[1]} columns of train")
         logit = theta.double() @ self._columns(inputs.to(theta.device, torch.float64)).T
         return torch.sigmoid(torch.stack((-logit, logit), -1))
 

@@ -210,6 +210,20 @@ def test_the_estimate_is_what_all_gradients_and_u_take(monkeypatch, capsys, word
     assert f"about {21 * each:.3g} s ({each:.3g} s a cycle of one chain) by the time of one gradient on" in told
 
 
+@pytest.mark.parametrize(
+    ("words", "told"), [("", "2 min"), ("augmentation=averaged views=4", "2 min"), ("together=true", "40 s")]
+)
+def test_what_the_warm_start_takes_is_told_before_it(monkeypatch, capsys, words, told):
+    """400 epochs of 5 batches of three chains, one by one or together, where a batch's gradient takes .02 s."""
+    clock = iter([0.0, 5.0, 6.0, 6.02])
+    words = [*NETWORK, "data.train_size=100", "init=sgd", "warm_start.epochs=400", *words.split()]
+    config = compose(words)
+    pieces = build(config)
+    monkeypatch.setattr("experiments.voice.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    Voice(config, pieces, Path("run")).starting(lambda: torch.zeros(3, 1))()
+    assert f"warm start: 400 epochs of SGD, about {told} before the first cycle\n" in capsys.readouterr().out
+
+
 def test_the_estimate_of_a_target_of_one_s_own_asks_for_its_start_by_a_number_of_chains(capsys):
     """And for its gradient there in the run's dtype."""
     Path("counted.py").write_text(

@@ -174,6 +174,10 @@ def test_shuffled_epochs_are_proposed_where_trajectories_are_long_enough(capsys)
     assert main([*words, *proposal.split(), "output=shuffled", "progress=false"]) == 0
 
 
+INEXACT = (
+    "not exact: batch normalisation makes U depend on which images share a batch; random augmentation makes U another"
+    " function at each evaluation"
+)
 NETWORK = "model=mlp data=digits model.hidden=[4] sampler=hmc lr=1e-6 batch_size=20 chains=3 cycles=7".split()
 
 
@@ -838,6 +842,27 @@ def test_an_estimated_mass_is_kept_and_told(elsewhere, capsys):
     mass = load_file("run/moments.safetensors")["mass"]
     assert mass.shape == (3,) and float(mass.min()) == 1
     assert f"mass estimated: 1 to {float(mass.max()):.4g} (moments.safetensors)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "acceptance", ["accept_prob (not at the target)", INEXACT, "not exact: " + 60 * "for a reason "]
+)
+def test_the_name_of_the_acceptance_has_room_in_a_picture(tmp_path, monkeypatch, acceptance):
+    """It stands on no other text, and within the picture, also where it says why no acceptance is exact."""
+    from matplotlib import pyplot
+
+    columns = ("cycle", "potential", "potential_per_datum", "accept_prob", "delta_potential", "delta_kinetic")
+    pd.DataFrame({name: np.arange(9.0) for name in columns}).to_csv("metrics.csv", index=False)
+    monkeypatch.setattr(pyplot, "close", lambda figure: None)
+    picture.draw(tmp_path, "some", acceptance)
+    figure = pyplot.gcf()
+    above, _, panel, beside = figure.axes[:4]
+    title = panel.title.get_window_extent()
+    others = (above.get_tightbbox(), panel.get_window_extent(), beside.title.get_window_extent())
+    assert not any(title.overlaps(other) for other in others)
+    assert panel.get_title().startswith(acceptance[:50]) and 0 < title.x0 < title.x1 < figure.bbox.x1
+    monkeypatch.undo()
+    pyplot.close("all")
 
 
 def test_a_picture_shows_what_comes_after_the_first_rows(tmp_path, monkeypatch):

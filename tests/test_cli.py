@@ -1116,6 +1116,32 @@ def made(**anything):
         assert capsys.readouterr().err.startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("gradient", "said"),
+    [
+        ("torch.cat([theta, theta], 1)", "shape of the gradient=[2, 4]: must be [2, 2]: [chains, dim]"),
+        ("theta.numpy()", "type of gradient=ndarray: must be a torch.Tensor"),
+        ("theta @ torch.eye(2).double()", "target=Bowl: computes with float64 where theta is float32"),
+    ],
+)
+def test_a_target_s_mistake_is_told_before_sgd_meets_it(elsewhere, capsys, gradient, said):
+    Path("mistaken.py").write_text(
+        f"""
+import torch
+
+class Bowl:
+    dim, data_size = 2, 20
+    def potential(self, theta): return theta.double().square().sum(-1) / 2
+    def gradient(self, theta, batch=None): return {gradient}
+    def initial(self, chains, random): return random.normal("start", 0, 1, chains, 2)[0]
+"""
+    )
+    sys.modules.pop("mistaken", None)
+    words = "model._target_=mistaken.Bowl sampler=hmc step_size=.1 chains=2 init=sgd warm_start.batch_size=5"
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_a_module_of_ones_own_and_its_prior(elsewhere, capsys):
     Path("nets.py").write_text(
         """

@@ -37,7 +37,7 @@ from experiments.resolved import (
 from sgmcmc import LAW, disk, kept
 from sgmcmc.arguments import check_memory, find_device, one_a_chain
 from sgmcmc.captured import why_not_captured
-from sgmcmc.checks import check_tensor
+from sgmcmc.checks import check_target, check_tensor
 from sgmcmc.compiled import compiles
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.environment import needs_memory, of_the_machine
@@ -575,6 +575,7 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
         check_tensor("initial", theta)
         theta = theta.to(device=device, dtype=dtype)
         if init == "sgd":
+            check_target(kernel, potential, theta, chains)  # of a class of one's own, before SGD takes its gradient
             rows = groups(potential, chains)
             warm = {key: value for key, value in config["warm_start"].items() if key != "init"}
             theta = torch.cat([sgd(potential, theta[r.start : r.stop], random=random, chains=r, **warm) for r in rows])

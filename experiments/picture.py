@@ -40,7 +40,7 @@ def draw(folder: str | Path, title: str, acceptance: str = "acceptance", every: 
     rows = pd.read_csv(Path(folder) / "metrics.csv")
     figure, panels = pyplot.subplots(2, 2, figsize=(10, 6))
     # Not by the constrained layout, which draws all of it once more: a grid has hundreds of these.
-    figure.subplots_adjust(left=0.095, right=0.92, bottom=0.085, top=0.88, wspace=0.3, hspace=0.38)
+    figure.subplots_adjust(left=0.095, right=0.92, bottom=0.085, top=0.88, wspace=0.3, hspace=0.42)
     panels = panels.flatten()
     _potential(panels[0], rows)
     _energies(panels[1], rows)
@@ -108,7 +108,10 @@ def _acceptance(panel, rows: pd.DataFrame, acceptance: str) -> None:
     panel.plot(rows.cycle, rows.accept_prob, ".", color=BLUE, markersize=3, alpha=0.4)
     panel.plot(rows.cycle, smooth, color=BLUE, linewidth=1.5)
     panel.set(xlabel="cycle", ylabel="mean probability of acceptance", ylim=(-0.02, 1.02))
-    panel.set_title("\n".join(textwrap.wrap(acceptance, 60)))
+    if len(acceptance) <= 60:
+        panel.set_title(acceptance)
+    else:  # a reason why it is not exact, in what room there is below the panel above
+        panel.set_title("\n".join(textwrap.wrap(acceptance, 80, max_lines=2, placeholder=" …")), fontsize=8)
 
 
 def _decorrelation(panel, rows: pd.DataFrame, every: int) -> None:

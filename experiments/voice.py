@@ -86,6 +86,7 @@ class Voice:
         self.bar, self.shown, self.late, self.header = None, 0.0, SILENT, False
         self.first: tuple[int, float] | None = None
         self.expected: float | None = None  # seconds of a cycle of all chains, where the plan tells them
+        self.epoch: float | None = None  # and of an epoch of minibatches
         self.opening = self.plan() + self.estimate()
         for line in self.opening:
             say(line)
@@ -171,6 +172,7 @@ class Voice:
             clock = time.perf_counter()
             float(potential.gradient(theta, batch).sum())
             gradient = time.perf_counter() - clock
+        self.epoch = gradient * size / number / len(group) * pieces.chains
         share = number / size / (self.config["views"] or 1)
         gradients, energies = kernel.work(share, potential)
         cycle = (gradients + energies / 3) * gradient / share / len(group)  # U is a forward pass
@@ -198,7 +200,9 @@ class Voice:
 
         def announced():
             if self.config["init"] == "sgd":
-                say(f"warm start: {counted(self.config['warm_start']['epochs'], 'epoch')} of SGD")
+                epochs = self.config["warm_start"]["epochs"]
+                takes = "" if self.epoch is None else f", about {_duration(epochs * self.epoch)} before the first cycle"
+                say(f"warm start: {counted(epochs, 'epoch')} of SGD{takes}")
             theta = initial()
             own = is_own(self.config) or is_of_ones_own(self.pieces.potential)
             if own and (why := doubt(self.pieces.kernel, self.pieces.potential, theta)):

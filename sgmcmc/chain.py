@@ -170,6 +170,8 @@ class Chain:
 
     def begin(self) -> None:
         """Start every chain: positions, momentum, U."""
+        if self.kernel.inexact and hasattr(self.potential, "counter"):
+            self.potential.counter = 0  # not where another run of the same target has left it
         theta = self.initial()
         check_target(self.kernel, self.potential, theta, self.chains)
         theta = theta.detach()

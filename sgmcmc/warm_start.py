@@ -29,8 +29,8 @@ def sgd(
     (torch.optim.SGD on the mean loss; the prior's part of it is in ∇Ũ/N already). AMAGOLD's networks start from 3
     epochs with lr .1, momentum .5, batches of 500 and weight decay 5e-4. A function of θ, the settings and
     ``random`` (stream ``warm_start``): the same start every time. Each datum's view is drawn afresh each epoch where
-    there are several; the last batch of an epoch may be smaller. ``chains`` are the chains' numbers, 0, 1, … by
-    default. The given θ is not changed.
+    there are several; the last batch of an epoch may be smaller. Coordinates that only ``gibbs`` changes stay as they
+    are. ``chains`` are the chains' numbers, 0, 1, … by default. The given θ is not changed.
 
     Raises SettingError for settings that cannot work and where θ ends non-finite.
     """
@@ -47,7 +47,7 @@ def sgd(
         mend = f"leaves one datum of {size} alone, of which batch normalisation makes no statistics: take another size"
         raise SettingError("warm_start.batch_size", batch_size, mend)
     chains = chains if chains is not None else range(len(theta))
-    views = getattr(potential, "views", 1)
+    views, moves = getattr(potential, "views", 1), getattr(potential, "moves", None)
     theta, velocity = theta.clone(), torch.zeros_like(theta)
     for epoch in range(epochs):
         order = random.permutation("warm_start", epoch, chains, size)
@@ -56,6 +56,8 @@ def sgd(
         for batch in order.split(batch_size, 1):
             slope = potential.gradient(theta.detach(), batch).detach()
             velocity.mul_(momentum).add_(slope, alpha=1 / size).add_(theta, alpha=weight_decay)
+            if moves is not None:  # whatever its gradient says of the others
+                velocity = torch.where(moves.to(theta.device), velocity, 0.0)
             theta.add_(velocity, alpha=-lr)
     if not bool(theta.isfinite().all()):
         raise SettingError("warm_start.lr", lr, "the SGD start diverged; a smaller one would do")

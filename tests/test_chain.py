@@ -1935,6 +1935,17 @@ def test_every_evaluation_of_a_randomly_augmented_u_has_views_of_its_own():
     assert len(set(seen)) == 1 + 2 * 3  # three cycles of two chains, none the start's
 
 
+def test_a_second_run_of_a_randomly_augmented_target_is_the_first_again():
+    target, random = (
+        NetworkPotential(MLP(64, [3]), load("digits", train_size=20).train, augmentation="random"),
+        Random(1),
+    )
+    kernel = make_kernel("ggmc", target, 1e-3, steps=2, batch_size=5, ends="exact")
+    first, again = (run(kernel, target, Plan(2), random, 2, lambda: target.initial(2, random)) for _ in range(2))
+    assert torch.equal(first.draws, again.draws)
+    assert [row["log_accept"] for row in first.rows] == [row["log_accept"] for row in again.rows]
+
+
 def jump_of_first_rung(target, mass=1.0):
     kernel = make_kernel("hmc", target, 0.2, steps=2, mass=mass, dtype=F64)
     random, burn_in = Random(1), 100

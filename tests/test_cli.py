@@ -174,6 +174,10 @@ def test_shuffled_epochs_are_proposed_where_trajectories_are_long_enough(capsys)
     assert main([*words, *proposal.split(), "output=shuffled", "progress=false"]) == 0
 
 
+INEXACT = (
+    "not exact: batch normalisation makes U depend on which images share a batch; random augmentation makes U another"
+    " function at each evaluation"
+)
 NETWORK = "model=mlp data=digits model.hidden=[4] sampler=hmc lr=1e-6 batch_size=20 chains=3 cycles=7".split()
 
 
@@ -208,6 +212,20 @@ def test_the_estimate_is_what_all_gradients_and_u_take(monkeypatch, capsys, word
     told = capsys.readouterr().out
     assert f"3 chains of 7 cycles of {pieces.kernel.steps} steps, {gradients} gradients a chain\n" in told
     assert f"about {21 * each:.3g} s ({each:.3g} s a cycle of one chain) by the time of one gradient on" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [("", "2 min"), ("augmentation=averaged views=4", "2 min"), ("together=true", "40 s")]
+)
+def test_what_the_warm_start_takes_is_told_before_it(monkeypatch, capsys, words, told):
+    """400 epochs of 5 batches of three chains, one by one or together, where a batch's gradient takes .02 s."""
+    clock = iter([0.0, 5.0, 6.0, 6.02])
+    words = [*NETWORK, "data.train_size=100", "init=sgd", "warm_start.epochs=400", *words.split()]
+    config = compose(words)
+    pieces = build(config)
+    monkeypatch.setattr("experiments.voice.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    Voice(config, pieces, Path("run")).starting(lambda: torch.zeros(3, 1))()
+    assert f"warm start: 400 epochs of SGD, about {told} before the first cycle\n" in capsys.readouterr().out
 
 
 def test_the_estimate_of_a_target_of_one_s_own_asks_for_its_start_by_a_number_of_chains(capsys):
@@ -826,6 +844,27 @@ def test_an_estimated_mass_is_kept_and_told(elsewhere, capsys):
     assert f"mass estimated: 1 to {float(mass.max()):.4g} (moments.safetensors)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "acceptance", ["accept_prob (not at the target)", INEXACT, "not exact: " + 60 * "for a reason "]
+)
+def test_the_name_of_the_acceptance_has_room_in_a_picture(tmp_path, monkeypatch, acceptance):
+    """It stands on no other text, and within the picture, also where it says why no acceptance is exact."""
+    from matplotlib import pyplot
+
+    columns = ("cycle", "potential", "potential_per_datum", "accept_prob", "delta_potential", "delta_kinetic")
+    pd.DataFrame({name: np.arange(9.0) for name in columns}).to_csv("metrics.csv", index=False)
+    monkeypatch.setattr(pyplot, "close", lambda figure: None)
+    picture.draw(tmp_path, "some", acceptance)
+    figure = pyplot.gcf()
+    above, _, panel, beside = figure.axes[:4]
+    title = panel.title.get_window_extent()
+    others = (above.get_tightbbox(), panel.get_window_extent(), beside.title.get_window_extent())
+    assert not any(title.overlaps(other) for other in others)
+    assert panel.get_title().startswith(acceptance[:50]) and 0 < title.x0 < title.x1 < figure.bbox.x1
+    monkeypatch.undo()
+    pyplot.close("all")
+
+
 def test_a_picture_shows_what_comes_after_the_first_rows(tmp_path, monkeypatch):
     """A start from far away, and a divergent trajectory, leave the axes."""
     from matplotlib import pyplot
@@ -1075,6 +1114,32 @@ def made(**anything):
     ):
         assert main(f"model._target_=mine.Bowl model.width=3 {asked}".split()) == 2
         assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("gradient", "said"),
+    [
+        ("torch.cat([theta, theta], 1)", "shape of the gradient=[2, 4]: must be [2, 2]: [chains, dim]"),
+        ("theta.numpy()", "type of gradient=ndarray: must be a torch.Tensor"),
+        ("theta @ torch.eye(2).double()", "target=Bowl: computes with float64 where theta is float32"),
+    ],
+)
+def test_a_target_s_mistake_is_told_before_sgd_meets_it(elsewhere, capsys, gradient, said):
+    Path("mistaken.py").write_text(
+        f"""
+import torch
+
+class Bowl:
+    dim, data_size = 2, 20
+    def potential(self, theta): return theta.double().square().sum(-1) / 2
+    def gradient(self, theta, batch=None): return {gradient}
+    def initial(self, chains, random): return random.normal("start", 0, 1, chains, 2)[0]
+"""
+    )
+    sys.modules.pop("mistaken", None)
+    words = "model._target_=mistaken.Bowl sampler=hmc step_size=.1 chains=2 init=sgd warm_start.batch_size=5"
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err.startswith(said)
 
 
 def test_a_module_of_ones_own_and_its_prior(elsewhere, capsys):

@@ -115,6 +115,21 @@ def test_each_chain_takes_its_own_steps(views):
             assert set((epochs % views).flatten().tolist()) == set(range(views))
 
 
+@pytest.mark.parametrize("slope", [1.0, torch.nan])
+def test_what_only_gibbs_updates_change_stays(slope):
+    """Neither a gradient there, as of binary coordinates, nor weight decay moves it; the others are as without it."""
+
+    class Mixed(Centred):
+        moves = torch.tensor([True, False])
+
+        def gradient(self, theta, batch):
+            return super().gradient(theta, batch) * torch.tensor([1.0, slope], dtype=theta.dtype)
+
+    start = torch.tensor([[1.0, 1.0], [0.5, 0.0]], dtype=torch.float64)
+    ends = [sgd(one(), start, random=Random(4), epochs=2, batch_size=3, weight_decay=0.3) for one in (Mixed, Centred)]
+    assert torch.equal(ends[0][:, 0], ends[1][:, 0]) and torch.equal(ends[0][:, 1], start[:, 1])
+
+
 def test_what_is_not_given_is_three_epochs_of_batches_of_100_with_momentum_a_half(digits):
     potential = NetworkPotential(MLP(64, [8]), digits.train)
     theta = potential.initial(2, Random(0))

@@ -17,7 +17,8 @@ scale: as Figure 1's, of 2 cycles the second.
 
 **Decided here.** The mass is 1; theirs was estimated anew every epoch, inside trajectories. Their code goes through one
 permutation of the data in all epochs of a cycle, and clips gradients at 1e6; here each epoch has a permutation of its
-own, and nothing is clipped.
+own, and nothing is clipped. U of all data is taken in batches of the same 125 images each time; theirs were drawn anew,
+which is another part of their noise.
 """
 
 

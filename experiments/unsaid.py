@@ -15,6 +15,7 @@ from experiments.resolved import (
     is_own,
     planned_cycles,
     sampler_row,
+    schedule_of,
 )
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import NUMBERS, Sampler
@@ -228,18 +229,14 @@ def _check_exact(config: dict, word: Word) -> None:
     """
     if config["sampler"]["acceptance"] == "monitor":
         return
-    schedule = Schedule(config["schedule"]["name"], config["schedule"]["direction"])
-    reason = why_impossible(word, schedule, config["temperature"])
+    reason = why_impossible(word, schedule_of(config), config["temperature"])
     if not reason and config["model"].get("norm") == "bn":
         reason = "batch normalisation makes U depend on how the data are split into batches (model.norm=frn does not)"
     elif not reason and config["augmentation"] == "random":
         reason = "random augmentation makes U random (augmentation=averaged fixes the views)"
     if reason:
-        raise SettingError(
-            "sampler.acceptance",
-            config["sampler"]["acceptance"],
-            f"there is no exact acceptance probability: {reason}; use sampler.acceptance=monitor",
-        )
+        mend = f"there is no exact acceptance probability: {reason}; use sampler.acceptance=monitor"
+        raise SettingError("sampler.acceptance", config["sampler"]["acceptance"], mend)
 
 
 def _chains(config: dict) -> int:

@@ -55,10 +55,8 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     except RuntimeError as error:
         if theta.dtype != torch.float32 or not {"float", "double"} <= {*re.findall("[a-z]+", str(error).lower())}:
             raise
-        mend = (
-            f"computes with float64 where theta is float32 ({error}): constants are matrix.to(theta), or dtype=float64"
-        )
-        raise SettingError("target", name, mend) from error
+        mend = "constants are matrix.to(theta), or dtype=float64"
+        raise SettingError("target", name, f"computes with float64 where theta is float32 ({error}): {mend}") from error
     check_tensor("U", value)
     for what, one in slopes:
         check_tensor(what.removeprefix("the "), one)

@@ -174,9 +174,8 @@ class RunFolder:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 holder = lock.read().strip() or "another process"
                 lock.close()
-                raise FolderBusy(
-                    f"{self.path} is being written by {holder}: wait for it, or give this run another output"
-                ) from None
+                mend = "wait for it, or give this run another output"
+                raise FolderBusy(f"{self.path} is being written by {holder}: {mend}") from None
             if error.errno not in disk.NO_LOCKS:
                 lock.close()
                 raise
@@ -434,10 +433,7 @@ class RunFolder:
                         disk.append(self.path / name, length, text)
                         hashes[name] = hashes[name].copy()
                         hashes[name].update(text)
-                        record["tables"][name] = {
-                            "length": length + len(text),
-                            "sha256": hashes[name].hexdigest(),
-                        }
+                        record["tables"][name] = {"length": length + len(text), "sha256": hashes[name].hexdigest()}
                 content = {"identity": self.identity, "record": record, "state": state}
                 disk.write(self.path / SLOTS[record["block"] % 2], pack(content))
             except (OSError, StoreError):

@@ -315,15 +315,11 @@ def show(cells: list[Cell]) -> list[str]:
     for label in dict.fromkeys(cell.row for cell in cells):
         mine = [cell for cell in cells if cell.row == label]
         accept = min(cell.figure for cell in mine if cell.column == "accept")
-        line = f"{label[:35]:<35}{_acceptance(accept):>4}"
+        line = f"{label[:35]:<35}{f'{accept:.2f}'.removeprefix('0'):>4}"
         for name, width in COLUMNS.items():
             line += f"{_brief([cell for cell in mine if _shown_in(cell) == name]):>{width}}"
         lines.append(line)
     return lines
-
-
-def _acceptance(value: float) -> str:
-    return f"{value:.2f}".removeprefix("0")
 
 
 def _shown_in(cell: Cell) -> str:

@@ -63,6 +63,13 @@ def filled(config: dict, said) -> dict:
     _fill_schedule(config["schedule"])
     _fill_data(config, network, said)
     _fill_start(config, network, said)
+    _fill_tuning(config)
+    if sampler["gradient"] == "none":  # a trace has a row at a gradient
+        config["trace"] = None
+    if config["trace"] is None:
+        config["trace_cycles"] = None
+    if (cycles := planned_cycles(config)) is not None:
+        check_length(config, cycles)
     _check_exact(config, word)
     config["chains"] = _chains(config)
     config["name"] = config["name"] or "-".join([target, *([data] if data != "none" else []), sampler["name"]])
@@ -194,32 +201,26 @@ def _fill_start(config: dict, network: bool, said) -> None:
         warm["init"] = None
     for key, default in schema.WARM_START.items():
         warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]
-    if config["tune"]["target"] is not None and not config["burn_in"]:
-        raise SettingError("tune.target", config["tune"]["target"], "tunes during the burn-in: give burn_in, in cycles")
-    _fill_mass(config)
+
+
+def _fill_tuning(config: dict) -> None:
+    """With a step size that is tuned, too, the mass is estimated in half of the burn-in: tuned is for what stays."""
+    target, burn_in = config["tune"]["target"], config["burn_in"]
+    if target is not None and not burn_in:
+        raise SettingError("tune.target", target, "tunes during the burn-in: give burn_in, in cycles")
+    if config["mass"] != "estimate":
+        config["mass_cycles"] = None
+    elif config["mass_cycles"] is None and target is not None:
+        config["mass_cycles"] = burn_in // 2
+    elif (config["mass_cycles"] or 0) > burn_in:
+        mend = f"the mass is estimated in the burn-in alone, of {burn_in} cycles: make it less"
+        raise SettingError("mass_cycles", config["mass_cycles"], mend)
     if config["tune"]["trajectory"] is not None:
-        if not config["burn_in"]:
+        if not burn_in:
             raise SettingError("tune.trajectory", "auto", "chooses during the burn-in: give burn_in, in cycles")
         if config["epochs"] is not None:
             mend = "tune.trajectory chooses how long a cycle is: give cycles"
             raise SettingError("epochs", config["epochs"], mend)
-    if config["sampler"]["gradient"] == "none":  # a trace has a row at a gradient
-        config["trace"] = None
-    if config["trace"] is None:
-        config["trace_cycles"] = None
-    if (cycles := planned_cycles(config)) is not None:
-        check_length(config, cycles)
-
-
-def _fill_mass(config: dict) -> None:
-    """With a step size that is tuned, too, the mass is estimated in half of the burn-in: tuned is for what stays."""
-    if config["mass"] != "estimate":
-        config["mass_cycles"] = None
-    elif config["mass_cycles"] is None and config["tune"]["target"] is not None:
-        config["mass_cycles"] = config["burn_in"] // 2
-    elif (config["mass_cycles"] or 0) > config["burn_in"]:
-        mend = f"the mass is estimated in the burn-in alone, of {config['burn_in']} cycles: make it less"
-        raise SettingError("mass_cycles", config["mass_cycles"], mend)
 
 
 def _check_exact(config: dict, word: Word) -> None:

@@ -28,26 +28,10 @@ def filled(config: dict, said) -> dict:
     of the command line, whose mistakes are told where others would be put aside. Raises SettingError."""
     del config["scale"]
     row, model, sampler = sampler_row(config["sampler"]), config["model"], config["sampler"]
-    target, data = model["name"], config["data"]["name"]
-    network, own = target in NETWORKS, is_own(config)
-    if own:
-        target = model["_target_"].rpartition(".")[2]
-    if target not in (*NETWORKS, *OWN_DATA, "logistic") and not own and data != "none":
-        if "data" in said or "data.name" in said:
-            raise SettingError("data", data, f"{target} has no data: leave data out")
-        config["data"]["name"] = data = "none"
-    if target in OWN_DATA and not own and data != "none" and ("data" in said or "data.name" in said):
-        raise SettingError("data", data, f"{target} has data of its own: leave data out")
-    if (network or target == "logistic") and data == "none":
-        sets = [name for name in schema.options("data") if name != "none"]
-        raise SettingError("data", "none", f"{target} needs data: one of {', '.join(sets)}")
-    if data == "none" and not own:
-        config["data"] |= {"train_size": None, "ood": None}
-    if data == "none" and own and config["data"]["train_size"] is not None:
-        if "data.train_size" in said:  # a posterior of all its data would be taken for one of so few
-            mend = f"is of the data sets of data=, and there is none: {target} brings its own data, or none"
-            raise SettingError("data.train_size", config["data"]["train_size"], mend)
-        config["data"]["train_size"] = None
+    network, own = model["name"] in NETWORKS, is_own(config)
+    target = model["_target_"].rpartition(".")[2] if own else model["name"]
+    _fill_set(config["data"], target, own, said)
+    data = config["data"]["name"]
     word = Word(sampler["word"] or row.word)
     _fill_sampler(sampler, row, word, network, own)
     _fill_friction(config, row, word, network, own, said)
@@ -84,6 +68,29 @@ def _check_name(name: str) -> None:
     if os.path.isabs(way) or way.split(os.sep)[0] in (os.curdir, os.pardir) or name.startswith("~"):
         mend = "names a folder within results/runs: leave out what leads elsewhere, or say the run's folder as output="
         raise SettingError("name", name, mend)
+
+
+def _fill_set(data: dict, target: str, own: bool, said) -> None:
+    """Which data set: none of a target that has no data. Of a target of one's own only the engine knows whether it has.
+    A grid's file may name the set of its other targets."""
+    name, needed = data["name"], target in (*NETWORKS, "logistic")
+    if own:
+        if name == "none" and data["train_size"] is not None:
+            if "data.train_size" in said:  # a posterior of all its data would be taken for one of so few
+                mend = f"is of the data sets of data=, and there is none: {target} brings its own data, or none"
+                raise SettingError("data.train_size", data["train_size"], mend)
+            data["train_size"] = None
+        return
+    if needed and name == "none":
+        sets = [one for one in schema.options("data") if one != "none"]
+        raise SettingError("data", "none", f"{target} needs data: one of {', '.join(sets)}")
+    if not needed and name != "none" and ("data" in said or "data.name" in said):
+        what = "data of its own" if target in OWN_DATA else "no data"
+        raise SettingError("data", name, f"{target} has {what}: leave data out")
+    if not needed and target not in OWN_DATA:
+        data["name"] = "none"
+    if data["name"] == "none":
+        data.update(train_size=None, ood=None)
 
 
 def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: bool) -> None:

@@ -71,11 +71,7 @@ def main(words: list[str] | None = None) -> int:
             print(f"{show(config)}# {folder(config)}{first}")
             return DONE
         if sweeps:
-            _check_several(settings)
-        overrides = OverridesParser.create().parse_overrides(settings) if sweeps else []
-        fixed.update(one.get_key_element().lstrip("+") for one in overrides if not one.is_sweep_override())
-        if sweeps and (any(one.is_sweep_override() for one in overrides) or len(_points(settings)) > 1):
-            _check_output(overrides)
+            fixed.update(_fixed(settings))
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's own report of a mistake is a dozen lines
         before = sys.argv
         # Hydra writes a sweep's own file; what a sweep leaves is its runs' folders.
@@ -108,13 +104,18 @@ def _check_here() -> None:
         raise StoreError("the current folder is gone: change to one that is there") from None
 
 
-def _check_output(overrides: list) -> None:
-    """Refuse one folder for all runs of a sweep: the second would be told that it is the first one's."""
-    for one in overrides:
-        folder = one.value() if one.get_key_element().lstrip("+") == "output" else None
-        if folder and not one.is_sweep_override() and "${" not in str(folder):
-            mend = f"is one folder, and -m gives several runs: leave it out, or let it differ ('{folder}/${{seed}}')"
-            raise SettingError("output", folder, mend)
+def _fixed(settings: list[str]) -> set[str]:
+    """The settings that all runs of a sweep have in common. Refuses a grid among several experiments, and one folder
+    for several runs: the second would be told that it is the first one's."""
+    _check_several(settings)
+    overrides = OverridesParser.create().parse_overrides(settings)
+    fixed = {one.get_key_element().lstrip("+"): one for one in overrides if not one.is_sweep_override()}
+    several = any(one.is_sweep_override() for one in overrides) or len(_points(settings)) > 1
+    folder = fixed["output"].value() if "output" in fixed else None
+    if several and folder and "${" not in str(folder):
+        mend = f"is one folder, and -m gives several runs: leave it out, or let it differ ('{folder}/${{seed}}')"
+        raise SettingError("output", folder, mend)
+    return {*fixed}
 
 
 def _run(cfg, said: list[str], own: list[str]) -> int:

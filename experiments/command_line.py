@@ -24,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments import schema
 from experiments.config import compose, resolve, unused, words_for
+from experiments.grid import other_ways, sweep
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE, OWN_DATA, folder, show
 from experiments.signals import leave_on_signals, signals_first
 from sgmcmc.errors import DataError, SettingError, StoreError, nearest
@@ -159,16 +160,12 @@ def _check_several(words: list[str]) -> None:
 
 def _not_swept(settings: list[str]) -> list[str]:
     """What takes out of an experiment's sweep the settings that the command line gives in another way."""
-    from experiments.grid import other_ways
-
     experiment = _experiment(settings)
     return [f"{key}=null" for key in other_ways(experiment, tuple(settings))] if experiment else []
 
 
 def _points(words: list[str]) -> list[list[str]]:
     """What the grid of the experiment that the words name adds to them, run by run; of no grid nothing, once."""
-    from experiments.grid import sweep
-
     return (sweep(_experiment(words), tuple(_others(words))) if _experiment(words) else []) or [[]]
 
 

@@ -72,23 +72,30 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     if not torch.equal(theta.nan_to_num(), before.nan_to_num()):
         raise SettingError("target", name, "changes theta in place: give new tensors (theta * 2, not theta.mul_(2))")
     if not kernel.inexact:
-        for which, chain in {"first": 0, "last": chains - 1}.items():  # again, without the others
-            alone = potential.potential(theta[[chain]])
-            if tuple(alone.shape) != (1,):
-                raise SettingError("shape of U", _shape(alone), "must be [1] of one chain's theta")
-            if not torch.allclose(alone, value[[chain]], rtol=1e-5, atol=1e-5, equal_nan=True):
-                mend = f"gives the {which} chain another U when it is asked again, alone: U must be"
-                raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
-        if kernel.subsampled:
-            _check_terms(potential, theta)
-        if kernel.full_ends and in_one_pass(potential):
-            both = potential_and_gradient(potential, theta)[0]  # what decides
-            same = (both.shape, both.dtype) == (value.shape, value.dtype)
-            if not (same and torch.allclose(both, value, rtol=1e-5, atol=1e-5, equal_nan=True)):
-                raise SettingError("target", name, "gives another U by potential_and_gradient than by potential")
+        _check_fixed(kernel, potential, theta, value)
     check_finite(kernel, value)
     if kernel.gradient != "none":
         check_finite(kernel, slope.double().sum(1), "the gradient")
+
+
+def _check_fixed(kernel: Kernel, potential: Potential, theta: Tensor, value: Tensor) -> None:
+    """Refuse a U that is another one than the ``value`` at θ when it is asked again: without the other chains, or with
+    the gradient, which is what decides."""
+    name = type(potential).__name__
+    for which, chain in {"first": 0, "last": len(theta) - 1}.items():
+        alone = potential.potential(theta[[chain]])
+        if tuple(alone.shape) != (1,):
+            raise SettingError("shape of U", _shape(alone), "must be [1] of one chain's theta")
+        if not torch.allclose(alone, value[[chain]], rtol=1e-5, atol=1e-5, equal_nan=True):
+            mend = f"gives the {which} chain another U when it is asked again, alone: U must be"
+            raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
+    if kernel.subsampled:
+        _check_terms(potential, theta)
+    if kernel.full_ends and in_one_pass(potential):
+        both = potential_and_gradient(potential, theta)[0]
+        same = (both.shape, both.dtype) == (value.shape, value.dtype)
+        if not (same and torch.allclose(both, value, rtol=1e-5, atol=1e-5, equal_nan=True)):
+            raise SettingError("target", name, "gives another U by potential_and_gradient than by potential")
 
 
 def check_tensor(what: str, one) -> None:

@@ -32,6 +32,7 @@ from experiments.resolved import (
     log_every,
     planned_cycles,
     sampler_row,
+    schedule_of,
     scientific,
 )
 from sgmcmc import LAW, disk, kept
@@ -64,7 +65,6 @@ from sgmcmc.potentials import (
 from sgmcmc.potentials.network import NetworkPotential
 from sgmcmc.random import Random
 from sgmcmc.samplers import NUMBERS
-from sgmcmc.schedules import Schedule
 from sgmcmc.warm_start import sgd
 from sgmcmc.words import Word
 
@@ -436,7 +436,7 @@ def steps_a_cycle(config: dict, potential: Potential, word: Word, gradient: str)
 
 def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kernel:
     """The kernel; ``make_kernel`` refuses what cannot be."""
-    chains, sampler, schedule = config["chains"], config["sampler"], config["schedule"]
+    chains, sampler = config["chains"], config["sampler"]
     row, word = sampler_row(sampler), Word(sampler["word"])
     h = one_a_chain("step_size", step_size(config, potential.data_size), chains)
     gradient = sampler["gradient"] or ("minibatch" if is_network(potential) else "full")
@@ -463,7 +463,7 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
         ends=sampler["ends"] or "minibatch",
         minibatches=sampler["minibatches"] or "independent",
         batch_size=config["batch_size"],
-        schedule=Schedule(**{key: value for key, value in schedule.items() if value is not None}),
+        schedule=schedule_of(config),
         dtype=dtype,
     )
 
@@ -555,19 +555,19 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
         raise SettingError("init", init, "the target cannot be drawn from exactly: leave init out")
     if init == "sgd" and not potential.data_size:
         raise SettingError("init", init, "the target has no data to descend on")
-    stored = None
-    # what SGD or the chain starts from: "torch" is NetworkPotential's alone, null is he's, or a target's own
+    # What SGD or the chain starts from: "torch" is NetworkPotential's alone, null is he's, or a target's own.
     first = config["warm_start"].get("init") if init == "sgd" else init
     how = ("torch",) if first == "torch" else ()
     if how and not isinstance(potential, NetworkPotential):
         key = "warm_start.init" if init == "sgd" else "init"
         raise SettingError(key, "torch", "is for networks: leave it out")
-    if init not in (None, *STARTS):
-        stored = _stored(init, potential)
+    stored = None if init in (None, *STARTS) else _stored(init, potential)
+    if stored is not None and len(stored) not in (1, chains):
+        raise SettingError("init", init, f"holds {len(stored)} positions for {chains} chains")
 
     def initial() -> Tensor:
         if stored is not None:
-            theta = stored.expand(chains, -1) if len(stored) == 1 else stored
+            theta = stored.expand(chains, -1)
         elif init == "exact":
             theta = potential.exact(chains, random, kernel.temperature)
         else:
@@ -581,8 +581,6 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
             theta = torch.cat([sgd(potential, theta[r.start : r.stop], random=random, chains=r, **warm) for r in rows])
         return theta.contiguous()
 
-    if stored is not None and len(stored) not in (1, chains):
-        raise SettingError("init", init, f"holds {len(stored)} positions for {chains} chains")
     return initial
 
 
@@ -604,9 +602,8 @@ def _stored(path: str, potential: Potential) -> Tensor:
         unreadable = DataError(f"init={path}: cannot be read: {error.strerror or error}")
         raise disk.failed(error, f"init={path}") or unreadable from error
     except Exception as error:  # what an unpickler raises for a file that is no pickle can be anything
-        raise SettingError(
-            "init", path, f"cannot be read as a tensor or a state dict ({type(error).__name__})"
-        ) from error
+        mend = f"cannot be read as a tensor or a state dict ({type(error).__name__})"
+        raise SettingError("init", path, mend) from error
     if isinstance(stored, dict):
         if not hasattr(potential, "from_state_dict"):
             raise SettingError("init", path, "is a state dict, and the target is no network")
@@ -615,9 +612,8 @@ def _stored(path: str, potential: Potential) -> Tensor:
         raise SettingError("init", path, "must hold a state dict, or positions as a tensor [chains, dim] or [dim]")
     stored = stored.reshape(-1, stored.shape[-1])
     if stored.shape[1] != potential.dim:
-        raise SettingError(
-            "init", path, f"holds positions of {stored.shape[1]} coordinates, the target has {potential.dim}"
-        )
+        mend = f"holds positions of {stored.shape[1]} coordinates, the target has {potential.dim}"
+        raise SettingError("init", path, mend)
     return stored
 
 

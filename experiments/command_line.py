@@ -24,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments import schema
 from experiments.config import compose, resolve, unused, words_for
+from experiments.grid import other_ways, sweep
 from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE, OWN_DATA, folder, show
 from experiments.signals import leave_on_signals, signals_first
 from sgmcmc.errors import DataError, SettingError, StoreError, nearest
@@ -71,11 +72,7 @@ def main(words: list[str] | None = None) -> int:
             print(f"{show(config)}# {folder(config)}{first}")
             return DONE
         if sweeps:
-            _check_several(settings)
-        overrides = OverridesParser.create().parse_overrides(settings) if sweeps else []
-        fixed.update(one.get_key_element().lstrip("+") for one in overrides if not one.is_sweep_override())
-        if sweeps and (any(one.is_sweep_override() for one in overrides) or len(_points(settings)) > 1):
-            _check_output(overrides)
+            fixed.update(_fixed(settings))
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's own report of a mistake is a dozen lines
         before = sys.argv
         # Hydra writes a sweep's own file; what a sweep leaves is its runs' folders.
@@ -108,13 +105,18 @@ def _check_here() -> None:
         raise StoreError("the current folder is gone: change to one that is there") from None
 
 
-def _check_output(overrides: list) -> None:
-    """Refuse one folder for all runs of a sweep: the second would be told that it is the first one's."""
-    for one in overrides:
-        folder = one.value() if one.get_key_element().lstrip("+") == "output" else None
-        if folder and not one.is_sweep_override() and "${" not in str(folder):
-            mend = f"is one folder, and -m gives several runs: leave it out, or let it differ ('{folder}/${{seed}}')"
-            raise SettingError("output", folder, mend)
+def _fixed(settings: list[str]) -> set[str]:
+    """The settings that all runs of a sweep have in common. Refuses a grid among several experiments, and one folder
+    for several runs: the second would be told that it is the first one's."""
+    _check_several(settings)
+    overrides = OverridesParser.create().parse_overrides(settings)
+    fixed = {one.get_key_element().lstrip("+"): one for one in overrides if not one.is_sweep_override()}
+    several = any(one.is_sweep_override() for one in overrides) or len(_points(settings)) > 1
+    folder = fixed["output"].value() if "output" in fixed else None
+    if several and folder and "${" not in str(folder):
+        mend = f"is one folder, and -m gives several runs: leave it out, or let it differ ('{folder}/${{seed}}')"
+        raise SettingError("output", folder, mend)
+    return {*fixed}
 
 
 def _run(cfg, said: list[str], own: list[str]) -> int:
@@ -158,16 +160,12 @@ def _check_several(words: list[str]) -> None:
 
 def _not_swept(settings: list[str]) -> list[str]:
     """What takes out of an experiment's sweep the settings that the command line gives in another way."""
-    from experiments.grid import other_ways
-
     experiment = _experiment(settings)
     return [f"{key}=null" for key in other_ways(experiment, tuple(settings))] if experiment else []
 
 
 def _points(words: list[str]) -> list[list[str]]:
     """What the grid of the experiment that the words name adds to them, run by run; of no grid nothing, once."""
-    from experiments.grid import sweep
-
     return (sweep(_experiment(words), tuple(_others(words))) if _experiment(words) else []) or [[]]
 
 

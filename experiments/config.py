@@ -120,8 +120,7 @@ def resolve(cfg: DictConfig | dict, words: Sequence[str] = ()) -> dict:
             raise SettingError(f"{config['scale']}.{key}", block[key], mend)
     of_block = block.keys() - said
     _apply(config, block, said)
-    for ways in schema.WAYS:
-        _put_aside(config, ways, said)
+    _put_aside(config, said)
     cast_texts(config)
     _drop_other_models(config, said, block)
     _drop_other_policies(config, said)
@@ -219,8 +218,7 @@ def _apply(config: dict, block: dict, said) -> None:
     said |= {key: said[f"{config['scale']}.{key}"] for key in own if key in flat}
     for key, value in flat.items():
         put(config, key, value)
-    for ways in schema.WAYS:
-        _put_aside(config, ways, flat)
+    _put_aside(config, flat)
 
 
 def _covered(key: str, said, groups: bool = True) -> bool:
@@ -233,23 +231,19 @@ def _covered(key: str, said, groups: bool = True) -> bool:
     return any(name in said for name in (*names, key, *same))
 
 
-def _put_aside(config: dict, ways, latest) -> None:
+def _put_aside(config: dict, latest) -> None:
     """Where the latest layer says one thing in one way, what earlier layers said in others is gone."""
-    given = [way for way in ways if way in latest and get(config, way) is not None]
-    if given:
-        for way in ways:
-            if way not in latest:
-                put(config, way, None)
+    for ways in schema.WAYS:
+        if any(way in latest and get(config, way) is not None for way in ways):
+            for way in ways:
+                if way not in latest:
+                    put(config, way, None)
 
 
 def _drop_other_models(config: dict, said, block) -> None:
     """Where the command line or the scale's block chooses another model, what is said of the experiment's is gone."""
-    model = config["model"]
-    if (
-        ("model" in said or "model.name" in block)
-        and isinstance(model, dict)
-        and str(model.get("name")) in schema.MODELS
-    ):
+    model, chosen = config["model"], "model" in said or "model.name" in block
+    if chosen and isinstance(model, dict) and str(model.get("name")) in schema.MODELS:
         mine = schema.dotted(schema.MODELS[model["name"]])
         config["model"] = {key: one for key, one in model.items() if key in mine or f"model.{key}" in said}
 
@@ -269,9 +263,8 @@ def _drop_other_policies(config: dict, said) -> None:
     if not own or sampler["name"] in own:
         return
     kept = ["name", "ends", "minibatches", *(["acceptance"] if sampler["acceptance"] == "monitor" else [])]
-    config["sampler"] = {
-        key: value if key in kept or f"sampler.{key}" in said else None for key, value in sampler.items()
-    }
+    kept += [key for key in sampler if f"sampler.{key}" in said]
+    config["sampler"] = {key: value if key in kept else None for key, value in sampler.items()}
     word = config["sampler"]["word"] or sampler_row(config["sampler"]).word
     if "sampler.ends" not in said and not Word(word).kicks_at_both_ends:
         config["sampler"]["ends"] = None

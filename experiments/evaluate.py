@@ -38,7 +38,7 @@ from experiments.resolved import is_own
 from experiments.voice import NO_SIZE, counted, say
 from sgmcmc.arguments import find_device
 from sgmcmc.chain import DIVERGED, FAILED, RUNNING, frozen_in
-from sgmcmc.data import load
+from sgmcmc.data import Data, Dataset, load
 from sgmcmc.environment import one_thread
 from sgmcmc.errors import SettingError
 from sgmcmc.evaluate import evaluate, shifted
@@ -72,26 +72,13 @@ def _main(words: list[str]) -> int:
         raise SettingError("RUN", folders[0], "its target has no data that it predicts")
     name = given["name"] if known["data"] is None else known["data"]
     elsewhere = name != given["name"]
-    try:
-        sets = load(name, given["root"]) if elsewhere else own
-    except SettingError as error:
-        raise SettingError("data", name, error.mend) from None
+    data, which = _data(name, elsewhere, given["root"], own)
     name = "its own" if name == "none" else name
-    which = "test" if sets.test else "training"
-    data = sets.test or sets.train
-    if elsewhere:
-        data = foreign("data", name, data, own.train)
     amounts = _number("noise", known["noise"]), _number("translate", known["translate"], 0)
     data = shifted(data.to(device), *amounts, scale=getattr(potential, "column_scale", 1.0))
-    runs = [load_samples(folder) for folder in folders]
-    counts = [run.shape[1] for run in runs]
+    draws, counts = _draws(folders, known["draws"])
+    draws = draws.to(device)
     diverged = _diverged({folder: statuses[folder] for folder in folders}, counts)
-    least = min(map(len, runs))
-    if any(len(run) > least for run in runs):
-        print(f"the runs are of different lengths: the first {least} draws of each are used", file=sys.stderr)
-    draws = torch.cat([run[:least] for run in runs], 1)
-    every = max(1, -(-len(draws) // _number("draws", known["draws"], 1)))
-    draws = draws[every - 1 :: every].to(device)
     moved = "".join(f", {setting}={amount}" for setting, amount in _shift(known).items() if float(amount))
     of = f"{counted(len(draws), 'draw')} of {counted(draws.shape[1], 'chain')}"
     unlabelled = ", whose labels are not compared with those that it was trained on" if elsewhere else ""
@@ -130,6 +117,26 @@ def _check_folders(folders: list[str]) -> None:
             if inside := sorted(path.parent for path in Path(folder).rglob("config.yaml")):
                 mend = f"holds runs and is none: name those whose chains are to be joined, such as {inside[0]}"
             raise SettingError("RUN", folder, mend)
+
+
+def _data(name: str, elsewhere: bool, root: str, own: Data) -> tuple[Dataset, str]:
+    """What is predicted, and which part it is of the set ``name``, the run's ``own`` or one from ``elsewhere``."""
+    try:
+        sets = load(name, root) if elsewhere else own
+    except SettingError as error:
+        raise SettingError("data", name, error.mend) from None
+    data, which = (sets.test, "test") if sets.test else (sets.train, "training")
+    return foreign("data", name, data, own.train) if elsewhere else data, which
+
+
+def _draws(folders: list[str], most: str) -> tuple[torch.Tensor, list[int]]:
+    """At most so many draws of the runs' chains, evenly spaced, and how many chains each run has."""
+    runs = [load_samples(folder) for folder in folders]
+    least = min(map(len, runs))
+    if any(len(run) > least for run in runs):
+        print(f"the runs are of different lengths: the first {least} draws of each are used", file=sys.stderr)
+    every = max(1, -(-least // _number("draws", most, 1)))
+    return torch.cat([run[:least] for run in runs], 1)[every - 1 :: every], [run.shape[1] for run in runs]
 
 
 def _write(path: str, rows: list[dict]) -> None:

@@ -9,11 +9,13 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from experiments import locks
+from experiments.command_line import MISTAKES, sentence
 from experiments.config import unused
 from experiments.grid import configurations, sweep
 from experiments.resolved import PRACTICAL, identity
 from experiments.schema import options
 from experiments.signals import signals_first
+from experiments.tables import EXPERIMENTS
 from experiments.tasks import ANNOUNCED, SCALES
 from sgmcmc.errors import SettingError, nearest
 
@@ -25,8 +27,6 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
     ``experiment=a,b`` chooses, ``scale=paper|quick|smoke``; ``seed=1`` (any setting of the command line, too) is put
     into every run. An unknown word is one sentence on standard error and exit status 2.
     """
-    from experiments.tables import EXPERIMENTS
-
     words = [word for word in argv[1:] if "=" in word and not word.startswith("-")]
     strays = [word for word in argv[1:] if "=" not in word and not word.startswith("-")]
     if strays:
@@ -59,11 +59,7 @@ def plan(argv: list[str]) -> list[tuple[str, str, list[dict], list[str]]]:
                     if word in idle:
                         print(f"{word} is not used by any of these chains", file=sys.stderr)
             return plans
-    except Exception as error:
-        from experiments.command_line import MISTAKES, sentence
-
-        if not isinstance(error, MISTAKES):
-            raise
+    except MISTAKES as error:
         _refuse(sentence(error))
 
 

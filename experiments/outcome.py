@@ -89,7 +89,7 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
         records.append({key: value for key, value in record.items() if value == value})
     if estimates(metrics):
         for place, *looked in _looked(pieces, path, groups, result, metrics):
-            records[place] |= _mixing(pieces, result, *looked)
+            records[place] |= _mixing(pieces, result, records[place], *looked)
     return records
 
 
@@ -137,12 +137,10 @@ def second_half(metrics: dict, every: int) -> tuple[float, float, float] | None:
     return float(np.average(values, weights=lengths)), error, float(np.median(values))
 
 
-def _mixing(
-    pieces: Pieces, result: Result, number: int, draws: Tensor, of: str, finite: int, share: float, still: int
-) -> dict:
-    """``ess`` to ``still`` of ``of_groups``, of a group of ``number`` chains; the other arguments are as ``_looked``
-    yields them: ``draws`` ``[draws, chains, functions]`` of some of its ``finite`` chains, and what they are ``of``."""
-    told = {"still": still} if still else {}
+def _mixing(pieces: Pieces, result: Result, group: dict, draws: Tensor, of: str, share: float, still: int) -> dict:
+    """``ess`` to ``still`` of ``of_groups``, of a group that has its ``chains`` and ``finite``; the other arguments are
+    as ``_looked`` yields them."""
+    number, finite, told = group["chains"], group["finite"], {"still": still} if still else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         size = diagnostics.ess(draws, method="mean")
@@ -187,17 +185,16 @@ def reads_draws(pieces: Pieces, cycles: int) -> bool:
 
 
 def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
-    """What of each group of chains is looked at, in the order of the arguments of ``_mixing`` behind the group's place
-    in ``groups``: its number of chains; functions of theta along finite chains, ``[draws, chains, functions]``, and
-    what they are, in words; how many of its chains are finite; which part of the cycles after the burn-in the draws
-    are of; how many coordinates never move.
+    """What of each group of chains is looked at: its place in ``groups``; functions of theta along some of its finite
+    chains, ``[draws, chains, functions]``, and what they are, in words; which part of the cycles after the burn-in the
+    draws are of; how many coordinates never move.
 
     The functions are the 16 coordinates and the squares of 16 coordinates about their means that look slowest (a
     trajectory that makes means antithetic may leave variances slow). Where the draws are too many or too few, or not
     kept, it is the potential in the rows of metrics, of a run without groups: rows are means over all chains and over
     ``log_every`` cycles, so there may be more effective draws than they tell. Of more than ``GROUPS`` groups nothing.
     """
-    plan, chains, dim = pieces.plan, pieces.chains, pieces.potential.dim
+    plan, dim = pieces.plan, pieces.potential.dim
     frozen, kept = set(result.frozen), plan.kept(result.cycles)
     if len(groups) > GROUPS:
         return
@@ -218,14 +215,14 @@ def _looked(pieces, path, groups, result, metrics) -> Iterator[tuple]:
                 still = int((part == part[0]).all(0).all(0).sum())
                 squares = (part - part.mean((0, 1))).square()
                 looked = torch.cat((slowest(part, COORDINATES), slowest(squares, COORDINATES)), -1).double()
-                yield place, len(group), looked, of, len(finite), len(draws) / kept, still
+                yield place, looked, of, len(draws) / kept, still
         return
     starts, whole = spans(metrics, plan.log_every)
     rows = torch.as_tensor(metrics["potential"][whole & (starts >= plan.burn_in)])
     late = rows[len(rows) // 2 :]
     if len(groups) == 1 and len(late) >= LEAST and bool(late.isfinite().all()):
         of = "the potential in the second half" + (", at least," if plan.log_every > 1 else "")
-        yield 0, chains, late[:, None, None], of, chains - len(frozen), len(late) / len(rows), 0
+        yield 0, late[:, None, None], of, len(late) / len(rows), 0
 
 
 def grouped(config: dict, chains: int) -> list[tuple[dict, list[int]]]:

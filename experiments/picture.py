@@ -12,13 +12,8 @@ import pandas as pd
 from sgmcmc import disk
 from sgmcmc.diagnostics import autocorrelation
 
-BLUE, ORANGE, GREEN, GREY, BLACK = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#777777",
-    "#000000",
-)  # Okabe and Ito: colour-blind safe
+# Okabe and Ito's: colour-blind safe.
+BLUE, ORANGE, GREEN, GREY, BLACK = "#0072B2", "#E69F00", "#009E73", "#777777", "#000000"
 NAME = "picture.png"
 MOST, FAR = 0.95, 100  # where the largest of a trajectory's energies is FAR times what MOST are below, these are shown
 

@@ -80,7 +80,12 @@ def check_length(config: dict, cycles: int) -> None:
     if max(config["trace_cycles"] or [0]) > cycles:
         mend = f"counts cycles from 1, and the run has {cycles}"
         raise SettingError("trace_cycles", config["trace_cycles"], mend)
-    Schedule(**{key: value for key, value in config["schedule"].items() if value is not None}).check(cycles)
+    schedule_of(config).check(cycles)
+
+
+def schedule_of(config: dict) -> Schedule:
+    """The schedule of step sizes."""
+    return Schedule(**_without_nulls(config["schedule"]))
 
 
 def folder(config: dict) -> Path:

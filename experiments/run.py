@@ -175,7 +175,7 @@ def _leave_results(store: sgmcmc.RunFolder, voice: Voice, result: engine.Result)
     # What an earlier end of the run said is no longer so.
     numbers = {"log_accept": None, "averages": None, "groups": None, **numbers}
     numbers |= {"acceptance": voice.worth, "told": outcome.TOLD}
-    store.status(state=result.status, **facts, **kept.plain(numbers, nan=None), summary=lines)
+    store.status(state=result.status, **facts, **kept.as_json(numbers, nan=None), summary=lines)
 
 
 def _drawn(path: Path, shows: list, tell: Callable[[str], object]) -> bool:

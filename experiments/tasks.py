@@ -129,9 +129,8 @@ def tell_edited(experiment: str, scale: str, chains: Iterable[tuple[dict, dict]]
     """Say where the first of the finished chains, which no worker runs again, is ``edited``; the others are not asked
     for."""
     if told := edited(islice(chains, 1)):
-        print(
-            f"{told} ({_invalidate('segment', experiment, scale, words)} makes its chains run again)", file=sys.stderr
-        )
+        again = f"{_invalidate('segment', experiment, scale, words)} makes its chains run again"
+        print(f"{told} ({again})", file=sys.stderr)
 
 
 def tell_longer(experiment: str, configs: list[dict]) -> None:

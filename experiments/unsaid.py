@@ -15,6 +15,7 @@ from experiments.resolved import (
     is_own,
     planned_cycles,
     sampler_row,
+    schedule_of,
 )
 from sgmcmc.errors import SettingError
 from sgmcmc.samplers import NUMBERS, Sampler
@@ -27,26 +28,10 @@ def filled(config: dict, said) -> dict:
     of the command line, whose mistakes are told where others would be put aside. Raises SettingError."""
     del config["scale"]
     row, model, sampler = sampler_row(config["sampler"]), config["model"], config["sampler"]
-    target, data = model["name"], config["data"]["name"]
-    network, own = target in NETWORKS, is_own(config)
-    if own:
-        target = model["_target_"].rpartition(".")[2]
-    if target not in (*NETWORKS, *OWN_DATA, "logistic") and not own and data != "none":
-        if "data" in said or "data.name" in said:
-            raise SettingError("data", data, f"{target} has no data: leave data out")
-        config["data"]["name"] = data = "none"
-    if target in OWN_DATA and not own and data != "none" and ("data" in said or "data.name" in said):
-        raise SettingError("data", data, f"{target} has data of its own: leave data out")
-    if (network or target == "logistic") and data == "none":
-        sets = [name for name in schema.options("data") if name != "none"]
-        raise SettingError("data", "none", f"{target} needs data: one of {', '.join(sets)}")
-    if data == "none" and not own:
-        config["data"] |= {"train_size": None, "ood": None}
-    if data == "none" and own and config["data"]["train_size"] is not None:
-        if "data.train_size" in said:  # a posterior of all its data would be taken for one of so few
-            mend = f"is of the data sets of data=, and there is none: {target} brings its own data, or none"
-            raise SettingError("data.train_size", config["data"]["train_size"], mend)
-        config["data"]["train_size"] = None
+    network, own = model["name"] in NETWORKS, is_own(config)
+    target = model["_target_"].rpartition(".")[2] if own else model["name"]
+    _fill_set(config["data"], target, own, said)
+    data = config["data"]["name"]
     word = Word(sampler["word"] or row.word)
     _fill_sampler(sampler, row, word, network, own)
     _fill_friction(config, row, word, network, own, said)
@@ -62,6 +47,13 @@ def filled(config: dict, said) -> dict:
     _fill_schedule(config["schedule"])
     _fill_data(config, network, said)
     _fill_start(config, network, said)
+    _fill_tuning(config)
+    if sampler["gradient"] == "none":  # a trace has a row at a gradient
+        config["trace"] = None
+    if config["trace"] is None:
+        config["trace_cycles"] = None
+    if (cycles := planned_cycles(config)) is not None:
+        check_length(config, cycles)
     _check_exact(config, word)
     config["chains"] = _chains(config)
     config["name"] = config["name"] or "-".join([target, *([data] if data != "none" else []), sampler["name"]])
@@ -76,6 +68,29 @@ def _check_name(name: str) -> None:
     if os.path.isabs(way) or way.split(os.sep)[0] in (os.curdir, os.pardir) or name.startswith("~"):
         mend = "names a folder within results/runs: leave out what leads elsewhere, or say the run's folder as output="
         raise SettingError("name", name, mend)
+
+
+def _fill_set(data: dict, target: str, own: bool, said) -> None:
+    """Which data set: none of a target that has no data. Of a target of one's own only the engine knows whether it has.
+    A grid's file may name the set of its other targets."""
+    name, needed = data["name"], target in (*NETWORKS, "logistic")
+    if own:
+        if name == "none" and data["train_size"] is not None:
+            if "data.train_size" in said:  # a posterior of all its data would be taken for one of so few
+                mend = f"is of the data sets of data=, and there is none: {target} brings its own data, or none"
+                raise SettingError("data.train_size", data["train_size"], mend)
+            data["train_size"] = None
+        return
+    if needed and name == "none":
+        sets = [one for one in schema.options("data") if one != "none"]
+        raise SettingError("data", "none", f"{target} needs data: one of {', '.join(sets)}")
+    if not needed and name != "none" and ("data" in said or "data.name" in said):
+        what = "data of its own" if target in OWN_DATA else "no data"
+        raise SettingError("data", name, f"{target} has {what}: leave data out")
+    if not needed and target not in OWN_DATA:
+        data["name"] = "none"
+    if data["name"] == "none":
+        data.update(train_size=None, ood=None)
 
 
 def _fill_sampler(sampler: dict, row: Sampler, word: Word, network: bool, own: bool) -> None:
@@ -193,32 +208,26 @@ def _fill_start(config: dict, network: bool, said) -> None:
         warm["init"] = None
     for key, default in schema.WARM_START.items():
         warm[key] = None if config["init"] != "sgd" else default if warm[key] is None else warm[key]
-    if config["tune"]["target"] is not None and not config["burn_in"]:
-        raise SettingError("tune.target", config["tune"]["target"], "tunes during the burn-in: give burn_in, in cycles")
-    _fill_mass(config)
+
+
+def _fill_tuning(config: dict) -> None:
+    """With a step size that is tuned, too, the mass is estimated in half of the burn-in: tuned is for what stays."""
+    target, burn_in = config["tune"]["target"], config["burn_in"]
+    if target is not None and not burn_in:
+        raise SettingError("tune.target", target, "tunes during the burn-in: give burn_in, in cycles")
+    if config["mass"] != "estimate":
+        config["mass_cycles"] = None
+    elif config["mass_cycles"] is None and target is not None:
+        config["mass_cycles"] = burn_in // 2
+    elif (config["mass_cycles"] or 0) > burn_in:
+        mend = f"the mass is estimated in the burn-in alone, of {burn_in} cycles: make it less"
+        raise SettingError("mass_cycles", config["mass_cycles"], mend)
     if config["tune"]["trajectory"] is not None:
-        if not config["burn_in"]:
+        if not burn_in:
             raise SettingError("tune.trajectory", "auto", "chooses during the burn-in: give burn_in, in cycles")
         if config["epochs"] is not None:
             mend = "tune.trajectory chooses how long a cycle is: give cycles"
             raise SettingError("epochs", config["epochs"], mend)
-    if config["sampler"]["gradient"] == "none":  # a trace has a row at a gradient
-        config["trace"] = None
-    if config["trace"] is None:
-        config["trace_cycles"] = None
-    if (cycles := planned_cycles(config)) is not None:
-        check_length(config, cycles)
-
-
-def _fill_mass(config: dict) -> None:
-    """With a step size that is tuned, too, the mass is estimated in half of the burn-in: tuned is for what stays."""
-    if config["mass"] != "estimate":
-        config["mass_cycles"] = None
-    elif config["mass_cycles"] is None and config["tune"]["target"] is not None:
-        config["mass_cycles"] = config["burn_in"] // 2
-    elif (config["mass_cycles"] or 0) > config["burn_in"]:
-        mend = f"the mass is estimated in the burn-in alone, of {config['burn_in']} cycles: make it less"
-        raise SettingError("mass_cycles", config["mass_cycles"], mend)
 
 
 def _check_exact(config: dict, word: Word) -> None:
@@ -228,18 +237,14 @@ def _check_exact(config: dict, word: Word) -> None:
     """
     if config["sampler"]["acceptance"] == "monitor":
         return
-    schedule = Schedule(config["schedule"]["name"], config["schedule"]["direction"])
-    reason = why_impossible(word, schedule, config["temperature"])
+    reason = why_impossible(word, schedule_of(config), config["temperature"])
     if not reason and config["model"].get("norm") == "bn":
         reason = "batch normalisation makes U depend on how the data are split into batches (model.norm=frn does not)"
     elif not reason and config["augmentation"] == "random":
         reason = "random augmentation makes U random (augmentation=averaged fixes the views)"
     if reason:
-        raise SettingError(
-            "sampler.acceptance",
-            config["sampler"]["acceptance"],
-            f"there is no exact acceptance probability: {reason}; use sampler.acceptance=monitor",
-        )
+        mend = f"there is no exact acceptance probability: {reason}; use sampler.acceptance=monitor"
+        raise SettingError("sampler.acceptance", config["sampler"]["acceptance"], mend)
 
 
 def _chains(config: dict) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import fields
+from functools import partial
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -15,7 +16,7 @@ from experiments.resolved import is_own
 from sgmcmc.errors import SettingError
 
 
-def number(setting: str, value, low: float = -math.inf, high: float = math.inf, need: str = "a number") -> float:
+def number(setting: str, value, need: str, low: float = -math.inf, high: float = math.inf) -> float:
     """``value`` as a float in (low, high), or SettingError; an end that is allowed is given a little farther out."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     if not (known and math.isfinite(value) and low < value < high):
@@ -38,19 +39,10 @@ def count(setting: str, value, least: int = 1, most: int = MOST) -> int:
 
 def numbers(setting: str, value, need: str, **limits) -> float | list[float]:
     """A number, or a list of them, one a chain."""
-    if isinstance(value, list):
-        if not value:
-            raise SettingError(setting, value, f"must be {need}, or a list of them, one a chain")
-        return [number(setting, one, need=need, **limits) for one in value]
-    return number(setting, value, need=need, **limits)
-
-
-def _positive(setting, value):
-    return numbers(setting, value, "a positive number", low=0)
-
-
-def _not_negative(setting, value):
-    return numbers(setting, value, "a number that is not negative", low=-1e-300)
+    if value == []:
+        raise SettingError(setting, value, f"must be {need}, or a list of them, one a chain")
+    each = partial(number, setting, need=need, **limits)
+    return list(map(each, value)) if isinstance(value, list) else each(value)
 
 
 def _keep(setting, value):
@@ -83,49 +75,55 @@ def _auto(setting, value):
     return value
 
 
+def _friction(setting, value):
+    return math.inf if value in _INFINITE else _not_negative(setting, value)
+
+
 _INFINITE = (math.inf, ".inf", "infinite")  # as Hydra reads inf, as YAML spells it, as the samplers' table says it
+_ZERO = -1e-300  # as the end of a range that 0 belongs to
+_positive = partial(numbers, need="a positive number", low=0)
+_not_negative = partial(numbers, need="a number that is not negative", low=_ZERO)
+_inside = partial(number, low=-1, high=1, need="above -1 and below 1")
 _CASTS = {
     "output": _path,
     "init": _path,
     "data.root": _path,
-    "seed": lambda setting, value: count(setting, value, 0, 2**64 - 1),
+    "seed": partial(count, least=0, most=2**64 - 1),
     "chains": count,
     "data.train_size": count,
     "lr": _positive,
     "step_size": _positive,
-    "momentum_decay": lambda setting, value: numbers(
-        setting, value, "a momentum decay a whole step, from 0 to 1", low=-1e-300, high=1 + 1e-15
-    ),
-    "friction": lambda setting, value: math.inf if value in _INFINITE else _not_negative(setting, value),
+    "momentum_decay": partial(numbers, need="a momentum decay a whole step, from 0 to 1", low=_ZERO, high=1 + 1e-15),
+    "friction": _friction,
     "sampler.beta": _not_negative,
     "sampler.b": _not_negative,
-    "sampler.alpha": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
-    "sampler.delta": lambda setting, value: number(setting, value, -1, 1, "above -1 and below 1"),
-    "sampler.decision_batch": lambda setting, value: count(setting, value, 2),
-    "sampler.epsilon": lambda setting, value: number(setting, value, -1e-300, 0.5, "from 0 to below 0.5"),
-    "sampler.sigma": lambda setting, value: number(setting, value, 0.2 - 1e-15, 1.2 + 1e-15, "from 0.2 to 1.2"),
+    "sampler.alpha": _inside,
+    "sampler.delta": _inside,
+    "sampler.decision_batch": partial(count, least=2),
+    "sampler.epsilon": partial(number, low=_ZERO, high=0.5, need="from 0 to below 0.5"),
+    "sampler.sigma": partial(number, low=0.2 - 1e-15, high=1.2 + 1e-15, need="from 0.2 to 1.2"),
     "schedule.every": count,
-    "schedule.factor": lambda setting, value: number(setting, value, 0, need="a positive number"),
+    "schedule.factor": partial(number, low=0, need="a positive number"),
     "epochs": count,
     "epochs_per_cycle": count,
     "cycles": count,
     "steps_per_cycle": count,
-    "burn_in": lambda setting, value: count(setting, value, 0),
+    "burn_in": partial(count, least=0),
     "thin": count,
     "keep": _keep,
     "log_every": count,
     "save_every": count,
-    "save_minutes": lambda setting, value: number(setting, value, -1e-300, need="a number of minutes, or 0"),
-    "temperature": lambda setting, value: number(setting, value, -1e-300, need="a number that is not negative"),
+    "save_minutes": partial(number, low=_ZERO, need="a number of minutes, or 0"),
+    "temperature": partial(number, low=_ZERO, need="a number that is not negative"),
     "batch_size": count,
     "warm_start.epochs": count,
-    "warm_start.lr": lambda setting, value: number(setting, value, 0, need="a positive number"),
-    "warm_start.momentum": lambda setting, value: number(setting, value, -1e-300, 1, "from 0 to below 1"),
+    "warm_start.lr": partial(number, low=0, need="a positive number"),
+    "warm_start.momentum": partial(number, low=_ZERO, high=1, need="from 0 to below 1"),
     "warm_start.batch_size": count,
-    "warm_start.weight_decay": lambda setting, value: number(setting, value, -1e-300, need="a number not below 0"),
+    "warm_start.weight_decay": partial(number, low=_ZERO, need="a number not below 0"),
     "mass": _mass,
-    "mass_cycles": lambda setting, value: count(setting, value, 0),
-    "tune.target": lambda setting, value: number(setting, value, 0, 1, "an acceptance between 0 and 1"),
+    "mass_cycles": partial(count, least=0),
+    "tune.target": partial(number, low=0, high=1, need="an acceptance between 0 and 1"),
     "views": count,
     "trace": _trace,
     "compile": _auto,
@@ -166,6 +164,10 @@ def cast(config: dict) -> None:
         raise SettingError("device", device, "must be auto, cpu, cuda or cuda:1")
 
 
+# By what OmegaConf's error says.
+_KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "list": "a list of numbers"}
+
+
 def _typed(model, values: dict) -> dict:
     """The settings of a model, cast to the types of its dataclass."""
     typed, types = OmegaConf.structured(model), {one.name: one.type for one in fields(model)}
@@ -177,12 +179,6 @@ def _typed(model, values: dict) -> dict:
         try:
             typed[key] = typed[key] if value is None else value
         except OmegaConfBaseException as error:
-            kinds = {
-                "Integer": "a whole number",
-                "Float": "a number",
-                "bool": "true or false",
-                "list": "a list of numbers",
-            }
-            kind = next((kind for sign, kind in kinds.items() if sign in str(error)), "of another type")
+            kind = next((kind for sign, kind in _KINDS.items() if sign in str(error)), "of another type")
             raise SettingError(f"model.{key}", value, f"must be {kind}") from error
     return OmegaConf.to_container(typed)

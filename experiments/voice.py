@@ -267,7 +267,7 @@ class Voice:
     def summary(self, result) -> tuple[list[str], dict]:
         """What came out: moves, log MH, effective sample size, R-hat, and a plain word where a chain is stuck; and its
         numbers, for ``status.json``."""
-        kernel, rate = result.kernel, result.rate
+        kernel, rate, plan, chains = result.kernel, result.rate, self.pieces.plan, self.pieces.chains
         share = f"{result.accepted / max(result.proposed, 1):.3g}"
         share += f"; {rate:.3g} after the burn-in" if 0 < result.burnt[1] < result.proposed else ""
         moved = f"{result.accepted:,} of {result.proposed:,} trajectories accepted ({share})"
@@ -280,19 +280,19 @@ class Voice:
         lines = [f"{result.status} after {after} in {_duration(result.seconds)}: {moved}{again}"]
         if not result.cycles:
             return lines, {}
-        if self.pieces.plan.trajectory and result.cycles >= self.pieces.plan.burn_in:
+        if plan.trajectory and result.cycles >= plan.burn_in:
             size = float(torch.as_tensor(kernel.step_size, dtype=torch.float64).mean())
             chosen = f"chosen in the burn-in: {kernel.steps} steps a cycle, step size {size:.4g}"
             lines.append(chosen + FIRST_STAIR * kernel.schedule.varies_between())
-        elif self.pieces.plan.tune is not None and result.cycles >= self.pieces.plan.burn_in:
+        elif plan.tune is not None and result.cycles >= plan.burn_in:
             lines.append(self.tuned(kernel))
-        if self.pieces.plan.estimate_mass and result.moments:
+        if plan.estimate_mass and result.moments:
             lines.append(f"mass estimated: 1 to {float(kernel.mass.max()):.4g} (moments.safetensors)")
         try:
             metrics = sgmcmc.load_metrics(self.path)
         except StoreError:
             return lines, {}
-        energy = None if kernel.impossible else outcome.second_half(metrics, self.pieces.plan.log_every)
+        energy = None if kernel.impossible else outcome.second_half(metrics, plan.log_every)
         facts = {"log_accept": -math.inf} if kernel.impossible else {}
         if energy is not None:
             mean, error, median = energy
@@ -302,26 +302,24 @@ class Voice:
                 warning = " (estimated on the data that were looked at)"
             if mean < FAR * min(median, -1):
                 warning = f" (its rows' median {median:.3g}: a few proposals went far out)"
-            several = " of all chains" if len(outcome.grouped(self.config, self.pieces.chains)) > 1 else ""
+            several = " of all chains" if len(outcome.grouped(self.config, chains)) > 1 else ""
             lines.append(f"mean log MH of the second half{several} {mean:.3g}{warning}")
         if result.status == engine.DIVERGED:
             last = metrics["cycle"][-1] if len(metrics["cycle"]) else 0
             lines.append(f"diverged: no chain is finite after step {int(last) * kernel.steps}; {SMALLER}")
             return lines, facts | {"groups": outcome.of_groups(self.config, self.pieces, self.path, result, None)}
-        if why := disequilibrium(metrics, kernel, self.pieces.potential, self.pieces.chains - len(result.frozen)):
+        if why := disequilibrium(metrics, kernel, self.pieces.potential, chains - len(result.frozen)):
             lines.append(why)
         if result.frozen:
-            lines.append(
-                f"{of_chains(result.frozen, self.pieces.chains)} diverged and stand still where they were last "
-                f"finite: leave their draws out; {SMALLER}"
-            )
-        _, whole = outcome.spans(metrics, self.pieces.plan.log_every)
+            still = f"{of_chains(result.frozen, chains)} diverged and stand still where they were last finite"
+            lines.append(f"{still}: leave their draws out; {SMALLER}")
+        _, whole = outcome.spans(metrics, plan.log_every)
         if why := not_finite(int(metrics["not_finite"][whole].sum()), kernel):
             lines.append(why)
-        if why := missed(result, self.pieces.plan):
+        if why := missed(result, plan):
             lines.append(why)
         if result.unmoved:
-            lines.append(f"{of_chains(result.unmoved, self.pieces.chains)} never moved: {UNMOVED}")
+            lines.append(f"{of_chains(result.unmoved, chains)} never moved: {UNMOVED}")
         if result.stuck:
             exact = "not exact, and" if kernel.subsampled else "exact but"
             lines.append(f"the chain is {exact} stuck: hardly a trajectory is accepted; take a smaller step size")
@@ -334,7 +332,7 @@ class Voice:
         if len(groups) <= outcome.GROUPS:
             lines += [line for group in groups for line in self._group(group, kernel, outcome.estimates(looked))]
         if len(groups) == 1 and groups[0]["finite"]:
-            facts["averages"] = outcome.averages(metrics, self.pieces.plan.burn_in, self.pieces.plan.log_every)
+            facts["averages"] = outcome.averages(metrics, plan.burn_in, plan.log_every)
         return lines, {**facts, "groups": groups}
 
     def tuned(self, kernel: Kernel) -> str:

@@ -108,10 +108,9 @@ def check_memory(chains: int, dim: int, device: torch.device) -> None:
 def check_steps(steps: int) -> None:
     """Refuse trajectories whose letters alone are more than all memory, as ``check_memory`` does chains."""
     if LETTERS * steps > (memory := _memory()):
-        needs = (
-            f"their letters alone take {LETTERS * steps / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f}"
-        )
-        raise SettingError("steps_per_cycle", steps, f"{needs}; take fewer")
+        needs = f"their letters alone take {LETTERS * steps / 2**30:,.0f} GiB"
+        mend = f"{needs}, and this machine has {memory / 2**30:,.0f}; take fewer"
+        raise SettingError("steps_per_cycle", steps, mend)
 
 
 def _memory() -> int:

@@ -64,12 +64,11 @@ def _way_back(forth: Take):
     momentum = -forth.end.momentum.numpy()
     scale = np.sqrt(row.temperature * mass)
     noise = np.zeros_like(forth.noise)
-    forward = forth.noise[1 + reference.headed(row.letters) :]
-    backward = [
-        c * forward[number] - math.sqrt(1 - c**2) * before / scale
-        for number, (c, before, _) in enumerate(forth.path.refreshes)
-    ][::-1]
     first = 1 + reference.headed(row.letters)
+    backward = [
+        c * forth.noise[number] - math.sqrt(1 - c**2) * before / scale
+        for number, (c, before, _) in enumerate(forth.path.refreshes, first)
+    ][::-1]
     kept = forth.letters[0][1] if first == 2 else row.kept
     if kept < 1:  # the last refresh before the first kick, of no momentum, makes the momentum of the way back
         noise[first - 1] = momentum / scale / math.sqrt(1 - kept**2)
@@ -139,16 +138,11 @@ def path(row: Row) -> Iterator[Cell]:
             forth = take(row, name, way)
             ends = forth.path
             delta = forth.ours.energy(ends.theta) - forth.ours.energy(forth.theta)
-            pairs = [
-                (forth.end.theta, ends.theta),
-                (forth.end.momentum, ends.momentum),
-                (forth.record.delta_kinetic, ends.kinetic),
-                (forth.record.delta_potential, delta),
-            ]
+            pairs = [(forth.end.theta, ends.theta), (forth.end.momentum, ends.momentum)]
+            pairs += [(forth.record.delta_potential, delta)]
             if "E" not in row.letters:
                 pairs += [(forth.rejected.theta, forth.theta), (forth.rejected.momentum, -ends.begun)]
-            else:
-                pairs.pop(2)
+                pairs += [(forth.record.delta_kinetic, ends.kinetic)]
             error = max(error, *(_largest(ran.numpy() - followed) for ran, followed in pairs))
         yield Cell("path", name, "trajectory - the same in NumPy", error, EXACT)
 

@@ -41,14 +41,14 @@ FAILURE_CHAINS = 400_000
 
 def _worst(column: str, target: str, values: dict[str, np.ndarray], dtype: str = "float64") -> Cell:
     """The cell of the functions ``values`` (``[chains]`` each), whose means should be 0."""
-    worst = None
+    cells = []
     for name, value in values.items():
         mean, error = float(value.mean()), float(value.std() / math.sqrt(len(value)))
         z = mean / error if error else (0.0 if mean == 0 else math.copysign(math.inf, mean))
         z = math.inf if math.isnan(z) else z
-        if worst is None or abs(z) > abs(worst.z):
-            worst = Cell(column, target, name, mean, None, error, z, len(values), dtype)
-    worst.smallest_bias = max(float(value.std() / math.sqrt(len(value))) for value in values.values())
+        cells.append(Cell(column, target, name, mean, None, error, z, len(values), dtype))
+    worst = max(cells, key=lambda cell: abs(cell.z))
+    worst.smallest_bias = max(cell.standard_error for cell in cells)
     return worst
 
 

@@ -31,10 +31,10 @@ from pathlib import Path
 import torch
 from scipy.stats import norm
 
+from sgmcmc import LAW, disk
 from sgmcmc import certificate_identities as identities
 from sgmcmc import certificate_networks as networks
 from sgmcmc import certificate_statistics as statistics
-from sgmcmc import disk
 from sgmcmc.certificate_rows import Cell, Row, Seed
 from sgmcmc.environment import cores, end_with_parent, environment
 from sgmcmc.errors import SettingError, StoreError
@@ -315,15 +315,11 @@ def show(cells: list[Cell]) -> list[str]:
     for label in dict.fromkeys(cell.row for cell in cells):
         mine = [cell for cell in cells if cell.row == label]
         accept = min(cell.figure for cell in mine if cell.column == "accept")
-        line = f"{label[:35]:<35}{_acceptance(accept):>4}"
+        line = f"{label[:35]:<35}{f'{accept:.2f}'.removeprefix('0'):>4}"
         for name, width in COLUMNS.items():
             line += f"{_brief([cell for cell in mine if _shown_in(cell) == name]):>{width}}"
         lines.append(line)
     return lines
-
-
-def _acceptance(value: float) -> str:
-    return f"{value:.2f}".removeprefix("0")
 
 
 def _shown_in(cell: Cell) -> str:
@@ -443,8 +439,6 @@ def _check_writable(folder: Path) -> None:
 
 def made() -> str:
     """One sentence: of which code it is."""
-    from sgmcmc import LAW
-
     facts = environment(torch.device("cpu"))
     commit = f"commit {facts['git_commit'][:12]}{facts['git_commit'][40:]}, " if facts["git_commit"] else ""
     return f"Made by {commit}LAW = {LAW}, torch {facts['torch']}, on {facts['processor']}."

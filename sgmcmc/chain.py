@@ -287,7 +287,8 @@ class Chain:
         state, graph = self.states[0], Compiled(run_cycle)
         moments = self.moments or Moments.none(state.theta)
         self.weights = [torch.tensor(weight, dtype=torch.float64, device=state.theta.device) for weight in (0.0, 1.0)]
-        arguments = self.random, self.cycle, self.groups[0], *self.tally.summed, moments, self.weights[1]
+        so_far = self.tally.sums, self.tally.chances, moments
+        arguments = self.random, self.cycle, self.groups[0], *so_far, self.weights[1]
         graph.prepare(self.kernel, self.potential, state, *arguments)
         self.cycle_graph, self.moments = graph, moments
 
@@ -316,10 +317,9 @@ class Chain:
         if self.cycle_graph is None:
             chances, moments = self.tally.chances + probabilities, None
         else:  # of a traced cycle the eager evaluation was for the trace alone
-            arguments = self.random, index, self.groups[0], *self.tally.summed, self.moments, self.weights[draws]
-            state, probabilities, sums, chances, moments = self.cycle_graph(
-                self.kernel, self.potential, self.states[0], *arguments
-            )
+            so_far = self.tally.sums, self.tally.chances, self.moments
+            arguments = self.kernel, self.potential, self.states[0], self.random, index, self.groups[0], *so_far
+            state, probabilities, sums, chances, moments = self.cycle_graph(*arguments, self.weights[draws])
             states, fits = [state], self.fits
         # From here on the cycle counts: an interruption before this line leaves the chain as it was.
         self.signals.armed = False
@@ -595,7 +595,7 @@ def run(
         torch.backends.cudnn.deterministic = True
     chain = Chain(kernel, potential, plan, random, chains, initial, predictions)
     saved = store.load() if store else None
-    result, unwritten = Result(RUNNING), Unwritten(plan, store)
+    unwritten = Unwritten(plan, store)
 
     def between() -> None:
         """Within a cycle: a checkpoint where the last one is long ago, and a signal whose exception was lost."""
@@ -645,10 +645,10 @@ def run(
             status, signals.answered = INTERRUPTED, signals.arrived is not None
         if chain.states and (unwritten.rows or unwritten.draws or chain.cycle or chain.unfinished):
             unwritten.write(chain.checkpoint)
-    result.status, result.signal = status, signals.arrived if signals.answered else None
+    result = _result(chain, status)
+    result.signal = signals.arrived if signals.answered else None
     result.rows = unwritten.rows  # a store's are written, as are its draws
     result.draws = torch.cat(unwritten.draws) if unwritten.draws else None
-    _fill(result, chain)
     return result
 
 
@@ -670,9 +670,9 @@ def _begin(chain: Chain, new: bool, over: bool, tell: Callable[[str], object]) -
         chain.begun_compiled = chain.compiled
 
 
-def _fill(result: Result, chain: Chain) -> None:
+def _result(chain: Chain, status: str) -> Result:
     """What a chain has to say at its end."""
-    tally = chain.tally
+    tally, result = chain.tally, Result(status)
     result.cycles, result.accepted, result.proposed = chain.cycle, tally.accepted, tally.proposed
     result.burnt = tally.burnt
     seen = chain.cycle - (chain.plan.burn_in if chain.cycle >= chain.plan.burn_in else 0)
@@ -683,12 +683,9 @@ def _fill(result: Result, chain: Chain) -> None:
     if chain.unfinished:
         through = len(chain.unfinished.states) * chain.kernel.points
         result.under_way = through + chain.unfinished.point
-    result.frozen = [
-        group[int(row)]
-        for group, state in zip(chain.groups, chain.states, strict=False)  # no states yet: interrupted at the start
-        for row in torch.nonzero(~state.alive).flatten()
-    ]
+    result.frozen = torch.nonzero(~chain.alive).flatten().tolist()
     result.seconds, result.kernel, result.ensembles = tally.spent, chain.kernel, chain.ensembles
+    return result
 
 
 def frozen_in(folder: str | os.PathLike) -> set[int]:

@@ -55,10 +55,8 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     except RuntimeError as error:
         if theta.dtype != torch.float32 or not {"float", "double"} <= {*re.findall("[a-z]+", str(error).lower())}:
             raise
-        mend = (
-            f"computes with float64 where theta is float32 ({error}): constants are matrix.to(theta), or dtype=float64"
-        )
-        raise SettingError("target", name, mend) from error
+        mend = "constants are matrix.to(theta), or dtype=float64"
+        raise SettingError("target", name, f"computes with float64 where theta is float32 ({error}): {mend}") from error
     check_tensor("U", value)
     for what, one in slopes:
         check_tensor(what.removeprefix("the "), one)
@@ -74,23 +72,30 @@ def check_target(kernel: Kernel, potential: Potential, theta: Tensor, chains: in
     if not torch.equal(theta.nan_to_num(), before.nan_to_num()):
         raise SettingError("target", name, "changes theta in place: give new tensors (theta * 2, not theta.mul_(2))")
     if not kernel.inexact:
-        for which, chain in {"first": 0, "last": chains - 1}.items():  # again, without the others
-            alone = potential.potential(theta[[chain]])
-            if tuple(alone.shape) != (1,):
-                raise SettingError("shape of U", _shape(alone), "must be [1] of one chain's theta")
-            if not torch.allclose(alone, value[[chain]], rtol=1e-5, atol=1e-5, equal_nan=True):
-                mend = f"gives the {which} chain another U when it is asked again, alone: U must be"
-                raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
-        if kernel.subsampled:
-            _check_terms(potential, theta)
-        if kernel.full_ends and in_one_pass(potential):
-            both = potential_and_gradient(potential, theta)[0]  # what decides
-            same = (both.shape, both.dtype) == (value.shape, value.dtype)
-            if not (same and torch.allclose(both, value, rtol=1e-5, atol=1e-5, equal_nan=True)):
-                raise SettingError("target", name, "gives another U by potential_and_gradient than by potential")
+        _check_fixed(kernel, potential, theta, value)
     check_finite(kernel, value)
     if kernel.gradient != "none":
         check_finite(kernel, slope.double().sum(1), "the gradient")
+
+
+def _check_fixed(kernel: Kernel, potential: Potential, theta: Tensor, value: Tensor) -> None:
+    """Refuse a U that is another one than the ``value`` at θ when it is asked again: without the other chains, or with
+    the gradient, which is what decides."""
+    name = type(potential).__name__
+    for which, chain in {"first": 0, "last": len(theta) - 1}.items():
+        alone = potential.potential(theta[[chain]])
+        if tuple(alone.shape) != (1,):
+            raise SettingError("shape of U", _shape(alone), "must be [1] of one chain's theta")
+        if not torch.allclose(alone, value[[chain]], rtol=1e-5, atol=1e-5, equal_nan=True):
+            mend = f"gives the {which} chain another U when it is asked again, alone: U must be"
+            raise SettingError("target", name, f"{mend} one fixed function of each chain's own theta")
+    if kernel.subsampled:
+        _check_terms(potential, theta)
+    if kernel.full_ends and in_one_pass(potential):
+        both = potential_and_gradient(potential, theta)[0]
+        same = (both.shape, both.dtype) == (value.shape, value.dtype)
+        if not (same and torch.allclose(both, value, rtol=1e-5, atol=1e-5, equal_nan=True)):
+            raise SettingError("target", name, "gives another U by potential_and_gradient than by potential")
 
 
 def check_tensor(what: str, one) -> None:
@@ -149,6 +154,11 @@ def _asked(method: Callable[..., Tensor], theta: Tensor, *batch: Tensor) -> Tens
     return method(theta.detach().clone(), *batch).detach().double().clone()
 
 
+def _normals(theta: Tensor) -> Tensor:
+    """Standard normals in the shape of θ, the same each time."""
+    return Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
+
+
 def _changing_gradient(kernel: Kernel, potential: Potential, theta: Tensor) -> str | None:
     """A sentence where ``gradient`` is another when it is asked again. Random, of numbers of its own at each call, it
     leaves decisions exact, but not if it remembers what was asked before: no trajectory then reads the same backwards.
@@ -185,7 +195,7 @@ def _changing_potential(kernel: Kernel, potential: Potential, theta: Tensor) -> 
     alike: so it is asked of two near by, too, which a target that remembers its answers must tell apart."""
     if not kernel.evaluates:
         return None
-    near = theta[:1] + 0.1 * Random(0, theta.device).normal("diagnostic", 0, 1, 2, theta.shape[1], theta.dtype)[0]
+    near = theta[:1] + 0.1 * _normals(theta[:1].expand(2, -1))
     for some in (theta, near):
         # Numbers, so that one tensor may lie where the one before it lay, as those of a run do.
         asked = [[potential.potential(one.clone()).item() for one in some.split(1)] for _ in range(2)]
@@ -227,7 +237,7 @@ def _mixed_minibatches(potential: Potential, theta: Tensor, batch: int) -> str |
     chains, size = len(theta), potential.data_size * getattr(potential, "views", 1)
     if chains < 2 or not together(potential):
         return None
-    theta = theta + 0.1 * Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
+    theta = theta + 0.1 * _normals(theta)
     rows = (torch.arange(chains * batch, device=theta.device) % size).view(chains, batch)
     both = _asked(potential.gradient, theta, rows.clone())
     alone = [_asked(potential.gradient, theta[[one]], rows[[one]]) for one in range(chains)]
@@ -258,7 +268,7 @@ def _lost_repeats(potential: Potential, theta: Tensor, batch: int) -> str | None
 
 def _lost_noise(potential: Potential, theta: Tensor) -> str | None:
     """A sentence where a target without data does not add the noise that it is given to its gradient."""
-    noise = Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
+    noise = _normals(theta)
     exact, noisy = _asked(potential.gradient, theta), _asked(potential.gradient, theta, noise.clone())
     slack = math.sqrt(torch.finfo(theta.dtype).eps) * (1 + float(exact.nan_to_num().abs().max()))
     if torch.allclose(noisy, exact + noise, rtol=0, atol=slack, equal_nan=True):
@@ -272,8 +282,7 @@ def _wrong_losses(potential: Potential, theta: Tensor, batch: int) -> str | None
     """U is ``prior`` and the sum of ``losses``, of which decisions on a part of the data are made: but for a constant,
     which does not matter, so that two θ are compared."""
     rows = torch.arange(potential.data_size, device=theta.device)[None]
-    away = Random(0, theta.device).normal("diagnostic", 0, 1, 1, theta.shape[1], theta.dtype)[0]
-    ends = theta, theta + 1e-2 * away
+    ends = theta, theta + 1e-2 * _normals(theta)
     whole = [float(potential.potential(end)) for end in ends]
     parts = rows.split(batch, 1)
     sums = [float(potential.prior(end) + sum(potential.losses(end, part).sum(-1) for part in parts)) for end in ends]
@@ -290,7 +299,7 @@ def _mixed_losses(potential: Potential, theta: Tensor) -> str | None:
     """A sentence where a datum has another loss beside other data, or beside another chain. Asked a little away from θ,
     where chains that start alike differ."""
     theta = theta if together(potential) else theta[:1]
-    theta = theta + 0.1 * Random(0, theta.device).normal("diagnostic", 0, 1, *theta.shape, theta.dtype)[0]
+    theta = theta + 0.1 * _normals(theta)
     last = potential.data_size - 1
     pairs = torch.tensor([[0, last], [last, 0]], device=theta.device)[: len(theta)]
     both = _asked(potential.losses, theta, pairs)
@@ -347,8 +356,7 @@ def _wrong_gradient(potential: Potential, theta: Tensor) -> bool:
 
     Of both the least over the steps counts (``known`` and ``bound``).
     """
-    away = Random(0, theta.device).normal("diagnostic", 0, 1, len(theta), theta.shape[1], theta.dtype)[0]
-    moves = getattr(potential, "moves", None)
+    away, moves = _normals(theta), getattr(potential, "moves", None)
     away = away if moves is None else away * moves.to(theta.device)
     slope, before = potential.gradient(theta).detach().double(), None
     bound = known = torch.full((len(theta),), torch.inf, dtype=torch.float64, device=theta.device)

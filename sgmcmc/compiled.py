@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import cache, partial
-from itertools import accumulate
+from itertools import islice
 from operator import attrgetter
 
 import torch
@@ -163,10 +163,10 @@ class Compiled:
         self._strides = None
         put = putting((state, *more))
         parts = [self._taken((state, *more)), self._program(kernel, index), self._words(random).of(index)]
-        sizes = [len(part) for part in parts]
 
         def flat(*inputs: Tensor) -> list[Tensor]:
-            values, program, words = split(inputs, sizes)
+            given_inputs = iter(inputs)
+            values, program, words = (list(islice(given_inputs, len(part))) for part in parts)
             given_state, *given_more = put(values)
             given_kernel = self._with_program(kernel, index, iter(program))
             given = Given(random, self._drawn, words, index)
@@ -500,12 +500,6 @@ def _rounds() -> Callable:
 # -- tensors out of their classes, and into them again
 
 
-def split(sequence, sizes: list[int]) -> list:
-    """Consecutive parts of the sequence."""
-    ends = list(accumulate(sizes))
-    return [sequence[end - size : end] for size, end in zip(sizes, ends, strict=True)]
-
-
 def taking(part) -> Callable:
     """A quick function that gives the tensors of such a tensor or dataclass, in order."""
     if isinstance(part, Tensor):
@@ -515,19 +509,16 @@ def taking(part) -> Callable:
 
 def putting(parts: tuple) -> Callable:
     """A quick function that makes such tensors and dataclasses of their tensors in order."""
-    plan, place = [], 0
+    plan = []  # of each part its class and, of a dataclass, which of its fields are there
     for part in parts:
-        names = None if isinstance(part, Tensor) else [field.name for field in fields(part)]
-        here = [place] if names is None else []
-        for name in names or ():
-            here.append(None if getattr(part, name) is None else place + len(here) - here.count(None))
-        place += len(here) - here.count(None)
-        plan.append((None if names is None else type(part), here))
+        has = None if isinstance(part, Tensor) else [getattr(part, one.name) is not None for one in fields(part)]
+        plan.append((type(part), has))
 
     def put(tensors):
+        given = iter(tensors)
         return tuple(
-            tensors[here[0]] if kind is None else kind(*[None if i is None else tensors[i] for i in here])
-            for kind, here in plan
+            next(given) if has is None else kind(*[next(given) if there else None for there in has])
+            for kind, has in plan
         )
 
     return put

@@ -51,7 +51,7 @@ def settings(kernel: Kernel, plan: Plan, potential: Potential, chains: int, seed
     told |= {"burn_in": plan.burn_in, "thin": plan.thin}
     told["tune"] = {"target": plan.tune, "trajectory": plan.trajectory}
     told |= {"chains": chains, "seed": seed, "dtype": str(dtype).removeprefix("torch."), "init": initial}
-    return plain(told)
+    return as_json(told)
 
 
 def identity(settings: dict) -> dict:
@@ -59,17 +59,17 @@ def identity(settings: dict) -> dict:
     return {"hash": signature([LAW, settings])[:12], "law": LAW, "settings": settings}
 
 
-def plain(value, nan: str | None = "nan"):
+def as_json(value, nan: str | None = "nan"):
     """``value`` as JSON has it: NumPy's scalars as Python's, tensors as lists or, of more than 1,000 numbers, as their
     SHA-256, infinite numbers as the words inf and -inf, NaN as ``nan``, and anything else as its text."""
     if isinstance(value, dict):
-        return {key: plain(one, nan) for key, one in value.items()}
+        return {key: as_json(one, nan) for key, one in value.items()}
     if isinstance(value, list):
-        return [plain(one, nan) for one in value]
+        return [as_json(one, nan) for one in value]
     if isinstance(value, Tensor):
         value = value.detach().cpu().contiguous()
         long = value.numel() > 1000
-        return hashlib.sha256(value.numpy().tobytes()).hexdigest() if long else plain(value.flatten().tolist(), nan)
+        return hashlib.sha256(value.numpy().tobytes()).hexdigest() if long else as_json(value.flatten().tolist(), nan)
     value = value.item() if isinstance(value, numpy.generic) else value
     if isinstance(value, float) and math.isnan(value):
         return nan
@@ -90,7 +90,7 @@ def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: tor
     try:
         if is_network(potential):
             with full_precision():
-                return plain([float(potential.potential(theta)[0].detach())])
+                return as_json([float(potential.potential(theta)[0].detach())])
         told = [float(potential.potential(theta)[0].detach())]
         if kernel.gradient != "none":
             size = getattr(kernel.batches, "batch_size", None)
@@ -99,7 +99,7 @@ def target(kernel: Kernel, potential: Potential, dtype: torch.dtype, device: tor
             told += [float((slope * theta).sum()), float(slope.norm())]
     except Exception:
         return []
-    return plain(told)
+    return as_json(told)
 
 
 def _of_network(potential: NetworkPotential, dtype: torch.dtype, device: torch.device) -> list[float | str]:
@@ -107,7 +107,7 @@ def _of_network(potential: NetworkPotential, dtype: torch.dtype, device: torch.d
         theta = potential.initial(1, Random(0)).to(device=device, dtype=dtype)
         with full_precision():
             data = _of_data(potential.train) if isinstance(potential.train, Dataset) else []
-            return plain([float(of_few(potential).potential(theta)), *data])
+            return as_json([float(of_few(potential).potential(theta)), *data])
     except Exception:
         return []
 

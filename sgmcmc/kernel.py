@@ -339,9 +339,8 @@ def make_kernel(
     )
     _check_numbers(kernel, dtype)
     if kernel.exact_ends and not word.kicks_at_both_ends:
-        raise SettingError(
-            "sampler.ends", ends, f"the word {word.letters} takes no gradient at the ends of a trajectory"
-        )
+        mend = f"the word {word.letters} takes no gradient at the ends of a trajectory"
+        raise SettingError("sampler.ends", ends, mend)
     kernel = replace(
         kernel,
         batches=_batches(kernel, potential, minibatches, batch_size, dtype),
@@ -350,11 +349,8 @@ def make_kernel(
     )
     reason = kernel.impossible or kernel.inexact
     if kernel.acceptance != "monitor" and reason:
-        raise SettingError(
-            "sampler.acceptance",
-            kernel.acceptance,
-            f"the acceptance probability would not be exact, because {reason}; use sampler.acceptance=monitor",
-        )
+        mend = f"the acceptance probability would not be exact, because {reason}; use sampler.acceptance=monitor"
+        raise SettingError("sampler.acceptance", kernel.acceptance, mend)
     if kernel.subsampled:
         subsampled.check(kernel, potential)
     return kernel
@@ -412,13 +408,11 @@ def _check_numbers(kernel: Kernel, dtype: torch.dtype) -> None:
     if kernel.acceptance == "persistent_uniform" and not abs(kernel.delta) < 1:
         raise SettingError("sampler.delta", kernel.delta, "must be above -1 and below 1")
     if letters.count("O") > 1 and bool((decay < 0).any()):
-        raise kernel.friction.refusal(
-            f"gives a negative momentum decay, which cannot be split over the O's of {letters}; use less"
-        )
+        mend = f"gives a negative momentum decay, which cannot be split over the O's of {letters}; use less"
+        raise kernel.friction.refusal(mend)
     if kernel.rescaled and euler:
-        raise SettingError(
-            "sampler.word", letters, "has an E, whose kick and friction cannot be rescaled as A and B are"
-        )
+        mend = "has an E, whose kick and friction cannot be rescaled as A and B are"
+        raise SettingError("sampler.word", letters, mend)
     if kernel.rescaled and bool((decay <= 0).any()):
         raise kernel.friction.refusal("is infinite friction, at which a rescaled word never moves; give less friction")
     if kernel.schedule.name == "stairs" and kernel.schedule.factor > 1:
@@ -430,9 +424,8 @@ def check_decay(kernel: Kernel, dtype: torch.dtype, size: str) -> Tensor:
     the O's of a kept momentum refresh it never or too little for its dtype."""
     decay = torch.as_tensor(kernel.friction.decay(kernel.step_size, kernel.word.euler), dtype=torch.float64)
     if not bool(torch.isfinite(decay).all()) or bool((decay.abs() > 1).any()):
-        raise kernel.friction.refusal(
-            f"together with {size} gives a momentum decay outside [-1, 1]; make either smaller, not negative"
-        )
+        mend = f"together with {size} gives a momentum decay outside [-1, 1]; make either smaller, not negative"
+        raise kernel.friction.refusal(mend)
     each = held(decay.abs() ** (1 / max(kernel.word.letters.count("O"), 1)), dtype)
     if kernel.refresh == "keep" and kernel.temperature > 0 and bool((1 - each < _nearest(dtype)).any()):
         what = "never refreshes the momentum" if bool((each == 1).any()) else "refreshes the momentum too little"

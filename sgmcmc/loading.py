@@ -72,16 +72,14 @@ def check_alike(folders: Sequence) -> None:
         names = {name for name in first.keys() | other.keys() if first.get(name) != other.get(name)} - MAY_DIFFER
         if names:
             which = ", ".join(sorted(names))
-            raise StoreError(
-                f"{folder} differs from {folders[0]} in {which}: only runs of one configuration are joined"
-            )
+            mend = "only runs of one configuration are joined"
+            raise StoreError(f"{folder} differs from {folders[0]} in {which}: {mend}")
     seen: dict[str, str | os.PathLike] = {}
     for folder, one in zip(folders, known, strict=True):
         which = str((one or {}).get("seed", Path(folder).resolve()))
         if which in seen:
-            raise StoreError(
-                f"{folder} and {seen[which]} have the same seed, so the same random numbers: give one of them"
-            )
+            mend = "have the same seed, so the same random numbers: give one of them"
+            raise StoreError(f"{folder} and {seen[which]} {mend}")
         seen[which] = folder
 
 

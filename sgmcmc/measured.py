@@ -114,7 +114,7 @@ def estimated_mass(
     for number in range(MASS_BATCHES):
         if number < mass_gradients(kernel):
             each = [squares(group, number) for group in groups]
-        for one in each:
+        for one in each:  # as often where they are all the same: their sum at once has another last bit
             square += one
     for _, block in getattr(potential, "blocks", []):
         square[block] = square[block].mean()

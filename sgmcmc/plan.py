@@ -1,4 +1,4 @@
-"""How long a run is, what it keeps, and what it measures."""
+"""The length of a run, and what is recorded of it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class Plan:
     stays what it was begun as. ``graph``: the steps of a network on a GPU are replayed as CUDA graphs, which changes
     no bit of eager steps, and compiled ones to rounding (``sgmcmc.captured``).
 
-    Raises SettingError for a ``thin``, ``log_every`` or ``save_every`` below 1, a ``burn_in`` below 0, another
-    ``keep``, a ``tune`` that is not between 0 and 1, tuning without a burn-in, and ``mass_cycles`` beyond it.
+    Raises SettingError for numbers that cannot be, and for tuning without a burn-in.
     """
 
     cycles: int

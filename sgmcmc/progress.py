@@ -93,11 +93,6 @@ class Tally:
         return cls(*(torch.zeros(size, dtype=torch.float64, device=device) for size in (len(SUMS), chains)))
 
     @property
-    def summed(self) -> tuple[Tensor, Tensor]:
-        """What a cycle adds to: ``sums`` and ``chances``."""
-        return self.sums, self.chances
-
-    @property
     def accepted(self) -> int:
         """Accepted trajectories."""
         return self.accepted_before + int(self.sums[SUMS.index("accepted")])

@@ -174,9 +174,8 @@ class RunFolder:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 holder = lock.read().strip() or "another process"
                 lock.close()
-                raise FolderBusy(
-                    f"{self.path} is being written by {holder}: wait for it, or give this run another output"
-                ) from None
+                mend = "wait for it, or give this run another output"
+                raise FolderBusy(f"{self.path} is being written by {holder}: {mend}") from None
             if error.errno not in disk.NO_LOCKS:
                 lock.close()
                 raise
@@ -211,21 +210,7 @@ class RunFolder:
             except StoreError as damage:
                 self._tell(f"{damage}: it is written anew, and the chain goes on from its checkpoint")
         slots = [self.path / slot for slot in SLOTS if (self.path / slot).exists()]
-        found, lost = [], []
-        for slot in slots:
-            try:
-                found.append(read_checkpoint(slot))
-            except Damaged as damage:
-                lost.append(str(damage))
-        found.sort(key=lambda content: content["record"]["block"], reverse=True)
-        while found:
-            try:
-                self._verify(found[0]["record"])
-                break
-            except Damaged as damage:
-                if str(damage) not in lost:
-                    lost.append(str(damage))
-                found.pop(0)
+        found, lost = self._whole(slots)
         if found:
             self._now = found[0]["record"]
             self._before = found[1]["record"] if len(found) > 1 else _EMPTY
@@ -245,6 +230,24 @@ class RunFolder:
             self._cut_table(name)
         self._sweep()
         return found[0]["state"] if found else None
+
+    def _whole(self, slots: list[Path]) -> tuple[list[dict], list[str]]:
+        """What the checkpoints hold, the newest first, from the last block on that is whole; and what is damaged."""
+        found, lost = [], []
+        for slot in slots:
+            try:
+                found.append(read_checkpoint(slot))
+            except Damaged as damage:
+                lost.append(str(damage))
+        found.sort(key=lambda content: content["record"]["block"], reverse=True)
+        while found:
+            try:
+                self._verify(found[0]["record"])
+                break
+            except Damaged as damage:
+                lost.append(str(damage))
+                found.pop(0)
+        return found, list(dict.fromkeys(lost))
 
     def _verify(self, record: dict) -> None:
         """Compare tables and samples with a checkpoint's record of them, and take up where they end."""
@@ -434,10 +437,7 @@ class RunFolder:
                         disk.append(self.path / name, length, text)
                         hashes[name] = hashes[name].copy()
                         hashes[name].update(text)
-                        record["tables"][name] = {
-                            "length": length + len(text),
-                            "sha256": hashes[name].hexdigest(),
-                        }
+                        record["tables"][name] = {"length": length + len(text), "sha256": hashes[name].hexdigest()}
                 content = {"identity": self.identity, "record": record, "state": state}
                 disk.write(self.path / SLOTS[record["block"] % 2], pack(content))
             except (OSError, StoreError):

@@ -47,11 +47,8 @@ class Word:
     def __post_init__(self):
         unknown = sorted(set(self.letters) - set(LETTERS))
         if not self.letters or unknown:
-            raise SettingError(
-                "sampler.word",
-                self.letters or "''",
-                "must be made of the letters A (drift), B (kick), O (refresh) and E (Euler-Maruyama)",
-            )
+            mend = "must be made of the letters A (drift), B (kick), O (refresh) and E (Euler-Maruyama)"
+            raise SettingError("sampler.word", self.letters or "''", mend)
         if "A" not in self.letters:
             raise SettingError("sampler.word", self.letters, "never moves: it needs the letter A (drift)")
         if {"B", "E"} <= set(self.letters):

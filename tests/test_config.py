@@ -977,6 +977,13 @@ def test_every_target_with_data_of_its_own_is_known_to_have_them():
     assert {name for name, target in TARGETS.items() if target().data_size > 1} == set(OWN_DATA)
 
 
+@pytest.mark.parametrize("name", ["logistic", "Ring"])
+def test_a_target_of_one_s_own_needs_no_data_whatever_its_name(name):
+    """What a model of conf/ needs is nothing to a class that has its name."""
+    config = compose([f"model._target_=mine.{name}", "sampler=hmc", "step_size=0.1"])
+    assert config["data"]["name"] == "none" and config["name"] == f"{name}-hmc"
+
+
 def test_a_network_of_one_s_own_has_the_friction_of_the_others():
     """That of the GGMC paper, where nothing is said: its settings alone do not tell that the target is a network."""
     words = "model._target_=sgmcmc.models.MLP model.inputs=64 model.hidden=[3] data=digits batch_size=50 lr=1e-4"

@@ -64,12 +64,9 @@ class Minibatches:
         self.per_epoch = data_size // batch_size
         self.epochs, self.extra = divmod(points, self.per_epoch)
         if law == "shuffled" and self.epochs and self.extra > 1:
-            raise SettingError(
-                "sampler.minibatches",
-                law,
-                f"a trajectory with {points} gradients straddles an epoch of {self.per_epoch} batches and would not"
-                " read the same backwards: make it whole epochs, or use sampler.minibatches=independent",
-            )
+            mend = f"a trajectory with {points} gradients straddles an epoch of {self.per_epoch} batches and would not"
+            mend += " read the same backwards: make it whole epochs, or use sampler.minibatches=independent"
+            raise SettingError("sampler.minibatches", law, mend)
 
     def independent(self, points: int) -> Minibatches:
         """Independent batches of the same size for ``points`` gradients that are no trajectory's."""

@@ -114,7 +114,7 @@ def check_attributes(target: Potential) -> None:
         method, most = getattr(target, name, None), len(given.split(","))
         if not (_takes(method, most) and _takes(method, most - given.count("="))):
             raise SettingError(name, type(target).__name__, f"of the target must take ({given})")
-    dim, data = target.dim, target.data_size > 0
+    dim, data, gibbs = target.dim, target.data_size > 0, "theta, temperature, random, trajectory, chains"
     for names, what, fits in (
         ("inexact", "a sentence, or None", lambda one: isinstance(one, str | None)),
         (
@@ -129,11 +129,7 @@ def check_attributes(target: Potential) -> None:
         ("views shown least_batch", "an int, at least 1", lambda one: not data or _is_whole(one, 1)),
         ("chains_at_once", "an int, at least 1", lambda one: _is_whole(one, 1)),
         ("together is_network capturable", "True or False", lambda one: isinstance(one, bool)),
-        (
-            "gibbs",
-            "a method of (theta, temperature, random, trajectory, chains)",
-            lambda one: one is None or callable(one) and _takes(one, 5),
-        ),
+        ("gibbs", f"a method of ({gibbs})", lambda one: one is None or callable(one) and _takes(one, 5)),
         ("potential_and_gradient normalised compile_layers uncompile_layers join_chains", "a method", callable),
     ):
         for name in names.split():

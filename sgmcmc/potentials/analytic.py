@@ -1,14 +1,8 @@
 """Targets without data: densities with a formula, gradients by hand, exact draws where there are any.
 
-Every class has the three methods of a target: ``potential(theta[chains, dim])`` is the exact U,
-``[chains]`` float64 whatever the dtype of ``theta``; ``gradient(theta, batch)`` is its gradient,
-``[chains, dim]`` in the dtype of ``theta``, plus ``batch`` (``[chains, dim]``), the artificial gradient
-noise of the papers' experiments; ``initial(chains, random)`` is a starting point, ``[chains, dim]``
-float64. ``noise`` is the standard deviation that the sampler gives that artificial noise.
-
-``exact(chains, random, temperature)`` returns independent draws of exp(−U/T), ``[chains, dim]`` float64.
-``chains`` is a number of chains or a ``range`` of them: the draws of chains 3 and 4 are the same
-beside any others. ``initial`` and ``exact`` use the stream "start".
+What their methods are is said in ``sgmcmc.potentials``. Gradients are in the dtype of ``theta``, starting points and
+exact draws float64, of the stream "start"; ``chains`` is a number of chains or a ``range`` of them: the draws of
+chains 3 and 4 are the same beside any others.
 
 Sources: Zhang, Cooper, De Sa, "AMAGOLD" (2020) for the double well, the banana (its Dist1) and the
 mixture (its Dist2); Neal, "Non-reversible Langevin" (talk, 2020) for the pairs.

@@ -50,10 +50,8 @@ def check_real(name: str, model: nn.Module) -> None:
     """No parameter or buffer is complex: cast to the module's dtype it would lose its imaginary part."""
     for key, tensor in (*model.named_parameters(), *model.named_buffers()):
         if tensor.is_complex():
-            mend = (
-                f"has the complex tensor {key}: hold its real and its imaginary part, of which torch.complex makes it"
-            )
-            raise SettingError("model", name, mend)
+            mend = "hold its real and its imaginary part, of which torch.complex makes it"
+            raise SettingError("model", name, f"has the complex tensor {key}: {mend}")
 
 
 def check_statistics(name: str, model: nn.Module) -> None:

@@ -313,9 +313,8 @@ class NetworkPotential:
         """
         theta = torch.as_tensor(theta)
         if theta.shape not in ((1, self.dim), (self.dim,)):
-            raise ValueError(
-                f"theta is {list(theta.shape)}: a state dict is of one draw, [{self.dim}], as draws[-1, 0]"
-            )
+            need = f"a state dict is of one draw, [{self.dim}], as draws[-1, 0]"
+            raise ValueError(f"theta is {list(theta.shape)}: {need}")
         self._load(theta.reshape(1, self.dim))
         with full_precision():
             self._collect_statistics()

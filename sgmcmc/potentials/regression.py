@@ -1,11 +1,8 @@
 """Bayesian regressions: logistic, linear with a known posterior, and Neal's with variance hyperparameters.
 
-U(θ) = −log p(targets | θ) − log p(θ), normalisers included, so that exp(−U) is the joint
-density; it is summed in float64 whatever the dtype of ``theta``. The gradient is in the dtype of
-``theta``: ``gradient(theta)`` is that of U, and ``gradient(theta, batch)`` with int64 indices
-``batch[chains, B]`` the estimate (N/B) Σ_batch ∇(−log likelihood of one) + ∇(−log prior), without bias
-if every datum is equally likely to be drawn. Each chain has its own batch; all chains are one tensor,
-``theta[chains, dim]``.
+U(θ) = −log p(targets | θ) − log p(θ), normalisers included, so that exp(−U) is the joint density; it is summed in
+float64 whatever the dtype of ``theta``, which the gradient has. Estimates from a batch are without bias if every datum
+is equally likely to be drawn.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ peers: $(INSTALLED) $(PEERS)/.installed ## compare with BlackJAX's samplers: res
 matrix: $(INSTALLED) ## run the quick tests with the lowest and the newest versions allowed, Python 3.11 to 3.13
 	$(PYTHON) scripts/matrix.py
 
-bench: $(INSTALLED) ## how fast, beside peers and the limit: benchmarks/table.md, about a quarter of an hour
+bench: $(INSTALLED) ## how fast, beside peers and the limit: benchmarks/table.md, about ten minutes
 	$(PYTHON) benchmarks/bench.py
 
 bench-peers: $(PEERS)/.installed ## install the peers that `make bench` and `make peers` compare with (BlackJAX, numba)

@@ -593,6 +593,7 @@ def test_the_help_explains_every_option_and_every_setting():
     missing = [name for name in known if name not in words and name not in silent]
     assert not missing, f"conf/hydra/help/teach.yaml lacks {', '.join(missing)}"
     assert text.count("python run.py") >= 4 + 3
+    assert max(len(line) for line in text.splitlines()) <= 122  # two of which are the file's own indent
 
 
 @pytest.mark.parametrize("model", schema.MODELS)

@@ -17,7 +17,7 @@ FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-install: $(INSTALLED) ## make .venv and install the package in it (the other targets do that, too)
+install: $(INSTALLED) ## make .venv and install the package in it (targets that need it do that, too)
 
 run: $(INSTALLED) ## sample a ResNet-20 on handwritten digits with exact acceptance, about 2 minutes
 	$(PYTHON) run.py experiment=digits
@@ -32,7 +32,7 @@ reproduce: $(INSTALLED) ## run every experiment and draw: make reproduce SCALE=q
 status: $(INSTALLED) ## how the experiments stand, on all machines that share this folder: make status SCALE=quick
 	@$(PYTHON) scripts/status.py scale=$(SCALE)
 
-certify: $(INSTALLED) ## prove every sampler's acceptance probability: results/certificate.md, 3 to 21 minutes
+certify: $(INSTALLED) ## check every sampler's acceptance probability: results/certificate.md, 3 to 21 minutes
 	$(PYTHON) -m sgmcmc.certify
 
 mutants: $(INSTALLED) ## break the library line by line and see a test fail each time
@@ -48,7 +48,7 @@ peers: $(INSTALLED) $(PEERS)/.installed ## compare with BlackJAX's samplers: res
 matrix: $(INSTALLED) ## run the quick tests with the lowest and the newest versions allowed, Python 3.11 to 3.13
 	$(PYTHON) scripts/matrix.py
 
-bench: $(INSTALLED) ## how fast, beside peers and the limit: benchmarks/table.md, about a quarter of an hour
+bench: $(INSTALLED) ## how fast, beside peers and the limit: benchmarks/table.md, about ten minutes
 	$(PYTHON) benchmarks/bench.py
 
 bench-peers: $(PEERS)/.installed ## install the peers that `make bench` and `make peers` compare with (BlackJAX, numba)

@@ -4,7 +4,7 @@ import math
 import re
 import shutil
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from experiments.build import build, reopened, settings_of
 from experiments.command_line import sentence
 from experiments.config import compose, point_settings, resolve, unused, words_for
 from experiments.dotted import get, put
-from experiments.resolved import PAPER_FRICTION, folder, identity, sampler_row, scientific, show
+from experiments.resolved import OWN_DATA, PAPER_FRICTION, folder, identity, sampler_row, scientific, show
 from experiments.schema import CONF, options
 from experiments.values import cast
 from sgmcmc.chain import Chain
@@ -26,7 +26,8 @@ from sgmcmc.data import load
 from sgmcmc.errors import SettingError
 from sgmcmc.plan import Plan
 from sgmcmc.random import Random
-from sgmcmc.samplers import SAMPLERS
+from sgmcmc.samplers import NUMBERS, SAMPLERS
+from sgmcmc.schedules import Schedule
 from sgmcmc.warm_start import sgd
 
 TOYS = ["double_well", "banana", "mixture", "gaussian", "gaussian_pairs", "quartic", "mixed"]
@@ -573,11 +574,14 @@ def test_the_help_s_defaults_are_those_of_a_command_that_does_not_say_them():
     for words, default in (
         *((f"model=mlp lr=1 data={data}", data) for data in ("cifar10", "mnist", "digits")),
         *((f"model=logistic step_size=1 data={data}", data) for data in ("australian", "heart")),
-        *((f"model={model} step_size=1", model) for model in ("logistic_generated", "location_mixture")),
+        *((f"model={model} step_size=1", model) for model in OWN_DATA),
     ):
         assert f"{default} {compose(words.split())['batch_size']}" in text
     for key in ("epochs", "lr", "momentum", "batch_size", "weight_decay"):
         assert f"warm_start.{key} [{sgd[key]:g}]" in text
+    for key, (_, _, default) in NUMBERS.items():
+        assert f"sampler.{key} [{default:g}]".replace("[0.", "[.") in text
+    assert f"schedule.factor [.1] after each schedule.every [{Schedule.every}]" in text and Schedule.factor == 0.1
     assert mlp["init"] == resnet["init"] == "he" and toy["init"] is None and "[networks: he; others: dispersed]" in text
 
 
@@ -589,6 +593,16 @@ def test_the_help_explains_every_option_and_every_setting():
     missing = [name for name in known if name not in words and name not in silent]
     assert not missing, f"conf/hydra/help/teach.yaml lacks {', '.join(missing)}"
     assert text.count("python run.py") >= 4 + 3
+    assert max(len(line) for line in text.splitlines()) <= 122  # two of which are the file's own indent
+
+
+@pytest.mark.parametrize("model", schema.MODELS)
+def test_the_help_names_a_model_s_settings_beside_it(model):
+    text = (CONF / "hydra" / "help" / "teach.yaml").read_text()
+    entries = re.split(r"\n {15}(?=\w)", text[text.index("  resnet20") : text.index("  data  ")])
+    (entry,) = (entry for entry in entries if model in re.split(r"\s\s+", entry.strip())[0].split(", "))
+    missing = {one.name for one in fields(schema.MODELS[model])} - {"name"} - set(re.findall(r"model\.(\w+)", entry))
+    assert not missing, f"conf/hydra/help/teach.yaml lacks {', '.join(missing)} beside model={model}"
 
 
 # ---- a sampler chosen instead of an experiment's own

@@ -9,6 +9,7 @@ import torch
 
 import sgmcmc
 from experiments.command_line import main
+from experiments.grid import sweep
 from sgmcmc.random import Random
 from sgmcmc.samplers import SAMPLERS
 
@@ -116,3 +117,11 @@ def test_every_file_and_heading_that_a_page_names_is_there(name):
         target = page.parent / link if link else page
         assert target.exists(), link
         assert not anchor or anchor in slugs(target), f"{link}#{anchor}"
+
+
+def test_what_the_captions_have_one_run_is_one_run():
+    page = " ".join((ROOT / "results/README.md").read_text().split())
+    commands = re.findall(r"`python run\.py experiment=(\w+) ([^`]*)`", page)
+    assert commands
+    for experiment, words in commands:
+        assert len(sweep(experiment, tuple(words.split()))) == 1, f"experiment={experiment} {words} is a grid"

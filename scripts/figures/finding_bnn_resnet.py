@@ -24,7 +24,7 @@ nothing else.
 is not (worst of 200 predictions, or U), nothing is compared. The network has group normalisation: the papers' filter
 response normalisation divides by the root mean square of the 2 × 2 pixels left of a digit in the last stack, which can
 be nearly 0, and HMC's step size is then tuned to less than a half (`python run.py experiment=finding_bnn_resnet point=0
-model.norm=frn`). Not shown: other temperatures, and the papers' width on more digits, which is for a GPU.
+model.norm=frn seed=0`). Not shown: other temperatures, and the papers' width on more digits, which is for a GPU.
 """
 
 

@@ -28,7 +28,7 @@ class Contestant:
     command: list[str]
     note: str = ""
     needs: str | None = None
-    setup: float = 0.0  # CPU seconds before it was ready: imports, compiling, warming up
+    setup: float = 0.0  # CPU seconds from its imports until it was ready: compiling, warming up
     rounds: list[float] = field(default_factory=list)  # CPU seconds a unit of work
     process: subprocess.Popen | None = None
 
@@ -102,8 +102,8 @@ def octave(script: Path, *words: str) -> tuple[list[str], str | None]:
 
 
 def alternate(contestants: list[Contestant], rounds: int) -> list[dict]:
-    """Rows: CPU time a unit (the least of the rounds), and how many times the first one's it is (median of the
-    rounds' ratios, with their range)."""
+    """Rows: CPU time a unit (the least of the rounds), and how many times the first contestant's it is (median of the
+    rounds' ratios, with their range), where that one could be started."""
     rows, running = [], []
     for one in contestants:
         why = one.start()
@@ -120,19 +120,12 @@ def alternate(contestants: list[Contestant], rounds: int) -> list[dict]:
     finally:
         for one in running:
             one.stop()
-    first = running[0]
+    first = contestants[0]
     for one in running:
-        ratios = [theirs / mine for theirs, mine in zip(one.rounds, first.rounds, strict=True)]
-        rows.append(
-            {
-                "who": one.name,
-                "us": 1e6 * one.best,
-                "ratio": statistics.median(ratios),
-                "low": min(ratios),
-                "high": max(ratios),
-                "setup": one.setup,
-                "note": one.note,
-            }
-        )
+        row = {"who": one.name, "us": 1e6 * one.best, "setup": one.setup, "note": one.note}
+        if first in running:
+            ratios = [theirs / mine for theirs, mine in zip(one.rounds, first.rounds, strict=True)]
+            row |= {"ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+        rows.append(row)
     order = [one.name for one in contestants]
     return sorted(rows, key=lambda row: order.index(row["who"]))

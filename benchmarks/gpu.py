@@ -235,6 +235,8 @@ class Bench:
 
     def exact_in_three(self, gradient: bool) -> str:
         """What the convolutions' kernels would take without float32's own products, which no matrix unit makes."""
+        if self.device.type != "cuda":
+            return NO_GPU
         with patch.object(convolution, "precision", return_value="tf32x3"):
             return self.exact(gradient, True)
 

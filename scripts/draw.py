@@ -293,6 +293,7 @@ def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
         except Exception as error:
             names = " and ".join(module.TABLES)
             broken.append(f"could not draw {script.stem} of {names}{where}: {told(error, script)}")
+            why = why or "Could not be drawn"
             continue
         said.append(f"drew {os.path.relpath(out, ROOT)}.png and .pdf")
         shown = shown or (scale, found)
@@ -301,7 +302,7 @@ def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
         broken.append(f"could not draw {script.stem}: no experiment makes the table {unknown[0]}")
     if unknown:  # there is no command that makes it
         missing = []
-    nothing = "not run", (section(script.stem, module, None, results, why), "", [])
+    nothing = "not drawn" if why else "not run", (section(script.stem, module, None, results, why), "", [])
     scale, ((text, verdicts), heading, rows) = shown or nothing
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
     link = f"[{module.SOURCE}](#{anchor})"

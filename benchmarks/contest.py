@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import statistics
@@ -42,12 +43,16 @@ class Contestant:
         )
         line = self.process.stdout.readline()
         if not line.startswith("ready"):
-            self.process.wait()
-            self.log.seek(0)
-            lines = self.log.read().strip().splitlines()
-            return f"failed: {lines[-1] if lines else 'no word'}"
+            return f"failed: {self.last_words()}"
         self.setup = float(line.split()[1])
         return None
+
+    def last_words(self) -> str:
+        """What one that ended by itself said at last."""
+        self.process.wait()
+        self.log.seek(0)
+        lines = self.log.read().strip().splitlines()
+        return lines[-1] if lines else "no word"
 
     def block(self) -> None:
         """One block of work."""
@@ -56,16 +61,21 @@ class Contestant:
 
     def begin(self) -> None:
         """Begin a block."""
-        print(file=self.process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # `end` says why it is gone
+            print(file=self.process.stdin, flush=True)
 
     def end(self) -> None:
         """Wait until it is done."""
-        seconds, units = map(float, self.process.stdout.readline().split())
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name} ended in the middle: {self.last_words()}")
+        seconds, units = map(float, line.split())
         self.rounds.append(seconds / units)
 
     def stop(self) -> None:
         if self.process:
-            self.process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
             self.process.wait()
             self.process = None
 

@@ -70,6 +70,21 @@ def test_ratios_are_to_the_first_contestant_or_are_not_given(monkeypatch):
     assert len(alternate([broken()], 2)) == 1
 
 
+def test_a_contestant_that_ends_in_the_middle_is_named_with_its_last_words(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from contest import Contestant, alternate
+
+    dies = 'print("ready 0", flush=True)\nraise SystemExit("no such script")'
+    texts = {"ours": CONTESTANT.format(seconds=1), "theirs": dies}
+    pair = [Contestant(name, [sys.executable, "-c", text]) for name, text in texts.items()]
+    with pytest.raises(SystemExit, match="^theirs ended in the middle: no such script$"):
+        alternate(pair, 2)
+    assert all(one.process is None for one in pair)
+    gone = Contestant("published", [sys.executable, str(BENCHMARKS / "peers" / "published.py"), "nothing.m", "7"])
+    (row,) = alternate([gone], 2)
+    assert row["note"].endswith("nothing.m: is no file") and "us" not in row
+
+
 def test_a_bar_in_a_name_ends_no_cell_of_the_table(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import bench

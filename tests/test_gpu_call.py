@@ -942,6 +942,16 @@ def test_the_speed_of_a_device_is_measured_and_written(speed, monkeypatch, tmp_p
     assert "times this project's step" in like
 
 
+def test_a_benchmark_of_a_device_that_is_not_there_is_a_mistake(speed, accuracy, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for module in (speed, accuracy):
+        for words, said in (([], "--device cuda: no CUDA device"), (["--device", "gpu"], "--device gpu: must be cuda")):
+            monkeypatch.setattr(sys, "argv", ["benchmark", *words])
+            with pytest.raises(SystemExit) as left:
+                module.main()
+            assert left.value.code == 2 and said in capsys.readouterr().err
+
+
 def test_steps_and_bare_gradients_are_replayed_or_it_is_said_why_not(speed, monkeypatch):
     from test_captured import again_and_again
 

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import json
 import os
 import sys
@@ -59,6 +60,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from experiments.tables import TABLES  # noqa: E402
 from experiments.wanted import WANTED  # noqa: E402
+from sgmcmc import disk  # noqa: E402
 from sgmcmc.environment import cores, end_with_parent  # noqa: E402
 from sgmcmc.errors import nearest  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
@@ -182,10 +184,15 @@ def unfinished(names, tables: list[pd.DataFrame]) -> str:
 
 
 def save(figure, out: Path) -> None:
-    """As PNG and PDF; the same table gives the same bytes."""
+    """As PNG and PDF, each the old one or the new one; the same table gives the same bytes."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out.with_suffix(".png"), dpi=150, metadata={"Software": None})
-    figure.savefig(out.with_suffix(".pdf"), metadata={"CreationDate": None})
+    for kind, how in (
+        ("png", {"dpi": 150, "metadata": {"Software": None}}),
+        ("pdf", {"metadata": {"CreationDate": None}}),
+    ):
+        picture = io.BytesIO()
+        figure.savefig(picture, format=kind, **how)
+        disk.write(out.with_suffix(f".{kind}"), picture.getvalue())
     pyplot.close(figure)
 
 
@@ -397,7 +404,7 @@ def duration(seconds: float) -> str:
 def write(path: Path, text: str) -> None:
     """Write the page, where it is not there in the same words."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+        disk.write(path, text.encode())
         print(f"wrote {path.relative_to(ROOT)}", flush=True)
 
 

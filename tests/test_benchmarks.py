@@ -97,6 +97,14 @@ def test_a_bar_in_a_name_ends_no_cell_of_the_table(monkeypatch, tmp_path):
         assert not line.startswith("|") or line.replace("\\|", "").count("|") == 8, line
 
 
+def test_steps_are_not_said_to_be_of_another_batch(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setattr("sys.argv", ["convolutions.py", "--steps", "--batch", "64"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(BENCHMARKS / "convolutions.py"), run_name="__main__")
+    assert ended.value.code == 2 and "--batch 64: --steps takes the chains' own, 125" in capsys.readouterr().err
+
+
 def test_rounds_that_are_none_are_a_mistake(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import bench

@@ -786,11 +786,11 @@ class Recorder:
         if call.excinfo is not None:
             tree = Path.cwd()
             places = [Path(frame.path) for frame in call.excinfo.traceback if Path(frame.path).is_relative_to(tree)]
-            own = (
-                call.excinfo.type in (AssertionError, pytest.fail.Exception)
-                and call.when == "call"
-                and any(place.is_relative_to(tree / "tests") for place in places[-1:])
+            asserted = call.excinfo.type is AssertionError and any(
+                place.is_relative_to(tree / "tests") for place in places[-1:]
             )
+            failed = call.excinfo.type is pytest.fail.Exception  # which the library may have been given to call
+            own = call.when == "call" and (asserted or failed)
             self.failed.append((item.nodeid, own))
         elif call.when == "call":
             self.passed += 1

@@ -27,7 +27,7 @@ figures: $(INSTALLED) ## draw every figure whose summary table is there (FIGURE=
 
 reproduce: $(INSTALLED) ## run every experiment and draw: make reproduce SCALE=quick (or paper) WORKERS=2
 	$(PYTHON) scripts/workers.py --cpus $(WORKERS) scale=$(SCALE); ended=$$?; \
-	if [ $$ended -le 1 ]; then $(PYTHON) scripts/draw.py; fi; exit $$ended
+	if [ $$ended -le 1 ]; then $(PYTHON) scripts/draw.py || ended=1; fi; exit $$ended
 
 status: $(INSTALLED) ## how the experiments stand, on all machines that share this folder: make status SCALE=quick
 	@$(PYTHON) scripts/status.py scale=$(SCALE)
@@ -57,7 +57,7 @@ gpu-plan: $(INSTALLED) ## write what `make gpu` runs, in which order (FIRST=amag
 	$(PYTHON) scripts/gpu.py plan $(if $(FIRST),--first $(FIRST))
 
 gpu: ## advance the papers' networks on a GPU for BUDGET=9 minutes, SIDE=6 at a time, without Hydra, Jug or a network; DEVICE=cpu: miniature; CHECKS=0: chains alone
-	$(or $(wildcard $(PYTHON)),$(PYTHON3),python3) scripts/gpu.py run --budget $(BUDGET) --device $(DEVICE) $(if $(SIDE),--side $(SIDE)) $(if $(MINIATURE),--miniature) $(if $(filter 0,$(CHECKS)),--unchecked) $(if $(OUT),--out $(OUT))
+	$(or $(wildcard $(PYTHON)),$(PYTHON3),python3) scripts/gpu.py run --budget $(BUDGET) --device $(DEVICE) $(if $(SIDE),--side $(SIDE)) $(if $(MINIATURE),--miniature) $(if $(filter 0,$(CHECKS)),--unchecked) $(if $(OUT),--out '$(OUT)')
 
 test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .
@@ -67,7 +67,7 @@ test-quick: $(INSTALLED) ## run the tests but those that take more than a few se
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 clean: ## remove caches and build leftovers; .venv, data and results stay
-	rm -rf build dist outputs multirun .pytest_cache .hypothesis .ruff_cache
+	rm -rf build dist .pytest_cache .hypothesis .ruff_cache
 	find . -path ./$(VENV) -prune -o -path ./$(PEERS) -prune -o -path ./.venv-matrix -prune -o -type d \( -name __pycache__ -o -name '*.egg-info' \) -exec rm -rf {} +
 
 # Again only when what is to be installed has changed; the stamp comes last, so that a broken-off installation goes on.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import statistics
@@ -28,7 +29,7 @@ class Contestant:
     command: list[str]
     note: str = ""
     needs: str | None = None
-    setup: float = 0.0  # CPU seconds before it was ready: imports, compiling, warming up
+    setup: float = 0.0  # CPU seconds from its imports until it was ready: compiling, warming up
     rounds: list[float] = field(default_factory=list)  # CPU seconds a unit of work
     process: subprocess.Popen | None = None
 
@@ -42,12 +43,16 @@ class Contestant:
         )
         line = self.process.stdout.readline()
         if not line.startswith("ready"):
-            self.process.wait()
-            self.log.seek(0)
-            lines = self.log.read().strip().splitlines()
-            return f"failed: {lines[-1] if lines else 'no word'}"
+            return f"failed: {self.last_words()}"
         self.setup = float(line.split()[1])
         return None
+
+    def last_words(self) -> str:
+        """What one that ended by itself said at last."""
+        self.process.wait()
+        self.log.seek(0)
+        lines = self.log.read().strip().splitlines()
+        return lines[-1] if lines else "no word"
 
     def block(self) -> None:
         """One block of work."""
@@ -56,16 +61,21 @@ class Contestant:
 
     def begin(self) -> None:
         """Begin a block."""
-        print(file=self.process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # `end` says why it is gone
+            print(file=self.process.stdin, flush=True)
 
     def end(self) -> None:
         """Wait until it is done."""
-        seconds, units = map(float, self.process.stdout.readline().split())
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name} ended in the middle: {self.last_words()}")
+        seconds, units = map(float, line.split())
         self.rounds.append(seconds / units)
 
     def stop(self) -> None:
         if self.process:
-            self.process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
             self.process.wait()
             self.process = None
 
@@ -102,8 +112,8 @@ def octave(script: Path, *words: str) -> tuple[list[str], str | None]:
 
 
 def alternate(contestants: list[Contestant], rounds: int) -> list[dict]:
-    """Rows: CPU time a unit (the least of the rounds), and how many times the first one's it is (median of the
-    rounds' ratios, with their range)."""
+    """Rows: CPU time a unit (the least of the rounds), and how many times the first contestant's it is (median of the
+    rounds' ratios, with their range), where that one could be started."""
     rows, running = [], []
     for one in contestants:
         why = one.start()
@@ -120,19 +130,12 @@ def alternate(contestants: list[Contestant], rounds: int) -> list[dict]:
     finally:
         for one in running:
             one.stop()
-    first = running[0]
+    first = contestants[0]
     for one in running:
-        ratios = [theirs / mine for theirs, mine in zip(one.rounds, first.rounds, strict=True)]
-        rows.append(
-            {
-                "who": one.name,
-                "us": 1e6 * one.best,
-                "ratio": statistics.median(ratios),
-                "low": min(ratios),
-                "high": max(ratios),
-                "setup": one.setup,
-                "note": one.note,
-            }
-        )
+        row = {"who": one.name, "us": 1e6 * one.best, "setup": one.setup, "note": one.note}
+        if first in running:
+            ratios = [theirs / mine for theirs, mine in zip(one.rounds, first.rounds, strict=True)]
+            row |= {"ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+        rows.append(row)
     order = [one.name for one in contestants]
     return sorted(rows, key=lambda row: order.index(row["who"]))

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 import torch.nn.functional as F
-from gpu import Bench, clocked
+from gpu import BATCHES, Bench, clocked
 from torch import Tensor
 
 from sgmcmc import convolution, residual
@@ -216,6 +216,8 @@ def main() -> int:
     parser.add_argument("--steps", action="store_true", help="time whole steps by what their kernels take")
     options = parser.parse_args()
     batch = options.batch
+    if options.steps and batch != BATCHES["frn"]:
+        parser.error(f"--batch {batch}: --steps takes the chains' own, {BATCHES['frn']}")
     if not torch.cuda.is_available() or convolution.triton is None:
         print("needs a CUDA device, and Triton", file=sys.stderr)
         return 2

@@ -55,6 +55,17 @@ def images(number: int) -> Dataset:
     return Dataset(pixels, labels, 10, torch.full((3,), 0.5).double(), torch.full((3,), 0.25).double())
 
 
+def named(parser: argparse.ArgumentParser, name: str) -> torch.device:
+    """The device of that name; a mistake where there is none."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        parser.error(f"--device {name}: must be cuda, cuda:1 or cpu")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        parser.error(f"--device {name}: {NO_GPU}; --device cpu with few --images shows that it works")
+    return device
+
+
 def clocked(call: Callable[[], object], device: torch.device, rounds: int = 3) -> float:
     """Seconds of a call, the least of the rounds, after one to warm up."""
     times = []
@@ -235,6 +246,8 @@ class Bench:
 
     def exact_in_three(self, gradient: bool) -> str:
         """What the convolutions' kernels would take without float32's own products, which no matrix unit makes."""
+        if self.device.type != "cuda":
+            return NO_GPU
         with patch.object(convolution, "precision", return_value="tf32x3"):
             return self.exact(gradient, True)
 
@@ -340,7 +353,7 @@ def main() -> int:
     parser.add_argument("--one", action="store_true", help="be one of several processes side by side")
     options = parser.parse_args()
     torch.backends.cudnn.deterministic = True  # as runs have it
-    device = torch.device(options.device)
+    device = named(parser, options.device)
     bench = Bench(device, options.images, options.steps, options.width, options.seconds)
     if options.one:
         bench.one()

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
-from gpu import clocked, images, tell
+from gpu import clocked, images, named, tell
 from networks import Gradients, stepping
 from torch import Tensor
 
@@ -241,7 +241,7 @@ def main() -> int:
     parser.add_argument("--width", type=int, default=16, help="of the network")
     parser.add_argument("--write", type=Path, help="a CSV file for the table")
     options = parser.parse_args()
-    device = torch.device(options.device)
+    device = named(parser, options.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     print(
         f"{name}, torch {torch.__version__}, {options.images} images, trajectories of {options.steps} steps", flush=True

@@ -1,8 +1,8 @@
 """The protocol between the benchmark and its contestants, each a process of its own.
 
-A contestant prepares (imports, compiles, warms up), says ``ready`` with the seconds that took, and waits. At every
-line on its standard input it does one block of work and answers with the process CPU seconds and the units done. So
-contestants in different interpreters are alternated within one run, and only one works at a time.
+A contestant prepares (imports, compiles, warms up), says ``ready`` with the CPU seconds that took since its imports,
+and waits. At every line on its standard input it does one block of work and answers with the process CPU seconds and
+the units done. So contestants in different interpreters are alternated within one run, and only one works at a time.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from sgmcmc.data import Dataset, load  # noqa: E402
+from sgmcmc.errors import DataError  # noqa: E402
 
 TABLE = ROOT / "results" / "amagold_start.csv"
 
@@ -38,9 +39,15 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, help="the authors' sgd_init_epoch3.pt")
     file = parser.parse_args(words).file
-    test = load("mnist").test
+    try:
+        weights = torch.load(file, map_location="cpu", weights_only=True)
+        test = load("mnist").test
+    except DataError as error:
+        parser.error(str(error))
+    except Exception as error:  # what an unpickler raises for a file that is no pickle can be anything
+        parser.error(f"{file}: cannot be read as tensors ({type(error).__name__})")
     row = {"file": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest(), "images": len(test.targets)}
-    row["wrong"] = wrong(torch.load(file, map_location="cpu", weights_only=True), test)
+    row["wrong"] = wrong(weights, test)
     with TABLE.open("w", newline="") as out:
         writer = csv.DictWriter(out, row, lineterminator="\n")
         writer.writeheader()

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import json
 import os
 import sys
@@ -59,6 +60,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from experiments.tables import TABLES  # noqa: E402
 from experiments.wanted import WANTED  # noqa: E402
+from sgmcmc import disk  # noqa: E402
 from sgmcmc.environment import cores, end_with_parent  # noqa: E402
 from sgmcmc.errors import nearest  # noqa: E402
 from sgmcmc.streams import settle  # noqa: E402
@@ -182,10 +184,15 @@ def unfinished(names, tables: list[pd.DataFrame]) -> str:
 
 
 def save(figure, out: Path) -> None:
-    """As PNG and PDF; the same table gives the same bytes."""
+    """As PNG and PDF, each the old one or the new one; the same table gives the same bytes."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out.with_suffix(".png"), dpi=150, metadata={"Software": None})
-    figure.savefig(out.with_suffix(".pdf"), metadata={"CreationDate": None})
+    for kind, how in (
+        ("png", {"dpi": 150, "metadata": {"Software": None}}),
+        ("pdf", {"metadata": {"CreationDate": None}}),
+    ):
+        picture = io.BytesIO()
+        figure.savefig(picture, format=kind, **how)
+        disk.write(out.with_suffix(f".{kind}"), picture.getvalue())
     pyplot.close(figure)
 
 
@@ -293,6 +300,7 @@ def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
         except Exception as error:
             names = " and ".join(module.TABLES)
             broken.append(f"could not draw {script.stem} of {names}{where}: {told(error, script)}")
+            why = why or "Could not be drawn"
             continue
         said.append(f"drew {os.path.relpath(out, ROOT)}.png and .pdf")
         shown = shown or (scale, found)
@@ -301,7 +309,7 @@ def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
         broken.append(f"could not draw {script.stem}: no experiment makes the table {unknown[0]}")
     if unknown:  # there is no command that makes it
         missing = []
-    nothing = "not run", (section(script.stem, module, None, results, why), "", [])
+    nothing = "not drawn" if why else "not run", (section(script.stem, module, None, results, why), "", [])
     scale, ((text, verdicts), heading, rows) = shown or nothing
     anchor = module.SOURCE.lower().translate(str.maketrans(" ", "-", ",.:;()'’?"))
     link = f"[{module.SOURCE}](#{anchor})"
@@ -396,7 +404,7 @@ def duration(seconds: float) -> str:
 def write(path: Path, text: str) -> None:
     """Write the page, where it is not there in the same words."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+        disk.write(path, text.encode())
         print(f"wrote {path.relative_to(ROOT)}", flush=True)
 
 

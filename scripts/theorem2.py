@@ -34,13 +34,16 @@ def main(words: list[str] | None = None) -> int:
     options = parser.parse_args(words)
     for name in ("step_size", "at_least", "noise", "steps", "sigma", "beta", "dim"):
         value = getattr(options, name)
-        if value is not None and not (value > 0 and math.isfinite(value)):
+        if value is not None and not 0 < value < math.inf:
             parser.error(f"--{name.replace('_', '-')}={value:g}: must be positive")
     if options.at_least is not None and options.at_least >= 1:
         parser.error(f"--at-least={options.at_least:g}: must be below 1, which no step size keeps")
     given = {name: getattr(options, name) for name in ("noise", "steps", "sigma", "beta")}
-    epsilon = options.step_size or step_size_for(options.at_least, **given)
-    found = theorem2(epsilon, dim=options.dim, **given)
+    try:
+        epsilon = options.step_size or step_size_for(options.at_least, **given)
+        found = theorem2(epsilon, dim=options.dim, **given)
+    except (OverflowError, ZeroDivisionError):
+        parser.error("these numbers are too large or too small to be multiplied")
     print(f"step size    {epsilon:.6g}")
     print(f"a            {found['a']:.6g}")
     print(f"gap          at least {found['bound']:.6g} of L2MC's with σ = {options.sigma:g}, β = {options.beta:g}")

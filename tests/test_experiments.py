@@ -1,5 +1,6 @@
 """Every experiment at smoke scale: its chains, its summary tables, the figures that are drawn of them, the page."""
 
+import contextlib
 import functools
 import json
 import os
@@ -222,7 +223,10 @@ def test_a_table_that_cannot_be_drawn_does_not_stop_the_others(tmp_path, monkeyp
     (told,) = drawn["broken"]
     assert told.startswith("could not draw neal_some of neal_some at quick scale: AttributeError")
     assert told.endswith(" (line 3)")
-    assert "Not run yet" in drawn["section"] and not drawn["said"]
+    assert "*Could not be drawn.*" in drawn["section"] and "| not drawn |" in drawn["summary"] and not drawn["said"]
+    (tables / "neal_some.csv").unlink()
+    drawn = draw.figure(script)
+    assert "*Not run yet.*" in drawn["section"] and "| not run |" in drawn["summary"]
 
 
 @pytest.mark.parametrize(
@@ -251,6 +255,21 @@ def test_a_script_that_is_no_figure_does_not_stop_the_others(name, text, said, t
     told = capsys.readouterr().out
     assert f"could not draw {name}: " in told and said in told
     assert "### Mine" in (tmp_path / "results" / "README.md").read_text()
+
+
+def test_a_picture_that_is_drawn_anew_is_the_old_one_until_it_is_whole(tmp_path):
+    class Drawn:
+        def savefig(self, where, **_):
+            with open(where, "wb") if isinstance(where, Path) else contextlib.nullcontext(where) as file:
+                file.write(b"half")
+            raise KeyboardInterrupt
+
+    before = tmp_path / "figures" / "one.png"
+    before.parent.mkdir()
+    before.write_bytes(b"whole")
+    with pytest.raises(KeyboardInterrupt):
+        draw.save(Drawn(), before.with_suffix(""))
+    assert before.read_bytes() == b"whole" and list(before.parent.iterdir()) == [before]
 
 
 @pytest.mark.parametrize("locale", ["ascii", "latin-1"])

@@ -919,8 +919,8 @@ def test_the_speed_of_a_device_is_measured_and_written(speed, monkeypatch, tmp_p
         f"a step, {resnet}, compiled": "no compiler",
         "exact U of 20 images, compiled": "no compiler",
         "exact U and gradient of 20 images, compiled": "no compiler",
-        "exact U of 20 images, compiled, each product by three in TF32": "no compiler",
-        "exact U and gradient of 20 images, compiled, each product by three in TF32": "no compiler",
+        "exact U of 20 images, compiled, each product by three in TF32": "no CUDA device",
+        "exact U and gradient of 20 images, compiled, each product by three in TF32": "no CUDA device",
         "2 threads' steps a second over one's, eager": "no CUDA device",
         "4 threads' steps a second over one's, eager": "no CUDA device",
         "peak memory of one chain, its data and exact U with it": "no CUDA device",
@@ -940,6 +940,16 @@ def test_the_speed_of_a_device_is_measured_and_written(speed, monkeypatch, tmp_p
     assert first == ("a step", "2 ms") and found.items() <= dict(others).items() and len(others) == 20
     like = found["a step like the authors' optimizer's, ResNet-20, bn, batch 20, eager"]
     assert "times this project's step" in like
+
+
+def test_a_benchmark_of_a_device_that_is_not_there_is_a_mistake(speed, accuracy, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for module in (speed, accuracy):
+        for words, said in (([], "--device cuda: no CUDA device"), (["--device", "gpu"], "--device gpu: must be cuda")):
+            monkeypatch.setattr(sys, "argv", ["benchmark", *words])
+            with pytest.raises(SystemExit) as left:
+                module.main()
+            assert left.value.code == 2 and said in capsys.readouterr().err
 
 
 def test_steps_and_bare_gradients_are_replayed_or_it_is_said_why_not(speed, monkeypatch):

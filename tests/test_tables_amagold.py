@@ -33,7 +33,7 @@ from experiments.tables.statistics import (
 from sgmcmc import formats
 from sgmcmc.data import Dataset
 from sgmcmc.diagnostics import symmetric_kl, symmetric_kl_floor
-from sgmcmc.errors import StoreError
+from sgmcmc.errors import DataError, StoreError
 from sgmcmc.potentials.analytic import DoubleWell, Mixture
 from sgmcmc.random import Random
 
@@ -603,6 +603,19 @@ def test_the_authors_start_is_read_by_their_names_and_counted(tmp_path, monkeypa
     row = pd.read_csv(tmp_path / "amagold_start.csv").iloc[0]
     assert (row.file, row.images, row.wrong, len(row.sha256)) == ("theirs.pt", 5, 2, 64)
     assert draw.load(ROOT / "scripts" / "figures" / "amagold_table2_start.py").THEIRS == pytest.approx(4.03)
+
+    def missing(name):
+        raise DataError(f"the data set {name} is not there")
+
+    (tmp_path / "text").write_text("no tensors")
+    for name, said in (("nothing", "nothing: cannot be read as tensors (FileNotFoundError)"), ("text", "as tensors (")):
+        with pytest.raises(SystemExit) as left:
+            amagold_start.main([str(tmp_path / name)])
+        assert left.value.code == 2 and said in capsys.readouterr().err
+    monkeypatch.setattr(amagold_start, "load", missing)
+    with pytest.raises(SystemExit) as left:
+        amagold_start.main([str(tmp_path / "theirs.pt")])
+    assert left.value.code == 2 and "the data set mnist is not there" in capsys.readouterr().err
 
 
 # ---- rows, number by number, of draws that are made

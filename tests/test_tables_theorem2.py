@@ -104,6 +104,10 @@ def test_the_calculator_inverts_the_bound_and_prints_it(capsys, monkeypatch):
     with pytest.raises(SystemExit) as left:
         calculator.main(["--steps", "0", "--noise", "1", "--step-size", "0.1"])
     assert left.value.code == 2 and "--steps=0: must be positive" in capsys.readouterr().err
+    for words in (["--noise", "1e200"], ["--noise", "1e-200"], ["--noise", "1", "--steps", "1" + 400 * "0"]):
+        with pytest.raises(SystemExit) as left:
+            calculator.main(["--steps", "10", "--at-least", "0.5", *words])
+        assert left.value.code == 2 and "too large or too small" in capsys.readouterr().err
 
 
 def test_the_bound_depends_on_mass_friction_and_dimension_as_the_theorem_says():

@@ -364,9 +364,20 @@ def test_the_cluster_scripts_are_in_order(script):
     assert subprocess.run(["shellcheck", str(path)]).returncode == 0
 
 
-@pytest.mark.parametrize(("code", "requeued"), [(75, True), (0, False), (1, False)])
-def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, code, requeued):
-    """Under a stand-in for SLURM: SIGUSR1 to the batch shell, as --signal=B:USR1 sends it; a scontrol that notes."""
+@pytest.mark.parametrize(
+    ("number", "state", "code", "requeued"),
+    [
+        (signal.SIGUSR1, "RUNNING", 75, True),
+        (signal.SIGUSR1, "RUNNING", 0, False),
+        (signal.SIGUSR1, "RUNNING", 1, False),
+        (signal.SIGUSR1, "COMPLETING", 75, True),  # its time was over while checkpoints were written
+        (signal.SIGTERM, "RUNNING", 75, True),
+        (signal.SIGTERM, "COMPLETING", 75, False),  # scancel: queued again it would never end
+    ],
+)
+def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, number, state, code, requeued):
+    """Under a stand-in for SLURM: SIGUSR1 to the batch shell, as --signal=B:USR1 sends it, or SIGTERM; a squeue that
+    says how the job stands, and a scontrol that notes."""
     worker = tmp_path / "python"
     worker.write_text(
         '#!/usr/bin/env bash\necho "$@" > words\n'
@@ -374,7 +385,9 @@ def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, 
     )
     scontrol = tmp_path / "scontrol"
     scontrol.write_text('#!/usr/bin/env bash\necho "$@" >> requeued\n')
-    for file in (worker, scontrol):
+    squeue = tmp_path / "squeue"
+    squeue.write_text(f'#!/usr/bin/env bash\n[[ "$*" == "--noheader --jobs=5_2 --format=%T" ]] && echo {state}\n')
+    for file in (worker, scontrol, squeue):
         file.chmod(0o755)
     environment = os.environ | {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
@@ -389,7 +402,7 @@ def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, 
     job = subprocess.Popen(["bash", str(script), "scale=quick"], env=environment)
     while not (tmp_path / "ready").exists():
         time.sleep(0.02)
-    job.send_signal(signal.SIGUSR1)
+    job.send_signal(number)
     assert job.wait(timeout=30) == code
     assert (tmp_path / "signals").read_text().startswith("got\n")
     assert (tmp_path / "words").read_text().split() == ["scripts/workers.py", "--cpus", "3", "scale=quick"]

@@ -20,6 +20,8 @@ def main() -> None:
     parser.add_argument("script", type=Path, help="the Octave script")
     parser.add_argument("draws", type=int, help="how many draws it makes")
     options = parser.parse_args()
+    if not options.script.is_file():
+        parser.error(f"{options.script}: is no file")
     script, pace, used = options.script.resolve(), Pace(), 0.0
     pace.ready()
     while True:

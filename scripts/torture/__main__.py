@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     seed = random.SystemRandom().getrandbits(32) if options.seed is None else options.seed
-    names = options.only.split(",")
+    names = list(dict.fromkeys(options.only.split(",")))
     if unknown := [name for name in names if name not in PARTS]:
         parser.error(f"--only {unknown[0]}: must be some of {', '.join(PARTS)}")
     if options.side < 1:

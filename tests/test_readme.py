@@ -107,7 +107,7 @@ def slugs(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("name", ["README.md", "results/README.md", "benchmarks/README.md"])
+@pytest.mark.parametrize("name", ["README.md", "results/README.md", "benchmarks/README.md", "scripts/README.md"])
 def test_every_file_and_heading_that_a_page_names_is_there(name):
     page = ROOT / name
     links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text())

@@ -618,6 +618,20 @@ MUTANTS = [
         "mode.from_tensor(t, static_shapes=True) for t in inputs",
         "compiled.py::test_a_network_s_compiled_trajectory_is_the_eager_one[word BOAOB]",
     ),
+    Mutant(
+        "nobody looks at what was compiled of layers",
+        "potentials/network",
+        "if not (close(nll, expected) and all(map(close_slopes, compiled, slopes))):",
+        "if not close(nll, expected):",
+        "compiled.py::test_layers_that_are_compiled_wrongly_stay_eager[_respond_backward]",
+    ),
+    Mutant(
+        "nobody looks at what was compiled of steps",
+        "compiled",
+        "if not all(map(close, self(*given), segment(*given))):",
+        "if not all(map(close, self(*given)[:2], segment(*given)[:2])):",
+        "compiled.py::test_steps_that_are_compiled_wrongly_stay_eager[energy]",
+    ),
     # steps replayed as graphs
     Mutant(
         "step sizes frozen at capture",
@@ -632,6 +646,13 @@ MUTANTS = [
         "tuple(one.clone() for one in self._outputs)",
         "tuple(self._outputs)",
         "captured.py::test_between_two_walks_a_place_is_kept_that_no_later_step_touches",
+    ),
+    Mutant(
+        "nobody looks at a replay",
+        "captured",
+        "graph.known = all(map(_close, found, expected))",
+        "graph.known = True",
+        "captured.py::test_a_replay_that_is_not_what_the_steps_are_is_seen_and_left[True]",
     ),
     Mutant(
         "a logarithm of 0 in the normals",

@@ -101,12 +101,10 @@ def mark_diverged(panel: Axes, part: pd.DataFrame, x: str, y: str, colour: str =
 
 
 def with_errors(panel: Axes, rows: pd.DataFrame, x: str, y: str, **look) -> None:
-    """A line of ``y`` over ``x`` with its errors, where any of it is known, crossed where some chains diverged, and at
-    the top where all of them did."""
-    if y in rows:
-        if rows[y].notna().any():
-            panel.errorbar(rows[x], rows[y], by_itself(rows, y), ms=4, lw=1.2, **look)
-        mark_diverged(panel, rows, x, y, look["color"])
+    """A line of ``y`` over ``x`` with its errors, where any of it is known, crossed where some chains diverged."""
+    if y in rows and rows[y].notna().any():
+        panel.errorbar(rows[x], rows[y], by_itself(rows, y), ms=4, lw=1.2, **look)
+        mark_diverged(panel, rows, x, y)
 
 
 def by_itself(rows: pd.DataFrame, column: str) -> pd.Series:

@@ -191,14 +191,3 @@ def test_labels_of_figure_7_stand_as_the_curves_end(scale):
         assert (heights["SGHMC"] > heights["AMAGOLD"]) == (ends.sghmc > ends.amagold)
         assert 1.2 < max(heights.values()) / min(heights.values()) * ends.min() / ends.max() < 2
     pyplot.close("all")
-
-
-@pytest.mark.parametrize("known", [0, 1, 2])
-def test_what_diverged_is_crossed_at_the_top_though_nothing_of_its_line_is_known(known):
-    rows = pd.DataFrame({"x": [0.1, 0.2], "y": np.nan, "y_error": 0.1, "frozen": 3})
-    rows.loc[: known - 1, "y"] = 1.0
-    figure, panel = pyplot.subplots()
-    verdicts.with_errors(panel, rows, "x", "y", color="red")
-    red = [line for line in panel.lines if line.get_marker() == "x" and line.get_color() == "red"]
-    assert [len(line.get_xdata()) for line in red] == [2 - known]
-    pyplot.close(figure)

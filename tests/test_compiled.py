@@ -601,7 +601,7 @@ def test_layers_that_are_compiled_wrongly_stay_eager(name, monkeypatch):
 
 
 def test_layers_in_bf16_are_compiled_whatever_their_rounding(monkeypatch):
-    """Gradients by a deep network in bf16 are off by as much as they are, eager or compiled: those in float32 tell."""
+    """Gradients by a deep network in bf16 are off by as much as they are: only what is off by more tells."""
     factor = 1.0
 
     def graph(function, inputs):  # which rounds where the compiler does, at the end alone

@@ -250,20 +250,21 @@ class NetworkPotential:
         sizes = (batch_size or self.evaluation_batch, self.evaluation_batch)
         of_gradients, of_u = (torch.arange(size, device=self.device) % self.data_size for size in sizes)
         theta = self._anywhere(1)
-        rough = torch.is_autocast_enabled(self.device.type)  # gradients in bf16 may be off by as much as they are
 
         def asked() -> tuple[Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]:
             self._load(theta)
             _, slopes = self._losses_and_slopes(theta, of_gradients, True)
             with full_precision():
-                nll, slopes_of_u = self._losses_and_slopes(theta, of_u, backward or rough)
-            return nll, () if rough else slopes, slopes_of_u
+                nll, slopes_of_u = self._losses_and_slopes(theta, of_u, backward)
+            return nll, slopes, slopes_of_u
 
         try:
             expected, *slopes = asked()
+            with full_precision():
+                _, exact = self._losses_and_slopes(theta, of_gradients, True)
             self.flat.compile(layers, sizes if self._responses and not self.flat.batch_norms else ())
             nll, *compiled = asked()
-            if not (close(nll, expected) and all(map(close_slopes, compiled, slopes))):
+            if not (close(nll, expected) and all(map(close_slopes, compiled, slopes, (exact, slopes[1])))):
                 raise CannotCompile(f"compiled layers of {self.flat.name} give other numbers than eager ones")
         except BaseException:
             self.uncompile_layers()

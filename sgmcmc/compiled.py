@@ -223,7 +223,7 @@ class Segments:
         self._floats = Floats()
 
     def prepare(self, kernel: Kernel, potential, dtype: torch.dtype, random: Normals) -> None:
-        """Compile for the trajectories of such a kernel, and for their normals, and look at what that gives."""
+        """Compile for the trajectories of such a kernel, and for their normals, and look at what each graph gives."""
         some = Random(random.seed, random.device).normal("diagnostic", 0, 4, range(1), potential.dim, dtype)
         # Each by itself: rows of one tensor of an odd size would not lie as those of a run do.
         theta, m, gradient, normal = (one.clone() for one in some)
@@ -236,7 +236,8 @@ class Segments:
                 draws = max([draws, *(op.draw + 1 for op, _, _ in ops)])
                 noise = {op.draw: normal for op, _, _ in ops}
                 given = ops, theta, m, energy, gradient if number > 1 else None, noise, inverse_mass, moves
-                if not all(map(close, self(*given), segment(*given))):
+                before, after = len(self._graphs), self(*given)
+                if len(self._graphs) > before and not all(map(close, after, segment(*given))):
                     raise CannotCompile("compiled steps give other numbers than eager ones")
         prepare = partial(random.prepare, dim=potential.dim, dtype=dtype)
         blocks = Blocks(prepare, draws, potential.dim, random.device)

@@ -6,6 +6,7 @@ tensors, down to those of backward, and replays them on the same memory, with ev
 
 import gc
 import json
+import math
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -288,6 +289,21 @@ def test_a_replay_that_is_not_what_the_steps_are_is_seen_and_left(changed, recor
     same(new, expected, close=0)
 
 
+def test_of_steps_that_are_not_finite_nothing_is_known_of_a_replay(recordings):
+    """A chain that diverges tells nothing: the next one's steps are looked at."""
+    data = Dataset(Random(1).normal("split", 0, 1, 12, 3, F64)[0], torch.arange(12) % 3 % 2, 2)
+    target = NetworkPotential(Scaled(3, 2), data, dtype=F64)
+    kernel, said = make_kernel("ggmc", target, 0.1, steps=15, batch_size=3, dtype=F64), []
+    random, walk = Random(4), Captured(said.append)
+    state = start(kernel, target, target.initial(1, random), random, range(3, 4))
+    for index, factor in enumerate((1, 1, math.nan)):  # evaluated, captured, looked at
+        trajectory(target, kernel, replace(state, theta=state.theta * factor), random, index, walk=walk)
+    assert not said and recordings
+    target.model.scale = 1.5
+    trajectory(target, kernel, state, random, 3, walk=walk)
+    assert said == ["the run's steps are not captured: a replay gives other numbers than the steps themselves"]
+
+
 def test_where_steps_are_captured_and_where_one_sentence_says_why_not():
     cuda, cpu, network = torch.device("cuda"), torch.device("cpu"), small()
     minibatches = make_kernel("ggmc", network, 0.1, steps=3, batch_size=10)
@@ -378,7 +394,8 @@ def test_nothing_that_is_captured_asks_the_host(norm, sampler, settings, monkeyp
         return lambda: None, outputs
 
     monkeypatch.setattr(captured, "cuda_graph", capture)
-    monkeypatch.setattr(captured, "_close", lambda *_: True)  # there are no numbers
+    for look in ("_close", "_finite"):
+        monkeypatch.setattr(captured, look, lambda *_: True)  # there are no numbers
     random, walk = Random(4, "meta"), Captured(pytest.fail)
     state = start(kernel, to_meta(target), torch.zeros(1, target.dim, device="meta"), random, range(1))
     for index in range(3):

@@ -35,6 +35,7 @@ from sgmcmc.formats import read_status
 from sgmcmc.inductor import CannotCompile, graph_of
 from sgmcmc.kernel import Friction, make_kernel
 from sgmcmc.models import FilterResponseNorm, normalisation
+from sgmcmc.models.resnet import ResNet
 from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import Banana, DoubleWell, FunctionPotential, Mixture, Quartic
 from sgmcmc.potentials.network import NetworkPotential
@@ -597,6 +598,39 @@ def test_layers_that_are_compiled_wrongly_stay_eager(name, monkeypatch):
     with pytest.warns(UserWarning, match="the run is not compiled: compiled layers of Sequential give other numbers"):
         result = run(kernel, target, plan, Random(4), 1, lambda: target.initial(1, Random(4)), None, Memory())
     assert not result.compiled
+
+
+def test_layers_in_bf16_are_compiled_whatever_their_rounding(monkeypatch):
+    """Gradients by a deep network in bf16 are off by as much as they are: only what is off by more tells."""
+    factor = 1.0
+
+    def graph(function, inputs):  # which rounds where the compiler does, at the end alone
+        def call(*given):
+            *others, last = [one.to(given[0].dtype) for one in function(*(one.double() for one in given))]
+            return [*others, last * factor if function is normalisation._respond_backward else last.float()]
+
+        return call
+
+    monkeypatch.setattr(normalisation, "_graph", graph)
+    images = torch.randn(12, 3, 8, 8, generator=torch.Generator().manual_seed(2))
+    torch.manual_seed(0)
+    target = NetworkPotential(ResNet(56), Dataset(images, torch.arange(12) % 10, 10), evaluation_batch=4)
+    with torch.autocast("cpu", torch.bfloat16):
+        target.compile_layers(4)
+        factor = 10.0
+        with pytest.raises(CannotCompile, match="other numbers than eager ones"):
+            target.compile_layers(4)
+
+
+def test_each_graph_of_steps_is_looked_at_once(monkeypatch):
+    """A cycle of epochs has thousands of steps, of a few kinds of letters."""
+    looked, target = [], small()
+    monkeypatch.setattr("sgmcmc.compiled.graph_of", lambda function, *_: function)
+    monkeypatch.setattr("sgmcmc.compiled.close", lambda *two: looked.append(two) or True)
+    monkeypatch.setattr(Normals, "prepare", lambda self, steps, **_: steps)
+    kernel, made = make_kernel("ggmc", target, 0.05, steps=40, batch_size=10, dtype=F64), Segments()
+    made.prepare(kernel, target, F64, Normals(Random(4)))
+    assert len(looked) == 3 * len(made._graphs) < 3 * 10
 
 
 @pytest.mark.parametrize("what", ["coordinates", "energy", "normals"])

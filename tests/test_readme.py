@@ -119,6 +119,13 @@ def test_every_file_and_heading_that_a_page_names_is_there(name):
         assert not anchor or anchor in slugs(target), f"{link}#{anchor}"
 
 
+@pytest.mark.parametrize("name", ["README.md", "results/README.md", "benchmarks/README.md", "scripts/README.md"])
+def test_the_items_of_a_page_s_lists_are_lines_of_their_own(name):
+    page = (ROOT / name).read_text()
+    assert page.endswith("\n") and not re.findall(r"\S +- \*\*.*", page)
+    assert not re.findall(r"^- .*\n\w.*", page, re.MULTILINE)  # what goes on with an item is set in
+
+
 def test_what_the_captions_have_one_run_is_one_run():
     page = " ".join((ROOT / "results/README.md").read_text().split())
     commands = re.findall(r"`python run\.py experiment=(\w+) ([^`]*)`", page)

@@ -34,8 +34,10 @@ from networks import images as normals
 from torch import nn
 
 from sgmcmc import convolution
+from sgmcmc.arguments import find_device
 from sgmcmc.captured import Captured, cuda_graph
 from sgmcmc.data import Dataset
+from sgmcmc.errors import NoDevice, SettingError
 from sgmcmc.kernel import make_kernel
 from sgmcmc.models import MLP, ResNet
 from sgmcmc.potentials.network import NetworkPotential
@@ -58,12 +60,11 @@ def images(number: int) -> Dataset:
 def named(parser: argparse.ArgumentParser, name: str) -> torch.device:
     """The device of that name; a mistake where there is none."""
     try:
-        device = torch.device(name)
-    except RuntimeError:
+        return find_device(name)
+    except NoDevice:
+        parser.error(f"--device {name}: {NO_GPU} of that name; --device cpu with few --images shows that it works")
+    except SettingError:
         parser.error(f"--device {name}: must be cuda, cuda:1 or cpu")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        parser.error(f"--device {name}: {NO_GPU}; --device cpu with few --images shows that it works")
-    return device
 
 
 def clocked(call: Callable[[], object], device: torch.device, rounds: int = 3) -> float:

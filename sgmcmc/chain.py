@@ -170,8 +170,7 @@ class Chain:
 
     def begin(self) -> None:
         """Start every chain: positions, momentum, U."""
-        if self.kernel.inexact and hasattr(self.potential, "counter"):
-            self.potential.counter = 0  # not where another run of the same target has left it
+        self._count(0)  # not where another run of the same target has left it
         theta = self.initial()
         check_target(self.kernel, self.potential, theta, self.chains)
         theta = theta.detach()
@@ -230,6 +229,11 @@ class Chain:
         self._set_kernel()
         if not (self.adaptation.tunes and self.cycle < self.plan.burn_in):  # else the burn-in's end sees to it
             self._check_stairs(self.theta.dtype)
+
+    def _count(self, number: int) -> None:
+        """Random augmentation: another draw for each evaluation of U. Of a U that is one function it is not ours."""
+        if self.kernel.inexact and hasattr(self.potential, "counter"):
+            self.potential.counter = number
 
     def compile(self, tell: Callable[[str], object]) -> None:
         """Compile the cycle, if the run is a compiled one. Where that fails, ``tell`` why and go on eagerly: a run that
@@ -353,9 +357,7 @@ class Chain:
                 continue
             if self.cycle_graph is None:
                 self.unfinished, done.under_way.reached = done, self.between
-            # Random augmentation: another draw for each evaluation of U. Of a U that is one function it is not ours.
-            if self.kernel.inexact and hasattr(self.potential, "counter"):
-                self.potential.counter = (index + 1) * len(self.groups) + number
+            self._count((index + 1) * len(self.groups) + number)
             observe = None
             if is_traced:
                 of_cycle = self.plan.trace, index + 1, self.tally.steps, done.trace

@@ -230,15 +230,18 @@ class Segments:
         gradient = (gradient / float(kernel.step_size)).to(dtype)  # so that rounding is a small part of a kick's energy
         energy = torch.zeros(1, dtype=torch.float64, device=random.device)
         inverse_mass = cast(kernel.inverse_mass, theta)
-        moves, draws = getattr(potential, "moves", None), 0
+        moves, draws, kinds = getattr(potential, "moves", None), 0, {}  # of thousands of segments there are a few kinds
         for way in range(1 + kernel.random_direction):
             for number, ops in enumerate(segments(kernel, 0, theta, way)):
                 draws = max([draws, *(op.draw + 1 for op, _, _ in ops)])
-                noise = {op.draw: normal for op, _, _ in ops}
-                given = ops, theta, m, energy, gradient if number > 1 else None, noise, inverse_mass, moves
-                before, after = len(self._graphs), self(*given)
-                if len(self._graphs) > before and not all(map(close, after, segment(*given))):
-                    raise CannotCompile("compiled steps give other numbers than eager ones")
+                kind = number > 1, "".join(op.letter for op, _, _ in ops), tuple(map(is_scalar, numbers_of(ops)))
+                kinds.setdefault(kind, ops)
+        kinds.pop((False, "", ()), None)  # before the first gradient there may be nothing
+        for (kicked, *_), ops in kinds.items():
+            noise = {op.draw: normal for op, _, _ in ops}
+            given = ops, theta, m, energy, gradient if kicked else None, noise, inverse_mass, moves
+            if not all(map(close, self(*given), segment(*given))):
+                raise CannotCompile("compiled steps give other numbers than eager ones")
         prepare = partial(random.prepare, dim=potential.dim, dtype=dtype)
         blocks = Blocks(prepare, draws, potential.dim, random.device)
         for draw in {0, draws - 1} if draws else ():

@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def recipe(*words: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
+    # Of the environment the path alone: `make test` would hand on its own level, flags and variables.
+    environment = {"PATH": os.environ["PATH"]}
     command = ["make", "-n", "-o", ".venv/.installed", "VENV=.venv", *words]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
 

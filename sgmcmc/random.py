@@ -157,11 +157,12 @@ class Random:
         return threefry(stream_key, (trajectory & _MASK, 0))
 
     def keys(self, stream: str, trajectories: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys of trajectories, int64 ``[n]`` below 2^32, as two int32 tensors ``[n]``."""
-        first = trajectories.to(torch.int32)
-        second = torch.zeros_like(first)
-        threefry_(threefry(self._root, (STREAMS.index(stream), 0)), first, second)
-        return first, second
+        """The keys of trajectories, int64 ``[n]``, as two int32 tensors ``[n]``."""
+        high, low = (trajectories >> 32).to(torch.int32), trajectories.to(torch.int32)
+        first, second = torch.full_like(high, STREAMS.index(stream)), torch.zeros_like(low)
+        threefry_(self._root, first, high)
+        threefry_((first, high), low, second)
+        return low, second
 
     def indices(self, chains) -> Tensor:
         """The indices of these chains, int64 ``[chains]``, on the device."""

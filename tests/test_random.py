@@ -84,9 +84,9 @@ def test_every_kind_of_number_is_made_of_its_two_words(seed, trajectory):
 
 
 def test_keys_of_many_trajectories_are_those_of_each():
-    trajectories = torch.tensor([0, 7, 2**31 + 5, 2**32 - 1])
+    trajectories = torch.tensor([0, 7, 2**31 + 5, 2**32 - 1, 2**32, 2**32 + 7, 2**62 + 2**31, -1])
     keys = Random(2**40 + 3).keys("decision", trajectories)
-    x0, x1 = torch.full((4,), 6, dtype=torch.int32), torch.arange(-2, 2, dtype=torch.int32)
+    x0, x1 = torch.full((8,), 6, dtype=torch.int32), torch.arange(-2, 6, dtype=torch.int32)
     threefry_(keys, x0, x1)
     words = [block(2**40 + 3, "decision", int(one), 6, counter - 2) for counter, one in enumerate(trajectories)]
     assert [(int(a) % 2**32, int(b) % 2**32) for a, b in zip(x0, x1, strict=True)] == words

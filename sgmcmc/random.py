@@ -141,6 +141,9 @@ class Random:
     ``chains`` below is a number of chains (0, 1, …), a ``range`` of them, or an int64 tensor of their
     indices; ``steps`` is a number of steps or a ``range``. Shapes are ``[steps, chains, …]``. Raises SettingError for a
     seed that is not in 64 bits: it would have the numbers of another; and for a stream that is not in ``STREAMS``.
+
+    Numbers of any kind and size of one stream, trajectory and step are made of the same words (of normals two steps
+    are): what is to be independent of them takes another step or trajectory.
     """
 
     def __init__(self, seed: int, device: torch.device | str = "cpu"):

@@ -163,6 +163,14 @@ def test_streams_and_neighbours_do_not_correlate():
             assert abs(z_score(product.flatten())) < LIMIT
 
 
+def test_kinds_of_numbers_are_independent_in_another_step_alone():
+    """A normal of step 0 is made of the words of the uniform of step 0, as ``Random`` says, and not of step 1's."""
+    normal = Random(1).normal("gibbs", 3, 1, 100_000, 1, F64)[0, :, 0].square() - 1
+    for step, same in ((0, True), (1, False)):
+        uniform = 2 * Random(1).uniform("gibbs", 3, 100_000, step=step)[:, 0] % 1 - 0.5
+        assert (abs(z_score(normal * uniform)) > 50) == same
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, F64])
 def test_normals_have_their_moments_and_tails(dtype):
     z = Random(2).normal("noise", 0, 4, 250_000, 1, dtype).flatten().double()

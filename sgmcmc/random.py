@@ -142,8 +142,8 @@ class Random:
     indices; ``steps`` is a number of steps or a ``range``. Shapes are ``[steps, chains, …]``. Raises SettingError for a
     seed that is not in 64 bits: it would have the numbers of another; and for a stream that is not in ``STREAMS``.
 
-    Numbers of any kind and size of one stream, trajectory and step are made of the same words (of normals two steps
-    are): what is to be independent of them takes another step or trajectory.
+    Numbers of one stream, trajectory and step are made of the same words, whatever their kind and size (normals of the
+    steps 2k and 2k + 1 of those of step k): what is to be independent takes another step or trajectory.
     """
 
     def __init__(self, seed: int, device: torch.device | str = "cpu"):

@@ -141,6 +141,9 @@ class Random:
     ``chains`` below is a number of chains (0, 1, …), a ``range`` of them, or an int64 tensor of their
     indices; ``steps`` is a number of steps or a ``range``. Shapes are ``[steps, chains, …]``. Raises SettingError for a
     seed that is not in 64 bits: it would have the numbers of another; and for a stream that is not in ``STREAMS``.
+
+    Numbers of one stream, trajectory and step are made of the same words, whatever their kind and size (normals of the
+    steps 2k and 2k + 1 of those of step k): what is to be independent takes another step or trajectory.
     """
 
     def __init__(self, seed: int, device: torch.device | str = "cpu"):
@@ -157,11 +160,12 @@ class Random:
         return threefry(stream_key, (trajectory & _MASK, 0))
 
     def keys(self, stream: str, trajectories: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys of trajectories, int64 ``[n]`` below 2^32, as two int32 tensors ``[n]``."""
-        first = trajectories.to(torch.int32)
-        second = torch.zeros_like(first)
-        threefry_(threefry(self._root, (STREAMS.index(stream), 0)), first, second)
-        return first, second
+        """The keys of trajectories, int64 ``[n]``, as two int32 tensors ``[n]``."""
+        high, low = (trajectories >> 32).to(torch.int32), trajectories.to(torch.int32)
+        first, second = torch.full_like(high, STREAMS.index(stream)), torch.zeros_like(low)
+        threefry_(self._root, first, high)
+        threefry_((first, high), low, second)
+        return low, second
 
     def indices(self, chains) -> Tensor:
         """The indices of these chains, int64 ``[chains]``, on the device."""

@@ -84,9 +84,9 @@ def test_every_kind_of_number_is_made_of_its_two_words(seed, trajectory):
 
 
 def test_keys_of_many_trajectories_are_those_of_each():
-    trajectories = torch.tensor([0, 7, 2**31 + 5, 2**32 - 1])
+    trajectories = torch.tensor([0, 7, 2**31 + 5, 2**32 - 1, 2**32, 2**32 + 7, 2**62 + 2**31, -1])
     keys = Random(2**40 + 3).keys("decision", trajectories)
-    x0, x1 = torch.full((4,), 6, dtype=torch.int32), torch.arange(-2, 2, dtype=torch.int32)
+    x0, x1 = torch.full((8,), 6, dtype=torch.int32), torch.arange(-2, 6, dtype=torch.int32)
     threefry_(keys, x0, x1)
     words = [block(2**40 + 3, "decision", int(one), 6, counter - 2) for counter, one in enumerate(trajectories)]
     assert [(int(a) % 2**32, int(b) % 2**32) for a, b in zip(x0, x1, strict=True)] == words
@@ -161,6 +161,14 @@ def test_streams_and_neighbours_do_not_correlate():
     for x in (first, square):
         for product in (x[0] * x[1], x[..., 0] * x[..., 1], x[:, 1:] * x[:, :-1]):
             assert abs(z_score(product.flatten())) < LIMIT
+
+
+def test_kinds_of_numbers_are_independent_in_another_step_alone():
+    """A normal of step 0 is made of the words of the uniform of step 0, as ``Random`` says, and not of step 1's."""
+    normal = Random(1).normal("gibbs", 3, 1, 100_000, 1, F64)[0, :, 0].square() - 1
+    for step, same in ((0, True), (1, False)):
+        uniform = 2 * Random(1).uniform("gibbs", 3, 100_000, step=step)[:, 0] % 1 - 0.5
+        assert (abs(z_score(normal * uniform)) > 50) == same
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64])

@@ -33,7 +33,8 @@ Where chains start and how they move:
 - ``moves`` [all]: bool ``[dim]``, False for coordinates without momentum, which only ``gibbs`` changes.
 - ``gibbs(theta, temperature, random, trajectory, chains)``: θ after another Markov update, made after each trajectory
   (in place or not), with numbers of ``random.uniform("gibbs", trajectory, chains, size)`` ``[chains, size]``, or of
-  ``random.normal("gibbs", trajectory, 1, chains, size)[0]``: torch's own would be others when the run goes on.
+  ``random.normal("gibbs", trajectory, 1, chains, size)[0]``: torch's own would be others when the run goes on. An
+  update that takes both asks for uniforms of ``step=1``: those of step 0 are made of the normals' words.
 - ``together`` [True]: whether many chains go in one tensor, at most ``chains_at_once`` [all] of them.
 - ``is_network`` [not ``together``]: whether the defaults are a network's: minibatches, a row of metrics each cycle.
 

@@ -75,7 +75,8 @@ def exact_state(row: Row, name: str, chains: int, seed: Seed) -> tuple[np.ndarra
     """Positions and momenta of chains at independent draws of the target, ``[chains, dim]`` each."""
     theta = draws(name, row.temperature, chains, seed.positions)
     scale = np.sqrt(row.temperature * row.mass(theta.shape[1]))
-    return theta, scale * np.random.default_rng(seed.number).normal(size=theta.shape)
+    # The first row's number may be 0, as the positions' seed is then: both would be made of the same random bits.
+    return theta, scale * np.random.default_rng(seed.number or 10**18).normal(size=theta.shape)
 
 
 def one_trajectory(row: Row, name: str, h: float, chains: int, seed: Seed):

@@ -1,4 +1,5 @@
-# The targets are listed by `make help`. A Python of your choice: make PYTHON3=/path/to/python3.12 run
+# The targets are listed by `make help`. A Python of your choice, for a .venv that is not there yet or no longer fits:
+# make PYTHON3=/path/to/python3.12 run
 
 .DEFAULT_GOAL := help
 VENV := .venv

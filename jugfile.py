@@ -7,13 +7,15 @@
 As many workers as are started share the work, on as many machines as share the folder.
 """
 
+import signal
 import sys
 
 from experiments.signals import leave_on_signals
 from sgmcmc.streams import settle
 
 settle()
-leave_on_signals()  # before the imports, which take seconds
+# Before the imports, which take seconds. In `jug shell` Ctrl-C is the shell's.
+leave_on_signals(*[signal.SIGINT] * ("execute" in sys.orig_argv))
 
 from jug import TaskGenerator  # noqa: E402
 from jug.task import Task  # noqa: E402

@@ -13,6 +13,7 @@ import argparse
 import copy
 import csv
 import gc
+import io
 import math
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from networks import Gradients, bare_gradient, stepping
 from networks import images as normals
 from torch import nn
 
-from sgmcmc import convolution
+from sgmcmc import convolution, disk
 from sgmcmc.arguments import find_device
 from sgmcmc.captured import Captured, cuda_graph
 from sgmcmc.data import Dataset
@@ -91,11 +92,12 @@ def tell(device: str, rows: Iterable[tuple[str, str]], path: Path | None) -> Non
         print(f"{what}: {measured}", flush=True)
         found.append({"device": device, "torch": torch.__version__, "what": what, "measured": measured})
         if path:
-            with open(path, "w", newline="") as file:
-                writer = csv.DictWriter(file, list(found[0]))
-                writer.writeheader()
-                measured_now = {row["what"] for row in found}
-                writer.writerows([*found, *(row for row in before if row["what"] not in measured_now)])
+            table = io.StringIO()
+            writer = csv.DictWriter(table, list(found[0]))
+            writer.writeheader()
+            measured_now = {row["what"] for row in found}
+            writer.writerows([*found, *(row for row in before if row["what"] not in measured_now)])
+            disk.write(path, table.getvalue().encode())
 
 
 def refuse(why: str) -> None:

@@ -25,7 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 from experiments import schema
 from experiments.config import compose, resolve, unused, words_for
 from experiments.grid import other_ways, sweep
-from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE, OWN_DATA, folder, show
+from experiments.resolved import DIVERGED, DONE, INTERRUPTED, MISTAKE, OWN_DATA, folder, planned_cycles, show
 from experiments.signals import leave_on_signals, signals_first
 from sgmcmc.errors import DataError, SettingError, StoreError, nearest
 from sgmcmc.samplers import SAMPLERS
@@ -131,6 +131,8 @@ def _run(cfg, said: list[str], own: list[str]) -> int:
         data = config["data"]["name"] != "none" or config["model"]["name"] in OWN_DATA
         full = data and word.partition("=")[0].lstrip("+") == "batch_size" and config["sampler"]["gradient"] == "full"
         mend = ", whose gradients are full: sampler.gradient=minibatch would use it" if full else ""
+        if word.startswith("schedule") and config["schedule"]["name"] == "stairs":
+            mend = f", whose {planned_cycles(config)} cycles are within the first stair"
         target = config["model"].get("_target_") or config["model"]["name"]
         told = f"{word.lstrip('+')} is not used by {config['sampler']['name']} on {target}{mend}"
         print(told, file=sys.stderr)

@@ -12,6 +12,7 @@ Nothing here imports torch: mistakes and ``--help`` are quick.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from experiments import schema
 from experiments.dotted import flatten, get, put
-from experiments.resolved import is_own, sampler_row
+from experiments.resolved import is_own, planned_cycles, sampler_row
 from experiments.unsaid import filled
 from experiments.values import cast, cast_texts
 from sgmcmc.errors import SettingError, nearest
@@ -146,8 +147,12 @@ def unused(config: dict, words: list[str]) -> list[str]:
         "model.name": is_own(config),
         "scale": "experiment" not in said and not any(key.startswith(block) for key in said),
         "sampler.gradient": gradient == "none",
-        "warm_start.init": config["init"] != "sgd",
+        **dict.fromkeys(("warm_start", "warm_start.init"), config["init"] != "sgd"),
     }
+    if (config["schedule"]["every"] or 0) >= (planned_cycles(config) or math.inf):
+        idle |= dict.fromkeys(("schedule", "schedule.every", "schedule.factor"), True)
+    if sampler_row(config["sampler"]).friction == "infinite" and config["sampler"]["word"].startswith("O"):
+        idle |= dict.fromkeys(("sampler.refresh", "sampler.alpha"), True)  # the O draws the momentum anew
     if get(config, "model.noise") is not None:
         idle["model.noise"] = gradient in ("full", "none") and get(config, "model.noise") != 0
     idle |= {key: not key.startswith(block) for key in said if key.startswith(("quick.", "smoke."))}

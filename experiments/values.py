@@ -176,6 +176,8 @@ def _typed(model, values: dict) -> dict:
             # Its target says what is too small.
             each = [count(f"model.{key}", one, -MOST) for one in (value if isinstance(value, list) else [value])]
             value = each if isinstance(value, list) else each[0]
+        if types[key] == "bool" and isinstance(value, int) and value not in (0, 1):  # OmegaConf takes any number
+            raise SettingError(f"model.{key}", value, "must be true or false")
         try:
             typed[key] = typed[key] if value is None else value
         except OmegaConfBaseException as error:

@@ -172,4 +172,7 @@ if __name__ == "__main__":
     parser.add_argument("half", choices=("theirs", "ours"))
     parser.add_argument("file", type=Path, help="THEIRS.json: written by theirs, read by ours")
     given = parser.parse_args()
+    if given.half == "ours" and not given.file.is_file():
+        makes = f".venv-peers/bin/python scripts/peers.py theirs {given.file}"
+        parser.error(f"{given.file}: is not there; {makes} writes it (make peers does both)")
     sys.exit({"theirs": theirs, "ours": ours}[given.half](given.file))

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from sgmcmc.adaptation import Adaptation
+from sgmcmc.arguments import numbers
 from sgmcmc.captured import Captured
 from sgmcmc.checks import check_finite, check_probabilities, check_same_target, check_target
 from sgmcmc.compiled import Compiled, Normals, Segments, why_eager
@@ -527,7 +528,8 @@ class Chain:
         counted = (alive if alive.any() else ~alive).split([len(state.alive) for state in self.states])
         columns = {}
         for key in self.fits[0]:
-            values = [torch.as_tensor(fit[key], dtype=torch.float64).reshape(-1) for fit in self.fits]
+            told = [numbers(f"fit[{key!r}]", fit[key]) for fit in self.fits]
+            values = [torch.tensor(one, dtype=torch.float64).reshape(-1) for one in told]
             parts = [  # one value of several chains is what the target gave for all of its tensor
                 value[some] if len(value) == len(some) else value[: int(some.any())]
                 for value, some in zip(values, counted, strict=True)

@@ -204,6 +204,12 @@ def _rank_normalised(values: np.ndarray) -> np.ndarray:
     return found.reshape(values.shape)
 
 
+def _in_units(values: np.ndarray) -> np.ndarray:
+    """Values ``[dim, chains, draws]`` times powers of two, so to the bit, that make each coordinate's range about 1:
+    one below 1e-15 ArviZ takes for that of draws that stand still, and squares must not overflow."""
+    return np.ldexp(values, -np.frexp(np.ptp(values, (1, 2), keepdims=True))[1])
+
+
 def _scale_reduction(values: np.ndarray) -> np.ndarray:
     """√((B/W + n - 1)/n) ``[dim]`` of values ``[dim, chains, n]``, B/n the variance of the chains' means, W the mean of
     their variances (Vehtari et al. 2021, equations 1 to 4)."""
@@ -261,7 +267,7 @@ def ess(draws: Tensor | ArrayLike, method: str = "bulk") -> Estimate[np.ndarray]
     """
     from arviz_stats.base import array_stats  # half a second to import
 
-    scores = {"bulk": _rank_normalised, "mean": lambda halves: halves}
+    scores = {"bulk": _rank_normalised, "mean": _in_units}
     one_of("method", method, scores)
     draws, scored = _draws(draws), scores[method]
     n, chains, _ = draws.shape

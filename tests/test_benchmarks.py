@@ -115,6 +115,14 @@ def test_rounds_that_are_none_are_a_mistake(monkeypatch, capsys):
     assert ended.value.code == 2 and "--rounds 0: must be at least 1" in capsys.readouterr().err
 
 
+def test_peers_that_have_not_run_are_named_with_their_command(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["peers.py", "ours", "missing.json"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(BENCHMARKS.parent / "scripts" / "peers.py"), run_name="__main__")
+    told = "missing.json: is not there; .venv-peers/bin/python scripts/peers.py theirs missing.json writes it"
+    assert ended.value.code == 2 and told in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="what a process takes is told by Linux")
 def test_the_memory_that_grows_with_the_draws_is_not_the_benchmark_s_own(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))

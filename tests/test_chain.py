@@ -1894,6 +1894,16 @@ def test_a_number_that_a_target_tells_of_all_chains_is_of_states_that_all_took()
     assert {2, 3} <= set(changes)
 
 
+def test_what_a_target_tells_of_its_fit_must_be_numbers():
+    class Told(Gaussian):
+        def potential(self, theta):
+            self.fit = {"farthest": "far"}
+            return super().potential(theta)
+
+    with pytest.raises(SettingError, match=r"^fit\['farthest'\]=far: must be a number"):
+        sample(Told(1), "hmc", step_size=1.0, cycles=2)
+
+
 def test_epochs_of_a_ladder_are_by_its_steps():
     target = Quartic(1)
     kernel = make_kernel("hmc", target, 0.3, steps=4, dtype=F64)

@@ -656,6 +656,9 @@ def test_what_is_not_used_is_told(capsys):
     assert "friction=3 is not used by hmc on banana\n" in capsys.readouterr().err
     assert main([*replaced(TOY, sampler="hmc", cycles=2), "batch_size=5"]) == 0
     assert "batch_size=5 is not used by hmc on banana\n" in capsys.readouterr().err
+    assert main([*replaced(TOY, sampler="hmc", cycles=2, output="stairs"), "schedule=stairs"]) == 0
+    told = "schedule=stairs is not used by hmc on banana, whose 2 cycles are within the first stair\n"
+    assert told in capsys.readouterr().err
     words = "model=logistic_generated model.size=20 sampler=hmc step_size=0.01 steps_per_cycle=2 cycles=2"
     assert main([*words.split(), "batch_size=5"]) == 0
     mend = "batch_size=5 is not used by hmc on logistic_generated, whose gradients are full: sampler.gradient=minibatch"

@@ -287,6 +287,12 @@ def test_what_is_asked_for_and_not_used_is_told(composing):
     assert unused(composing(*walk), walk) == walk[3:]
     words = ["model=banana", "step_size=.1", "trace=false", "+quick.cycles=5", "+smoke.cycles=5", "scale=smoke"]
     assert unused(composing(*words), words) == ["+quick.cycles=5"]
+    stairs = ["model=banana", "step_size=.1", "schedule=stairs", "schedule.every=9", "schedule.factor=.5"]
+    for cycles, told in (("cycles=9", stairs[2:]), ("cycles=10", [])):
+        assert unused(composing(*stairs, cycles), [*stairs, cycles]) == told
+    fresh = ["model=banana", "step_size=.1", "sampler=sgld", "sampler.refresh=partial", "sampler.alpha=.5"]
+    for word, told in (("OBABO", fresh[3:]), ("BABO", [])):  # whose first O of c = 0 leaves nothing of the momentum
+        assert unused(composing(*fresh, f"sampler.word={word}"), fresh) == told
     assert composing("experiment=null", "model=logistic_generated model.size=1e2 step_size=.1")["model"]["size"] == 100
     assert composing("model=gaussian model.dim=3e0 step_size=.1")["model"]["dim"] == 3
     assert composing("experiment=digits scale=quick +quick.init=5")["init"] == "5"  # a file, as on the command line
@@ -337,6 +343,7 @@ MISTAKES = {
     "lr=1 dtype=float16": "dtype=float16: must be one of float32, float64",
     "lr=1 model.norm=batch": "model.norm=batch: must be one of frn, bn, gn, none",
     "lr=1 model.width=abc": "model.width=abc: must be a whole number",
+    "lr=1 model.conv_bias=3": "model.conv_bias=3: must be true or false",
     "lr=1 compile=maybe": "compile=maybe: must be auto, true or false",
     "lr=1 save_minutes=-1": "save_minutes=-1: must be a number of minutes, or 0",
     "model=hierarchical_regression step_size=.1 model.tau_prior=???": "model.tau_prior=???: needs a value",
@@ -901,6 +908,8 @@ def test_sgd_starts_from_he_s_weights_or_pytorch_s():
             compose(refused)
     for said, told in (("init=sgd", []), ("init=he", ["warm_start.init=he"])):
         assert unused(compose([*words, said, "warm_start.init=he"]), [said, "warm_start.init=he"]) == told
+    for said, told in (("init=sgd", []), ("init=he", ["warm_start={lr:3}"])):
+        assert unused(compose([*words[:-3], said, "warm_start={lr:3}"]), [said, "warm_start={lr:3}"]) == told
     # An experiment's own, which nobody said and nobody can leave out.
     words = ["experiment=amagold_table2", "scale=smoke", "point=0", "model=logistic", "data=heart", "data.ood=null"]
     words += ["batch_size=54", "init=sgd", "warm_start.batch_size=54"]

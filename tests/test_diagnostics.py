@@ -350,6 +350,14 @@ def test_the_ess_of_the_mean_is_what_means_of_chains_vary_by():
     assert d.ess(draws).value.mean() > 1.4 * worth
 
 
+@pytest.mark.parametrize("unit", [2.0**-60, 2.0**-600, 2.0**600])
+def test_the_ess_has_no_unit(unit):
+    """ArviZ takes draws whose range is below 1e-15 for ones that stand still, and their ESS for that of all draws."""
+    draws = np.random.default_rng(9).standard_normal((400, 2, 3)).cumsum(0)
+    for method in ("bulk", "mean"):
+        assert np.array_equal(d.ess(draws * unit, method).value, d.ess(draws, method).value)
+
+
 def test_a_method_of_ess_that_there_is_not_is_one_sentence():
     with pytest.raises(SettingError, match="^method=variance: must be one of bulk, mean$"):
         d.ess(np.zeros((20, 2, 1)), "variance")

@@ -942,6 +942,19 @@ def test_the_speed_of_a_device_is_measured_and_written(speed, monkeypatch, tmp_p
     assert "times this project's step" in like
 
 
+def test_a_benchmark_that_is_killed_while_it_writes_leaves_the_table_before(speed, monkeypatch, tmp_path):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    table = tmp_path / "speed.csv"
+    speed.tell("CPU", [("a step", "1 ms")], table)
+    before = table.read_bytes()
+    monkeypatch.setattr(csv.DictWriter, "writerows", killed)
+    with pytest.raises(KeyboardInterrupt):
+        speed.tell("CPU", [("a step", "2 ms")], table)
+    assert table.read_bytes() == before
+
+
 def test_a_benchmark_of_a_device_that_is_not_there_is_a_mistake(speed, accuracy, monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for module in (speed, accuracy):

@@ -150,6 +150,22 @@ def test_a_signal_between_runs_ends_a_worker_with_status_75(number):
         pass
 
 
+def test_ctrl_c_while_a_worker_imports_ends_it_without_a_traceback(tmp_path):
+    code = """
+import signal, sys
+import jug.jug
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+jug.jug.main()
+"""
+    words = ["execute", "jugfile.py", "--jugdir", str(tmp_path)]
+    ended = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (75, "stopped\n")
+
+
 def test_a_signal_that_is_lost_is_told_again(monkeypatch):
     monkeypatch.setattr(signals, "AGAIN", 1)
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM)}

@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import forked
@@ -32,6 +33,17 @@ def test_the_command_tells_how_often_and_that_nothing_is_lost():
     (total,) = [line for line in ended.stdout.splitlines() if line.startswith("| all |")]
     times, lost = total.split("|")[3:5]
     assert int(times) > 8 and int(lost) == 0
+
+
+def test_rows_that_are_kept_from_an_earlier_call_are_not_said_to_be_of_this_machine(tmp_path):
+    kept, new = (SimpleNamespace(part="kills", what="SIGKILL", times=1, lost=0, seed=seed) for seed in ("7", 8))
+
+    def pages():
+        page = runpy.run_path(str(ROOT / "scripts" / "torture" / "__main__.py"), run_name="torture")["page"]
+        print(page([new], [], "", 8), page([kept, new], [], "", 8), sep="")
+
+    told, said = "Rows of another seed than 8 are of an earlier call", forked(pages, "torture", folder=tmp_path).stdout
+    assert said.count("# What a run survives") == 2 and said.count(told) == 1
 
 
 def test_an_unknown_part_and_none_at_a_time_are_mistakes():

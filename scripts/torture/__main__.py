@@ -105,21 +105,21 @@ def main(argv: list[str] | None = None) -> int:
         print(json.dumps({"rows": [asdict(row) for row in rows], "facts": facts}))
         return 0
     print(f"seed {seed}", flush=True)
-    book, begun = Book(options.write), time.monotonic()
+    book, begun = Book(options.write, seed), time.monotonic()
     for rows, facts in side_by_side(names, seed, options.quick, options.side):
         book.add(rows, facts)
     if set(names) == set(PARTS):
         book.took = f"All of it took {(time.monotonic() - begun) / 60:.1f} minutes, {options.side} parts at a time."
         book.write()
-    print(page(book.rows, book.facts, book.took))
+    print(page(book.rows, book.facts, book.took, seed))
     return int(any(row.lost for row in book.rows if row.part in names))
 
 
 class Book:
     """The rows of all parts, kept in a folder after each part; a part that is not run again keeps its old rows."""
 
-    def __init__(self, folder: Path | None):
-        self.folder, self.rows, self.facts, self.took = folder, [], [], ""
+    def __init__(self, folder: Path | None, seed: int):
+        self.folder, self.seed, self.rows, self.facts, self.took = folder, seed, [], [], ""
         if folder and (folder / "torture.csv").exists():
             with (folder / "torture.csv").open(newline="") as file:
                 for row in csv.DictReader(file):
@@ -140,7 +140,8 @@ class Book:
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "torture.md").write_text(page(self.rows, self.facts, self.took), encoding="utf-8")
+        text = page(self.rows, self.facts, self.took, self.seed)
+        (self.folder / "torture.md").write_text(text, encoding="utf-8")
         for name, head, lines in (
             ("torture.csv", [field.name for field in fields(Row)], [astuple(row) for row in self.rows]),
             ("thousand.csv", ["what", "measured"], self.facts),
@@ -172,8 +173,8 @@ def side_by_side(names, seed, quick, side):
                     yield [Row(**{**row, "seed": seed}) for row in answer["rows"]], answer["facts"]
 
 
-def page(rows: list[Row], facts: list, took: str) -> str:
-    """The table as Markdown."""
+def page(rows: list[Row], facts: list, took: str, seed: int) -> str:
+    """The table as Markdown; rows of another seed are not of this call."""
     import numpy
     import torch
 
@@ -181,6 +182,7 @@ def page(rows: list[Row], facts: list, took: str) -> str:
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    earlier = f"Rows of another seed than {seed} are of an earlier call, and maybe of another machine."
     lines = [
         "# What a run survives",
         "",
@@ -190,6 +192,7 @@ def page(rows: list[Row], facts: list, took: str) -> str:
         "What was done to runs and grids, how often, and how often anything was lost, doubled, half-written, other",
         "than in a run that was left alone (bit for bit, all columns but timings), or not said in one sentence.",
         *([took] if took else []),
+        *([earlier] if any(str(row.seed) != str(seed) for row in rows) else []),
         "",
         "| part | what | times | lost | seed |",
         "|---|---|---:|---:|---:|",

@@ -12,7 +12,7 @@ from sgmcmc.potentials import Potential
 from sgmcmc.potentials.analytic import FunctionPotential
 
 TOLD = 0.2  # of T: how far a temperature is from it that is told
-SIGN = "U falls outwards: is it log p in place of -log p?"
+SIGN = "U falls away from 0 there: is its mode further out, or is it log p in place of -log p?"
 
 
 def out_of_equilibrium(metrics: dict, temperature: float, momenta: int) -> list[tuple[str, float]]:

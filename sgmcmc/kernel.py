@@ -283,8 +283,9 @@ def make_kernel(
 
     None leaves the row's word and policies, ``refresh``, ``acceptance`` and ``gradient``. ``step_size`` is h, a number
     or a sequence of one a chain; ``steps`` is L of a trajectory; ``friction`` as ``Friction.of`` makes it (γ = 1);
-    ``temperature`` T; ``mass`` the diagonal of M, a number or ``[dim]``. ``alpha`` defaults to .9, ``delta`` to .05,
-    and of decisions on a part of the data ``decision_batch`` to 100, ``epsilon`` to .05, ``sigma`` to 1.
+    ``temperature`` T of exp(−U/T), with the prior in U; ``mass`` the diagonal of M, a number or ``[dim]``. ``alpha``
+    defaults to .9, ``delta`` to .05, and of decisions on a part of the data ``decision_batch`` to 100, ``epsilon`` to
+    .05, ``sigma`` to 1.
 
     Of minibatch gradients: ``batch_size`` data each (a target with data has no default), by the law ``minibatches``,
     independent (with replacement) or shuffled (``sgmcmc.data.minibatches``); ``ends`` is minibatch, or exact for the

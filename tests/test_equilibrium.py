@@ -125,6 +125,12 @@ def test_a_log_density_in_place_of_u_is_asked_about(log_density, settings, begun
         assert len(about) == asked and all(one.startswith(begun) for one in about), [str(one.message) for one in told]
 
 
+def test_a_u_that_is_right_and_has_its_mode_far_out_is_not_said_to_fall_outwards():
+    """A chain on its way there sees U fall away from 0, as one that was given log p does."""
+    with pytest.warns(UserWarning, match="U falls away from 0 there: is its mode further out, or is it log p"):
+        sgmcmc.sample(lambda theta: ((theta - 100) ** 2).sum() / 2, "langevin", dim=3, step_size=0.05, cycles=100)
+
+
 def test_nobody_is_asked_about_the_sign_of_what_the_library_has():
     metrics = {"cycle": np.arange(1, 41), "kinetic_temperature": np.ones(40), "not_finite": np.zeros(40)}
     metrics["configurational_temperature"] = np.full(40, -2.0)

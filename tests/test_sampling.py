@@ -1109,7 +1109,7 @@ class Narrow(WithoutStart):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("scale", "constant"), [(1e-4, 0.0), (1.0, 7e4), (1e-2, 1e3)])
+@pytest.mark.parametrize(("scale", "constant"), [(1e-4, 0.0), (1.0, 7e4), (1e-2, 1e3), (1e-9, 0.0)])
 def test_a_right_gradient_is_not_told_whatever_the_scales(scale, constant, dtype, monkeypatch):
     monkeypatch.setattr(Narrow, "scale", scale)
     monkeypatch.setattr(Narrow, "constant", constant)

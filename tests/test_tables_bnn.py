@@ -149,6 +149,17 @@ def test_a_chain_that_did_not_finish_is_said_and_left_out(chains):
     assert row["nll"] > 0 and np.isnan(row["nll_error"])
 
 
+@pytest.mark.parametrize("point", [HMC, SGD])
+def test_a_run_of_which_a_chain_diverged_is_said_and_left_out(chains, point):
+    """Its last finite weights are no draw, and no member of an ensemble."""
+    runs = chains(point, 5, number=3)
+    runs[1].facts["frozen"] = [1]
+    (row,) = bnn.predictions(runs)
+    (others,) = bnn.predictions([runs[0], runs[2]])
+    assert (row["status"], row["chains"]) == ("diverged", others["chains"])
+    assert row["why"] == f"1 of {runs[1].config['chains']} chains diverged" and row["nll"] == others["nll"]
+
+
 def test_the_limit_of_many_draws_has_no_term_in_one_over_their_number():
     row = pd.Series({"chains": 4, "nll": 0.2 + 3 / 50, "joint_nll": 0.2 + 3 / 200})
     assert figure.many_draws(row) == pytest.approx(0.2)

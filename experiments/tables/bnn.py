@@ -55,10 +55,10 @@ def predictions(runs: list[Run]) -> list[dict]:
 
 
 def _row(runs: list[Run]) -> dict:
-    done = [run for run in runs if run.status == "done"]
-    row = {"status": next((run.status for run in runs if run.status != "done"), "done"), "chains": len(done)}
-    if len(done) < len(runs):
-        row["why"] = next(unfinished(run) for run in runs if run.status != "done")
+    ends = [_end(run) for run in runs]
+    done = [run for run, (status, _) in zip(runs, ends, strict=True) if status == "done"]
+    status, why = next((end for end in ends if end[0] != "done"), ("done", None))
+    row = {"status": status, "chains": len(done), **({"why": why} if why else {})}
     if not done:
         return row
     pieces, config = build(done[0].config), done[0].config
@@ -83,6 +83,14 @@ def _row(runs: list[Run]) -> dict:
         shares = [over_cycles(run, "accepted") for run in done]
         row |= {"accepted": float(np.mean(shares)), "accepted_error": standard_error(shares)}
     return row
+
+
+def _end(run: Run) -> tuple[str, str]:
+    """How a run ended, and why not well. One that went on without some of its chains counts as diverged: what those
+    left behind is no draw, and no member of an ensemble."""
+    if run.status == "done" and (frozen := run.facts.get("frozen")):
+        return "diverged", f"{len(frozen)} of {run.config['chains']} chains diverged"
+    return run.status, unfinished(run)
 
 
 def some_letters(pieces) -> Dataset:

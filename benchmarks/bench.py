@@ -97,10 +97,11 @@ def judged(what: str, rows: list[dict], goals: dict) -> list[dict]:
     return rows
 
 
-NETWORK_GOALS = {  # the ratio to the bare gradient that is aimed at
-    "MLP, batch 2000: update alone, compiled": 0.05,
-    "ResNet-20: whole FRN step, compiled, to BN's gradient": 1.1,
-    "ResNet-20: update alone, compiled, to BN's gradient": 0.005,
+NETWORK_GOALS = {  # the ratio that is aimed at
+    "MLP, batch 2000: update alone, compiled": (0.05, "at most"),
+    "MLP: AMAGOLD's outer loop, as its published code goes about it, to ours": (8, "at least"),
+    "ResNet-20: whole FRN step, compiled, to BN's gradient": (1.1, "at most"),
+    "ResNet-20: update alone, compiled, to BN's gradient": (0.005, "at most"),
 }
 
 
@@ -112,10 +113,11 @@ def networks(rounds: int) -> list[dict]:
     torch.set_num_threads(1)
     found = []
     for row in (row for part in module.PARTS.values() for row in part()):
-        goal = NETWORK_GOALS.get(row["what"])
-        met = goal and f"at most {goal:g}: {'met' if row['ratio'] <= goal else 'missed'}"
+        goal, side = NETWORK_GOALS.get(row["what"], (0, ""))
+        met = row["ratio"] >= goal if side == "at least" else row["ratio"] <= goal
+        said = f"{side} {goal:g}: {'met' if met else 'missed'}" if side else ""
         numbers = {"us": 1e3 * row["ms"], **{key: row[key] for key in ("ratio", "low", "high")}}
-        found.append({"what": "networks, beside their bare gradient", "who": row["what"], **numbers, "goal": met or ""})
+        found.append({"what": "networks, beside their bare gradient", "who": row["what"], **numbers, "goal": said})
     return [*found, *side_by_side(rounds)]
 
 

@@ -142,3 +142,11 @@ def _functions(probabilities: Tensor, labels: Tensor | None) -> np.ndarray:
         return diagnostics.predictive_entropy(some).cpu().numpy()
     mine = some.gather(-1, labels[: len(some), None])[:, 0]
     return torch.logit(mine, eps=1e-12).cpu().numpy()
+
+
+if __name__ == "__main__":  # python -m sgmcmc.evaluate RUN …: which folders hold runs is known above the library
+    import sys
+
+    from experiments.evaluate import main
+
+    sys.exit(main())

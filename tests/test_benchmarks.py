@@ -97,6 +97,30 @@ def test_a_bar_in_a_name_ends_no_cell_of_the_table(monkeypatch, tmp_path):
         assert not line.startswith("|") or line.replace("\\|", "").count("|") == 8, line
 
 
+def test_an_outer_loop_the_published_way_asks_for_each_image_and_takes_u_twice(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import networks
+
+    asked, give = [], networks.Pictures.__getitem__
+    monkeypatch.setattr(networks.Pictures, "__getitem__", lambda all_, one: asked.append(one) or give(all_, one))
+    networks.as_published(30, 3)()
+    assert len(asked) == 2 * 30 + networks.STEPS * 3 and set(asked) == set(range(30))
+
+
+def test_each_goal_of_a_network_is_said_beside_its_row(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import bench
+    import networks
+
+    row = {"ms": 1.0, "low": 1.0, "high": 1.0}
+    rows = [{"what": name, "ratio": 0.9 * goal, **row} for name, (goal, _) in bench.NETWORK_GOALS.items()]
+    monkeypatch.setattr(networks, "PARTS", {"all": lambda: [*rows, {"what": "another", "ratio": 1.0, **row}]})
+    monkeypatch.setattr(bench, "side_by_side", lambda rounds: [])
+    said = {row["who"]: row["goal"] for row in bench.networks(1)}
+    assert said.pop(networks.AS_PUBLISHED) == "at least 8: missed" and said.pop("another") == ""
+    assert all(goal.startswith("at most ") and goal.endswith(": met") for goal in said.values())
+
+
 def test_steps_are_not_said_to_be_of_another_batch(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.setattr("sys.argv", ["convolutions.py", "--steps", "--batch", "64"])

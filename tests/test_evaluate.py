@@ -5,6 +5,8 @@ import json
 import math
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -780,3 +782,10 @@ def test_a_test_set_of_one_s_own_that_is_empty_is_none(tmp_path, monkeypatch):
 def test_help_is_given_wherever_it_is_asked_for(capsys):
     for words in ([], ["-h"], ["somewhere", "noise=1", "--help"]):
         assert main(words) == 0 and "python -m experiments.evaluate RUN" in capsys.readouterr().out
+
+
+def test_the_library_s_name_of_the_command_is_the_command(runs):
+    """Scripts may say ``python -m sgmcmc.evaluate``."""
+    command = [sys.executable, "-m", "sgmcmc.evaluate", runs[0], "draws=2"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0 and "2 draws of 1 chain on the 297 test data of digits" in ended.stdout

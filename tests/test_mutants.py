@@ -79,11 +79,13 @@ def test_a_slow_machine_has_time_for_all_tests_of_the_unbroken_tree(monkeypatch,
         named = words[0].startswith("tests/") and words != mutants.HEART_TESTS
         return {"passed": len(words), "failed": [("", True)] if len(words) == 1 and named else [], "status": 0}
 
+    few = MUTANTS[:5]  # each has a copy of the tree to itself
+    monkeypatch.setattr(mutants, "MUTANTS", few)
     monkeypatch.setattr(mutants, "ask", ask)
     monkeypatch.setattr(mutants.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr("sys.argv", ["mutants.py", "--random", "1", "--workers", "1"])
     assert mutants.main() == 1 and "SURVIVES" in capsys.readouterr().out  # the random one: nothing failed
-    tests, heart = len({mutant.test for mutant in MUTANTS}), len(mutants.HEART_TESTS)
+    tests, heart = len({mutant.test for mutant in few}), len(mutants.HEART_TESTS)
     assert asked[:2] == [(tests, 300 * tests), (heart, 300 * heart)]
     assert {limit for words, limit in asked[2:-2]} == {300}
     assert [limit for _, limit in asked[-2:]] == 2 * [600 * heart]

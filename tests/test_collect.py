@@ -231,7 +231,7 @@ def test_what_a_run_says_is_of_its_last_end(tmp_path, capsys):
     assert main([f"{tmp_path}/run"]) == 0  # nothing but a row of dashes
     (row,) = collect(tmp_path / "run").to_dict("records")
     assert row["state"] == "diverged" and not {"ess", "accept_prob", "potential"} & {*row}
-    assert run(f"model=quartic sampler=sghmc step_size=.1 cycles=40 output={tmp_path}/sghmc".split()) == 0
+    assert run(["model=quartic", "sampler=sghmc", "step_size=.1", "cycles=40", f"output={tmp_path}/sghmc"]) == 0
     capsys.readouterr()
     assert main([f"{tmp_path}/sghmc"]) == 0
     said = capsys.readouterr().out

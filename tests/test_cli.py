@@ -47,6 +47,7 @@ from sgmcmc.potentials.analytic import Gaussian
 
 ROOT = Path(__file__).resolve().parent.parent
 TOY = ["model=banana", "sampler=amagold", "step_size=0.1", "chains=3", "steps_per_cycle=2", "cycles=40", "output=run"]
+pytestmark = pytest.mark.usefixtures("pictures")
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.formats import read_status, signature
 
 TOY = "model=gaussian model.dim=2 sampler=hmc steps_per_cycle=4 burn_in=20 progress=false"
+pytestmark = pytest.mark.usefixtures("pictures")
 
 
 @pytest.fixture(scope="module")

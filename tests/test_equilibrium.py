@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import sgmcmc
+from sgmcmc.diagnostics import LEAST
 from sgmcmc.equilibrium import disequilibrium, falls_outwards, out_of_equilibrium
 from sgmcmc.kernel import make_kernel
 from sgmcmc.potentials.analytic import FunctionPotential, Gaussian
@@ -56,6 +57,13 @@ def test_of_few_rows_the_kinetic_temperature_is_told_by_its_own_error(mean, mome
     assert found == ([("kinetic", pytest.approx(2 * mean))] if told else [])
     metrics["cycle"] = np.array([1, 2, 10, 15])
     assert out_of_equilibrium(metrics, 2.0, momenta) == []  # so short a run says nothing
+
+
+@pytest.mark.parametrize(("rows", "told"), [(LEAST, True), (LEAST - 1, False)])
+def test_from_so_many_rows_on_their_mean_has_its_own_error(rows, told):
+    """Six standard errors are 0.85 T of one row of 100 momenta, and 0.3 T of eight."""
+    metrics = {"cycle": 10 * np.arange(1, 2 * rows + 1), "kinetic_temperature": np.full(2 * rows, 3.0)}
+    assert out_of_equilibrium(metrics, 2.0, 100) == ([("kinetic", 3.0)] if told else [])
 
 
 @pytest.mark.parametrize("kind", ["kinetic", "configurational"])

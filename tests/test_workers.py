@@ -381,7 +381,7 @@ def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, 
     worker = tmp_path / "python"
     worker.write_text(
         '#!/usr/bin/env bash\necho "$@" > words\n'
-        f"trap 'echo got >> signals; sleep 1; exit {code}' USR1\necho ready > ready\nwhile true; do sleep .1; done\n"
+        f"trap 'echo got >> signals; sleep .3; exit {code}' USR1\necho ready > ready\nwhile true; do sleep .1; done\n"
     )
     scontrol = tmp_path / "scontrol"
     scontrol.write_text('#!/usr/bin/env bash\necho "$@" >> requeued\n')

@@ -112,6 +112,14 @@ def test_a_wall_may_be_the_configurational_temperature_s_reason():
     )
 
 
+def test_one_end_that_is_not_finite_may_be_beyond_a_wall():
+    metrics = {"cycle": np.arange(1, 41), "configurational_temperature": np.full(40, 0.1)}
+    kernel, target = make_kernel("hmc", Gaussian(3), 0.1), Gaussian(3)
+    for ends in (0, 1):
+        metrics["not_finite"] = np.array([ends, *[0] * 39])
+        assert ("unless U has a wall" in disequilibrium(metrics, kernel, target, 4)) == (ends == 1)
+
+
 @pytest.mark.parametrize(
     ("log_density", "settings", "begun"),
     [

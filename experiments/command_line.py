@@ -78,7 +78,8 @@ def main(words: list[str] | None = None) -> int:
         # Hydra writes a sweep's own file; what a sweep leaves is its runs' folders.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) if sweeps else nullcontext() as scratch:
             place = given.index(settings[0]) if settings else len(given)
-            own = [f"hydra.sweep.dir={scratch}", *_not_swept(settings)] if sweeps else []
+            named = str(scratch).replace("'", "\\'")  # the folder for temporary files may have any name
+            own = [f"hydra.sweep.dir='{named}'", *_not_swept(settings)] if sweeps else []
             sys.argv = [sys.argv[0], *sweeps, *given[:place], *own, *given[place:]]
             try:
                 hydra.main(version_base="1.3", config_path=str(schema.CONF), config_name="config")(job)()

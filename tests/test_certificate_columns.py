@@ -467,7 +467,7 @@ def test_the_design_has_as_many_rows_as_the_readme_says():
             one = build(row, target, row.step_size(name))
             assert (one.temperature, one.impossible is None) == (row.temperature, "E" not in row.letters)
             if row.naive:
-                with pytest.raises(SettingError):
+                with pytest.raises(SettingError, match="exact, because the .* does not read the same backwards"):
                     build(replace(row, naive=False), target, 0.1, acceptance="metropolis")
 
 

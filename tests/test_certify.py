@@ -285,6 +285,6 @@ def test_error_budget_of_a_network():
 
 def test_refused_settings_are_refused_by_the_engine():
     row = row_of("ggmc one-sided cosine")
-    with pytest.raises(SettingError):
-        target, _ = make_target("quartic", row)
+    target, _ = make_target("quartic", row)
+    with pytest.raises(SettingError, match="exact, because the cosine schedule does not read the same backwards"):
         build(replace(row, naive=False), target, 0.1, acceptance="metropolis")

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import types
 from dataclasses import replace
@@ -47,6 +48,7 @@ from sgmcmc.potentials.analytic import Gaussian
 
 ROOT = Path(__file__).resolve().parent.parent
 TOY = ["model=banana", "sampler=amagold", "step_size=0.1", "chains=3", "steps_per_cycle=2", "cycles=40", "output=run"]
+pytestmark = pytest.mark.usefixtures("pictures")
 
 
 @pytest.fixture(autouse=True)
@@ -1024,6 +1026,15 @@ def test_a_sweep_of_a_grid_leaves_out_what_is_said_in_another_way(monkeypatch):
         ("ggmc", None, 0.1),
         ("hmc", None, 0.1),
     ]
+
+
+def test_a_sweep_s_scratch_folder_may_lie_in_one_of_any_name(tmp_path, monkeypatch):
+    place, seen = tmp_path / "it's a, b=ü", []
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setattr("experiments.run.run", lambda config: seen.append(config["step_size"]) or 0)
+    assert main("-m model=banana step_size=0.1,0.2".split()) == 0
+    assert seen == [0.1, 0.2] and not list(place.iterdir())
 
 
 def test_a_sweep_of_a_target_of_ones_own(monkeypatch):

@@ -16,6 +16,7 @@ from sgmcmc.errors import SettingError
 from sgmcmc.formats import read_status, signature
 
 TOY = "model=gaussian model.dim=2 sampler=hmc steps_per_cycle=4 burn_in=20 progress=false"
+pytestmark = pytest.mark.usefixtures("pictures")
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +24,12 @@ def runs(tmp_path_factory):
     """A folder of three seeds of two step sizes, of four chains each; one of a network's; one whose step is tuned."""
     folder = tmp_path_factory.mktemp("runs")
     for seed in (2, 0, 1):
-        words = f"{TOY} step_size=[.3,1.4] chains=8 cycles=120 seed={seed} output={folder}/grid/{seed}"
-        assert run(words.split()) == 0
+        words = f"{TOY} step_size=[.3,1.4] chains=8 cycles=120 seed={seed}"
+        assert run([*words.split(), f"output={folder}/grid/{seed}"]) == 0
     network = "model=mlp model.hidden=[8] data=digits sampler=ggmc lr=1e-3 batch_size=100 steps_per_cycle=5 cycles=12"
-    assert run(f"{network} burn_in=2 output={folder}/network progress=false".split()) == 0
-    assert run(f"{TOY} step_size=.1 tune.target=.6 cycles=60 chains=2 output={folder}/tuned".split()) == 0
+    assert run([*network.split(), "burn_in=2", f"output={folder}/network", "progress=false"]) == 0
+    tuned = f"{TOY} step_size=.1 tune.target=.6 cycles=60 chains=2"
+    assert run([*tuned.split(), f"output={folder}/tuned"]) == 0
     return folder
 
 
@@ -224,14 +226,15 @@ def test_what_is_not_done_is_told_and_not_joined(runs, tmp_path):
 
 def test_what_a_run_says_is_of_its_last_end(tmp_path, capsys):
     """Done after 100 cycles, then continued until it diverges: nothing is left of what was said before."""
-    words = f"model=quartic sampler=ggmc step_size=.6 seed=1 burn_in=10 output={tmp_path}/run progress=false"
-    assert run([*words.split(), "cycles=100"]) == 0
+    words = ["model=quartic", "sampler=ggmc", "step_size=.6", "seed=1", "burn_in=10", "progress=false"]
+    words += [f"output={tmp_path}/run"]
+    assert run([*words, "cycles=100"]) == 0
     assert {"averages", "log_accept"} <= {name for name, value in read_status(tmp_path / "run").items() if value}
-    assert run([*words.split(), "cycles=1000"]) == 3
+    assert run([*words, "cycles=1000"]) == 3
     assert main([f"{tmp_path}/run"]) == 0  # nothing but a row of dashes
     (row,) = collect(tmp_path / "run").to_dict("records")
     assert row["state"] == "diverged" and not {"ess", "accept_prob", "potential"} & {*row}
-    assert run(f"model=quartic sampler=sghmc step_size=.1 cycles=40 output={tmp_path}/sghmc".split()) == 0
+    assert run(["model=quartic", "sampler=sghmc", "step_size=.1", "cycles=40", f"output={tmp_path}/sghmc"]) == 0
     capsys.readouterr()
     assert main([f"{tmp_path}/sghmc"]) == 0
     said = capsys.readouterr().out

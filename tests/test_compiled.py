@@ -570,7 +570,7 @@ def test_a_network_without_a_compiler_is_eager(monkeypatch):
         assert not leave("full refresh", Memory(), compile=True)[0].compiled
     target = small()
     monkeypatch.setattr("sgmcmc.models.normalisation._graphs", {})
-    with pytest.raises(CannotCompile):
+    with pytest.raises(CannotCompile, match="^no working C\\+\\+ compiler found$"):
         target.compile_layers(10)
     assert not target.flat.sizes and bool(target.gradient(target.flat.resting[None]).isfinite().all())
 

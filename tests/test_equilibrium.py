@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import sgmcmc
+from sgmcmc.diagnostics import LEAST
 from sgmcmc.equilibrium import disequilibrium, falls_outwards, out_of_equilibrium
 from sgmcmc.kernel import make_kernel
 from sgmcmc.potentials.analytic import FunctionPotential, Gaussian
@@ -58,6 +59,13 @@ def test_of_few_rows_the_kinetic_temperature_is_told_by_its_own_error(mean, mome
     assert out_of_equilibrium(metrics, 2.0, momenta) == []  # so short a run says nothing
 
 
+@pytest.mark.parametrize(("rows", "told"), [(LEAST, True), (LEAST - 1, False)])
+def test_from_so_many_rows_on_their_mean_has_its_own_error(rows, told):
+    """Six standard errors are 0.85 T of one row of 100 momenta, and 0.3 T of eight."""
+    metrics = {"cycle": 10 * np.arange(1, 2 * rows + 1), "kinetic_temperature": np.full(2 * rows, 3.0)}
+    assert out_of_equilibrium(metrics, 2.0, 100) == ([("kinetic", 3.0)] if told else [])
+
+
 @pytest.mark.parametrize("kind", ["kinetic", "configurational"])
 @pytest.mark.parametrize(("growth", "told"), [(1.5, True), (1.0, False)])
 def test_temperatures_that_grow_are_told(growth, told, kind):
@@ -102,6 +110,14 @@ def test_a_wall_may_be_the_configurational_temperature_s_reason():
     assert len(wall) == 1 and wall[0].endswith(
         "(too few cycles), unless U has a wall, where this temperature is another"
     )
+
+
+def test_one_end_that_is_not_finite_may_be_beyond_a_wall():
+    metrics = {"cycle": np.arange(1, 41), "configurational_temperature": np.full(40, 0.1)}
+    kernel, target = make_kernel("hmc", Gaussian(3), 0.1), Gaussian(3)
+    for ends in (0, 1):
+        metrics["not_finite"] = np.array([ends, *[0] * 39])
+        assert ("unless U has a wall" in disequilibrium(metrics, kernel, target, 4)) == (ends == 1)
 
 
 @pytest.mark.parametrize(
@@ -153,12 +169,14 @@ def test_rows_that_hang_together_tell_less():
 
 
 def test_only_momenta_that_there_are_tell_of_a_short_run():
-    """Two of 22 coordinates move: of 10 chains 20 momenta, whose mean is 2.5 T in one row of a million or so."""
+    """Two of 22 coordinates move: of 10 chains 20 momenta, whose mean is 2.5 T in one row of a million or so; six
+    of 32 momenta's standard deviations are 1.5 T."""
     target, kernel = MixedBinary(), make_kernel("hmc", MixedBinary(), 0.1)
     assert (target.dim, int(target.moves.sum())) == (22, 2)
     metrics = {"cycle": np.array([10, 20]), "kinetic_temperature": np.array([1.0, 2.5]), "not_finite": np.zeros(2)}
     assert disequilibrium(metrics, kernel, target, 10) is None
-    assert "mean kinetic temperature 2.5" in disequilibrium(metrics, kernel, target, 1000)
+    assert disequilibrium(metrics, kernel, target, 15) is None
+    assert "mean kinetic temperature 2.5" in disequilibrium(metrics, kernel, target, 17)
 
 
 def test_temperatures_far_from_t_are_told_of_a_run_in_python_too(tmp_path):

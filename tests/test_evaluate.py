@@ -30,6 +30,7 @@ from sgmcmc.potentials.regression import LogisticRegression
 from sgmcmc.random import Random
 
 WORDS = "model=mlp model.hidden=[8] data=digits sampler=ggmc lr=1e-3 batch_size=100 steps_per_cycle=5 cycles=6".split()
+pytestmark = pytest.mark.usefixtures("pictures")
 
 
 @pytest.fixture(scope="module")

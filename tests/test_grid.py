@@ -88,8 +88,8 @@ def test_a_policy_is_swept_beside_the_sampler_that_is_chosen():
 
 def test_a_segment_may_end_before_the_burn_in_and_before_the_cycle_that_is_traced(tmp_path):
     words = "model=mlp model.hidden=[4] data=digits data.train_size=40 batch_size=20 lr=1e-6 steps_per_cycle=2"
-    words += f" cycles=5 burn_in=3 trace=1 trace_cycles=[5] schedule=stairs save_every=1 output={tmp_path / 'run'}"
-    config, ended = compose(words.split()), None
+    words += " cycles=5 burn_in=3 trace=1 trace_cycles=[5] schedule=stairs save_every=1"
+    config, ended = compose([*words.split(), f"output={tmp_path / 'run'}"]), None
     for cycles in (2, 4, 5):
         ended = segment(config, cycles, ended)
         assert ended["status"] == "done", ended

@@ -28,14 +28,13 @@ def test_clean_leaves_folders_that_only_runs_are_written_to():
 )
 def test_reproduce_fails_where_the_workers_or_the_figures_do(tmp_path, workers, draw, status):
     python = tmp_path / "python"
-    drawn = tmp_path / "drawn"
-    does = f"*workers.py) exit {workers};; *draw.py) touch {drawn}; exit {draw};;"
+    does = f"*workers.py) exit {workers};; *draw.py) touch drawn; exit {draw};;"
     python.write_text(f"#!/usr/bin/env bash\ncase $1 in {does} esac\n")
     python.chmod(0o755)
-    script = recipe("reproduce", f"PYTHON={python}")
-    script = script[script.index(f"{python} scripts/workers.py") :]
-    assert subprocess.run(["bash", "-c", script]).returncode == status
-    assert drawn.exists() == (draw is not None)
+    script = recipe("reproduce", "PYTHON=./python")
+    script = script[script.index("./python scripts/workers.py") :]
+    assert subprocess.run(["bash", "-c", script], cwd=tmp_path).returncode == status
+    assert (tmp_path / "drawn").exists() == (draw is not None)
 
 
 def test_a_folder_for_what_a_gpu_has_done_may_have_spaces_in_its_name():

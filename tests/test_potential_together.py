@@ -175,7 +175,7 @@ def test_a_module_that_cannot_is_refused(digits, why):
     with pytest.raises(SettingError, match=f"^together=True: {sentence}"):
         NetworkPotential(module(), digits, together=True, **settings)
     potential = NetworkPotential(module(), digits, **settings)
-    with pytest.raises(SettingError):
+    with pytest.raises(SettingError, match=f"^together=True: {sentence}"):
         potential.join_chains()
     assert not potential.together and potential.capturable
     with pytest.raises(ValueError, match="one chain at a time"):

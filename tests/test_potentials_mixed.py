@@ -83,9 +83,9 @@ def test_draws_and_starts_are_independent_once_standardised(start, width):
 
 
 def test_what_cannot_be_is_refused():
-    for wrong in ({"binary": 0}, {"sd": 0.0}, {"every": 0}):
-        with pytest.raises(SettingError):
-            MixedBinary(**wrong)
+    for setting, value in {"binary": 0, "sd": 0.0, "every": 0}.items():
+        with pytest.raises(SettingError, match=f"^{setting}={value}: must be"):
+            MixedBinary(**{setting: value})
     with pytest.raises(SettingError, match="temperature"):
         MixedBinary().exact(2, Random(0), 0.5)
 

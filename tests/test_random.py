@@ -252,5 +252,5 @@ def test_shapes():
     assert random.normal("noise", 0, 3, 2, 5).shape == (3, 2, 5)
     assert random.uniform("noise", 0, range(3, 7), 2).shape == (4, 2)
     assert random.permutation("noise", 0, 4, 6).shape == (4, 6)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="^stream=nowhere: "):
         random.uniform("nowhere", 0, 1)

@@ -58,8 +58,8 @@ def test_the_regression_has_the_gradient_of_its_u_and_samples(recwarn):
 
 
 def test_the_weights_of_a_run_are_those_of_its_network(tmp_path):
-    run = f"experiment=digits scale=smoke data.train_size=100 cycles=1 epochs=null output={tmp_path} progress=false"
-    assert main(run.split()) == 0
+    run = "experiment=digits scale=smoke data.train_size=100 cycles=1 epochs=null progress=false"
+    assert main([*run.split(), f"output={tmp_path}"]) == 0
     *_, code = CODE
     names: dict = {"sgmcmc": sgmcmc}
     exec(compile(code.replace("results/runs/digits/…", str(tmp_path)), "README.md", "exec"), names)

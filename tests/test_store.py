@@ -667,10 +667,13 @@ def test_another_identity(tmp_path):
 
 def test_a_folder_that_is_no_run(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
-    for act in (lambda folder: folder.load(), lambda folder: folder.open()):
+    for act, file in (
+        (lambda folder: folder.load(), "is a file: give this run another output"),
+        (lambda folder: folder.open(), "File exists: is this run's output what you meant"),
+    ):
         with pytest.raises(StoreError, match="something else than a run"):
             act(RunFolder(tmp_path, IDENTITY))
-        with pytest.raises(StoreError):
+        with pytest.raises(StoreError, match=file):
             act(RunFolder(tmp_path / "thesis.txt", IDENTITY))
     with pytest.raises(StoreError, match="Not a directory"):
         RunFolder(tmp_path / "thesis.txt" / "run", IDENTITY).open()

@@ -15,13 +15,13 @@ from sgmcmc.potentials.analytic import Gaussian
 from sgmcmc.streams import Outliving
 
 ROOT = Path(__file__).parents[1]
-RUN = "run.py model=double_well sampler=hmc step_size=.3 chains=3 cycles=60 output=run"
+RUN = "model=double_well sampler=hmc step_size=.3 chains=3 cycles=60 output=run"
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 
 
 def shell(command, folder, **there):
-    """Run the command in a shell, ``$P`` being Python; its status and what came out."""
-    known = os.environ | {"P": sys.executable, "PYTHONPATH": str(ROOT)} | there
+    """Run the command in a shell, ``$P`` being Python, ``$R`` run.py; its status and what came out."""
+    known = os.environ | {"P": sys.executable, "R": str(ROOT / "run.py"), "PYTHONPATH": str(ROOT)} | there
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=known, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
@@ -32,7 +32,7 @@ def shell(command, folder, **there):
     [">/dev/full", ">/dev/full 2>&1 progress=true", "2>&- progress=true", ">&- 2>&-", "progress=true 2>&1 | head -1"],
 )
 def test_a_run_goes_on_whatever_becomes_of_its_streams(tmp_path, streams):
-    command = f"set -o pipefail; $P {ROOT}/{RUN} {streams}"
+    command = f'set -o pipefail; "$P" "$R" {RUN} {streams}'
     for _ in range(2):  # then of a run that is done
         status, _, said = shell(command, tmp_path)
         assert (status, said) == (0, "")
@@ -40,19 +40,19 @@ def test_a_run_goes_on_whatever_becomes_of_its_streams(tmp_path, streams):
 
 
 def test_letters_that_an_encoding_lacks_are_question_marks(tmp_path):
-    status, said, wrong = shell(f"$P {ROOT}/{RUN}", tmp_path, PYTHONIOENCODING="ascii")
+    status, said, wrong = shell(f'"$P" "$R" {RUN}', tmp_path, PYTHONIOENCODING="ascii")
     assert (status, wrong) == (0, "") and "effective sample size of the slower of mean and variance" in said
     assert "?" in said and "±" in (tmp_path / "run" / "log.txt").read_text()
-    assert shell(f"$P {ROOT}/run.py --help", tmp_path, PYTHONIOENCODING="ascii")[0] == 0
+    assert shell('"$P" "$R" --help', tmp_path, PYTHONIOENCODING="ascii")[0] == 0
 
 
 @FULL
 def test_a_table_that_cannot_be_written_is_told(tmp_path):
-    assert shell(f"$P {ROOT}/{RUN}", tmp_path)[0] == 0
-    status, _, said = shell("$P -m experiments.collect run >/dev/full", tmp_path)
+    assert shell(f'"$P" "$R" {RUN}', tmp_path)[0] == 0
+    status, _, said = shell('"$P" -m experiments.collect run >/dev/full', tmp_path)
     assert (status, said) == (2, "standard output cannot be written (No space left on device)\n")
-    assert shell(f"$P {ROOT}/run.py --cfg job {RUN.partition(' ')[2]} >/dev/full", tmp_path)[::2] == (2, said)
-    assert shell("set -o pipefail; $P -m experiments.collect run | head -0", tmp_path)[::2] == (0, "")
+    assert shell(f'"$P" "$R" --cfg job {RUN} >/dev/full', tmp_path)[::2] == (2, said)
+    assert shell('set -o pipefail; "$P" -m experiments.collect run | head -0', tmp_path)[::2] == (0, "")
 
 
 def test_a_stream_drops_everything_from_the_first_line_that_it_cannot_write(tmp_path):

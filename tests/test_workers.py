@@ -381,7 +381,7 @@ def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, 
     worker = tmp_path / "python"
     worker.write_text(
         '#!/usr/bin/env bash\necho "$@" > words\n'
-        f"trap 'echo got >> signals; sleep 1; exit {code}' USR1\necho ready > ready\nwhile true; do sleep .1; done\n"
+        f"trap 'echo got >> signals; sleep .3; exit {code}' USR1\necho ready > ready\nwhile true; do sleep .1; done\n"
     )
     scontrol = tmp_path / "scontrol"
     scontrol.write_text('#!/usr/bin/env bash\necho "$@" >> requeued\n')
@@ -391,7 +391,7 @@ def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, 
         file.chmod(0o755)
     environment = os.environ | {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "PYTHON": str(worker),
+        "PYTHON": "./python",
         "SLURM_SUBMIT_DIR": str(tmp_path),
         "SLURM_CPUS_PER_TASK": "3",
         "SLURM_JOB_ID": "7",
@@ -401,6 +401,7 @@ def test_a_cluster_job_passes_the_signal_on_waits_and_is_queued_again(tmp_path, 
     script = ROOT / "scripts" / "slurm" / "cpu.sbatch"
     job = subprocess.Popen(["bash", str(script), "scale=quick"], env=environment)
     while not (tmp_path / "ready").exists():
+        assert job.poll() is None
         time.sleep(0.02)
     job.send_signal(number)
     assert job.wait(timeout=30) == code

@@ -114,7 +114,7 @@ _CASTS = {
     "log_every": count,
     "save_every": count,
     "save_minutes": partial(number, low=_ZERO, need="a number of minutes, or 0"),
-    "temperature": partial(number, low=_ZERO, need="a number that is not negative"),
+    "temperature": partial(number, low=_ZERO, need="a number, finite and not negative"),
     "batch_size": count,
     "warm_start.epochs": count,
     "warm_start.lr": partial(number, low=0, need="a positive number"),

@@ -321,7 +321,7 @@ def make_kernel(
     check_steps(steps)
     mass = _mass(mass, potential.dim)
     if not (temperature >= 0 and math.isfinite(temperature)):
-        raise SettingError("temperature", temperature, "must be a number that is not negative")
+        raise SettingError("temperature", temperature, "must be a number, finite and not negative")
     numbers = {"alpha": alpha, "delta": delta, "decision_batch": decision_batch, "epsilon": epsilon, "sigma": sigma}
     kernel = Kernel(
         word=word,

@@ -160,6 +160,20 @@ def test_a_run_of_which_a_chain_diverged_is_said_and_left_out(chains, point):
     assert row["why"] == f"1 of {runs[1].config['chains']} chains diverged" and row["nll"] == others["nll"]
 
 
+@pytest.mark.parametrize("module", [figure, resnet])
+@pytest.mark.parametrize("left", [True, False])
+def test_a_chain_that_diverged_is_told_beside_the_others_numbers(module, left):
+    """Where none is left, too: its temperature would be missing without a word."""
+    name = f"{Path(module.__file__).stem}.csv"
+    table = pd.read_csv(Path(__file__).parents[1] / "results" / "paper" / "tables" / name).assign(why=None)
+    assert not any("diverge" in " ".join(row) for row in module.compare(table))
+    table = table.astype({"why": object})
+    table.loc[0, ["status", "why", "nll"]] = ["diverged", "diverged at cycle 3", table.nll[0] if left else np.nan]
+    what, *_, verdict = next(module.compare(table))
+    assert what == f"HMC, prior {table.prior[0]}, T = {table.temperature[0]:g}: chains that diverge"
+    assert verdict == "differs: diverged at cycle 3"
+
+
 def test_the_limit_of_many_draws_has_no_term_in_one_over_their_number():
     row = pd.Series({"chains": 4, "nll": 0.2 + 3 / 50, "joint_nll": 0.2 + 3 / 200})
     assert figure.many_draws(row) == pytest.approx(0.2)
@@ -232,6 +246,7 @@ def test_each_temperature_of_the_resnet_is_judged_by_its_own_chains(column):
     common = {"sampler": "hmc", "gradient": "full", "acceptance": "metropolis", "prior": "cin", "accuracy": 0.9}
     common |= {"nll": 0.2, "nll_error": 0.01, "joint_nll": 0.2, "ece": 0.1, "chains": 4, "draws_a_chain": 80}
     common |= {
+        "status": "done",
         "minibatches": "none",
         "r_hat_max": 1.02,
         "r_hat_median": 1.005,
@@ -262,6 +277,7 @@ def test_each_temperature_of_the_resnet_is_judged_by_its_own_chains(column):
 def test_the_resnet_s_sghmc_is_beside_the_exact_chains_where_both_agree(values, said, verdict):
     common = {"prior": "cin", "temperature": 1.0, "chains": 4, "draws_a_chain": 80, "r_hat_max": 1.02, "ess_min": 200.0}
     common |= {
+        "status": "done",
         "r_hat_median": 1.005,
         "r_hat_potential": 1.01,
         "nll_error": 0.01,

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
-from style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, clean
+from style import BLUE, GREEN, GREY, NAMES, ORANGE, PURPLE, RED, SKY, clean
 from verdicts import MIXED, apart, side, welch
 
 SOURCE = "An exact Bayesian neural network: is the cold posterior effect there?"
@@ -209,8 +209,16 @@ def title(table: pd.DataFrame) -> str:
 
 def compare(table: pd.DataFrame):
     """Mixing, two exact samplers, the cold posterior effect, the bias of what is not corrected, SGD."""
+    yield from lost(table)
     yield mixing("HMC: four chains, all temperatures and priors", exact_rows(table))
     yield from beside(table)
+
+
+def lost(table: pd.DataFrame):
+    """The settings some of whose chains diverged: their numbers, if they have any, are of the others."""
+    for row in table[table.status == "diverged"].itertuples():
+        name = f"{NAMES.get(row.sampler, 'SGD')}, prior {row.prior}, T = {row.temperature:g}"
+        yield f"{name}: chains that diverge", "none", "", f"differs: {row.why}"
 
 
 def mixing(what: str, exact: pd.DataFrame) -> tuple:

@@ -65,6 +65,7 @@ def title(table: pd.DataFrame) -> str:
 
 def compare(table: pd.DataFrame):
     """Mixing at each temperature; then, of what is run, as of the perceptron."""
+    yield from finding_bnn.lost(table)
     exact = finding_bnn.exact_rows(table)
     if exact.empty:
         yield finding_bnn.mixing("HMC: four chains", exact)

@@ -92,9 +92,14 @@ def judged(what: str, rows: list[dict], goals: dict) -> list[dict]:
         row["what"] = what
         goal = goals.get(row["who"].split()[0].rstrip(","))
         if goal and "ratio" in row:
-            met = "met" if row["ratio"] >= goal[0] else "missed"
-            row["goal"] = f"at least {goal[0]} times slower: {met}"
+            row["goal"] = told(row["ratio"], *goal, " times slower")
     return rows
+
+
+def told(ratio: float, goal: float, side: str, unit: str = "") -> str:
+    """The goal, and whether the ratio is on its right ``side``, at least or at most."""
+    met = ratio >= goal if side == "at least" else ratio <= goal
+    return f"{side} {goal:g}{unit}: {'met' if met else 'missed'}"
 
 
 NETWORK_GOALS = {  # the ratio that is aimed at
@@ -113,9 +118,8 @@ def networks(rounds: int) -> list[dict]:
     torch.set_num_threads(1)
     found = []
     for row in (row for part in module.PARTS.values() for row in part()):
-        goal, side = NETWORK_GOALS.get(row["what"], (0, ""))
-        met = row["ratio"] >= goal if side == "at least" else row["ratio"] <= goal
-        said = f"{side} {goal:g}: {'met' if met else 'missed'}" if side else ""
+        goal = NETWORK_GOALS.get(row["what"])
+        said = told(row["ratio"], *goal) if goal else ""
         numbers = {"us": 1e3 * row["ms"], **{key: row[key] for key in ("ratio", "low", "high")}}
         found.append({"what": "networks, beside their bare gradient", "who": row["what"], **numbers, "goal": said})
     return [*found, *side_by_side(rounds)]
@@ -150,7 +154,7 @@ def side_by_side(rounds: int) -> list[dict]:
             "ratio": gain,
             "low": gains[0],
             "high": gains[-1],
-            "goal": f"at least 1.7: {'met' if gain >= 1.7 else 'missed'}",
+            "goal": told(gain, 1.7, "at least"),
         }
     ]
 

@@ -78,7 +78,7 @@ def main(words: list[str] | None = None) -> int:
         # Hydra writes a sweep's own file; what a sweep leaves is its runs' folders.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) if sweeps else nullcontext() as scratch:
             place = given.index(settings[0]) if settings else len(given)
-            named = str(scratch).replace("'", "\\'")  # the folder for temporary files may have any name
+            named = str(scratch).replace("'", "\\'")  # TMPDIR may have spaces, commas, quotes, accents
             own = [f"hydra.sweep.dir='{named}'", *_not_swept(settings)] if sweeps else []
             sys.argv = [sys.argv[0], *sweeps, *given[:place], *own, *given[place:]]
             try:

@@ -217,7 +217,7 @@ def networks() -> pd.DataFrame:
     table["letters_entropy"] = np.where(better, 1.0, 2.0)
     errors = {"nll_error": 0.001, "potential_error": 1.0, "letters_entropy_error": 0.01, "accuracy": 0.9, "ece": 0.1}
     chains = {"r_hat_max": 1.01, "r_hat_median": 1.0, "r_hat_potential": 1.02, "ess_min": 99.0, "ess_median": 300.0}
-    return table.assign(chains=4, draws_a_chain=160, passes=200, ess_potential=100.0, **errors, **chains)
+    return table.assign(status="done", chains=4, draws_a_chain=160, passes=200, ess_potential=100.0, **errors, **chains)
 
 
 OF = "sampler == '{}' and minibatches == '{}' and acceptance == '{}' and prior == 1 and temperature in (0, 1)"

@@ -46,8 +46,8 @@ PLACES = {
     "finding_bnn": {3, 4, 5, 6, 7},
     "finding_bnn_resnet": {0, 1, 2, 3, 4},
     "finding_corrected": {0, 1, 2, 3, 4},
-    "finding_words": {0, 1, 2, 3},
-    "finding_words_australian": {0},
+    "finding_words": {4, 5, 6, 7},
+    "finding_words_australian": {1},
     "finding_words_network": {0, 1},
     "neal_rejection": {0, 1},
 }
@@ -64,7 +64,7 @@ OTHERS = {
 }
 
 # Panels whose lines are cut off on purpose: at an excess of .5, and at lag 0, which no logarithmic axis has.
-BEYOND = {"finding_noise": (0, 1), "finding_words": (8, 9, 10, 11), "finding_words_australian": (2,)}
+BEYOND = {"finding_noise": (0, 1), "finding_words": (12, 13, 14, 15), "finding_words_australian": (3,)}
 
 
 def numbers(table: pd.DataFrame, made: dict[str, str]) -> pd.DataFrame:

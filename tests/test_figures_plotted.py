@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot
+from matplotlib.collections import PolyCollection
 from matplotlib.container import ErrorbarContainer
 from matplotlib.text import Text
 
@@ -90,6 +91,11 @@ def over_seeds(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return means.reset_index()
 
 
+def outside(point: np.ndarray, ends: np.ndarray) -> bool:
+    """Whether it lies beyond an axis, whose ends these are."""
+    return bool((point < ends[:, 0]).any() or (point > ends[:, 1]).any())
+
+
 def seen(tables: list[np.ndarray], *values: float) -> bool:
     """Whether one row has them all."""
     near = ([(abs(table - one) <= 1e-9 * abs(one)).any(1) for one in values] for table in tables)
@@ -147,8 +153,9 @@ def test_each_point_is_of_a_row_and_its_bars_are_its_errors(script, scale):
         placed = number in PLACES.get(name, ())
         lines = [line.get_xydata() for line in panel.lines if line.get_transform() == panel.transData]
         points = [point for line in lines for point in line if np.isfinite(point).all()]
+        bands = [path.vertices for band in panel.findobj(PolyCollection) for path in band.get_paths()]
         ends = np.sort([panel.get_xlim(), panel.get_ylim()])
-        cut = [point for point in points if (point < ends[:, 0]).any() or (point > ends[:, 1]).any()]
+        cut = [point for point in [*points, *np.vstack([*bands, np.empty((0, 2))])] if outside(point, ends)]
         assert number in BEYOND.get(name, ()) or not cut, (number, cut)
         if placed:
             other = [point for point in points if not any(seen(bare, one) for one in point)]

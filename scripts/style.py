@@ -46,6 +46,15 @@ COLOURS = {
     "baoab": BLUE,
     "aboba": PURPLE,
 }
+MARKERS = {  # which tell lines apart in grey, too
+    "hmc": "s",
+    "l2mc": "D",
+    "sghmc": "v",
+    "amagold": "o",
+    "langevin": "D",
+    "persistent_langevin": "^",
+    "nonreversible_langevin": "o",
+}
 
 
 def clean(*panels: Axes) -> None:
@@ -83,5 +92,5 @@ def of_known_tau(panel: Axes) -> None:
 def note(panel: Axes, text: str = "chains too short\nto know τ") -> None:
     """In grey why there is no point in a panel, in place of numbers that would mean nothing."""
     options = {"color": GREY, "ha": "center", "va": "center", "bbox": {"fc": "white", "ec": "none"}}
-    panel.text(0.5, 0.5, text, transform=panel.transAxes, **options)
+    panel.text(0.5, 0.4, text, transform=panel.transAxes, **options)
     panel.tick_params(axis="y", which="both", left=False, labelleft=False)

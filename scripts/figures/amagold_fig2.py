@@ -8,7 +8,7 @@ import pandas as pd
 from figures.amagold_fig1 import tempered
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import COLOURS, GREY, NAMES, clean, handle
+from style import COLOURS, GREY, MARKERS, NAMES, clean, handle
 from verdicts import CHANCE, LENGTH, LIMIT, Rows, apart, decided, limit, mark_diverged, unbiased
 
 SOURCE = "AMAGOLD, Figure 2"
@@ -37,7 +37,6 @@ start may be felt.
 PARTS = (("banana", "Dist1"), ("mixture", "Dist2"))
 CLOSE = 2  # times another's J
 SAMPLERS = ("hmc", "l2mc", "sghmc", "amagold")
-MARKERS = {"hmc": "s", "l2mc": "D", "sghmc": "v", "amagold": "o"}
 
 
 def draw(table: pd.DataFrame, densities: pd.DataFrame, printed: pd.DataFrame) -> Figure:

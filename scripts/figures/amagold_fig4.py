@@ -5,12 +5,12 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from figures.amagold_fig2 import MARKERS, SAMPLERS
+from figures.amagold_fig2 import SAMPLERS
 from figures.amagold_fig8 import LOW, UNTOLD
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.stats import t as student
-from style import COLOURS, GREY, NAMES, clean
+from style import COLOURS, GREY, MARKERS, NAMES, clean
 from verdicts import CHANCE, LIMIT, Rows, apart, decided, headed, mark_diverged, not_much_slower, timed, welch
 
 SOURCE = "AMAGOLD, Figure 4"

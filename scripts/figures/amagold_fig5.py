@@ -36,14 +36,15 @@ DASHES = {(0.01, 0.0005): "-", (0.01, 0.001): "--", (5e-6, 0.0005): "-.", (5e-6,
 
 
 def draw(table: pd.DataFrame, errors: pd.DataFrame) -> Figure:
-    """Eight curves: sampler by colour, setting by dashes."""
+    """Eight curves: sampler by colour and width, setting by dashes."""
     figure, panel = pyplot.subplots(figsize=(5.5, 3.8), layout="constrained")
     for (sampler, b, lr), part in table.groupby(["sampler", "b", "lr"], sort=False):
         mean = part.groupby("entropy").share.mean()
         name = f"{NAMES[sampler]} b={b:g} lr={lr:g}" + " (diverged)" * bool((part.status != "done").any())
         error, seeds = part.groupby("entropy").share.sem(), part.seed.nunique()
         name += f", {seeds} seed{'s' * (seeds != 1)}"
-        panel.plot(mean.index, mean, DASHES[b, lr], color=COLOURS[sampler], lw=1.4, label=name)
+        width = 1.8 if sampler == "sghmc" else 1  # in grey, too, they are apart
+        panel.plot(mean.index, mean, DASHES[b, lr], color=COLOURS[sampler], lw=width, label=name)
         panel.fill_between(mean.index, mean - error, mean + error, color=COLOURS[sampler], alpha=0.12, lw=0)
     panel.set(xlim=(0, 2.35), ylim=(0, 1.01), xlabel="predictive entropy, nats", ylabel="share of notMNIST's images")
     if len(table):

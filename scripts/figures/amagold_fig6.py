@@ -36,6 +36,7 @@ def draw(densities: pd.DataFrame, table: pd.DataFrame) -> Figure:
             density(panel, plain[(plain.sampler == name) & (plain.step_size == step)], COLOURS[name])
             panel.set_title(f"{NAMES[name]}, ε = {step:.2f}".replace("0.", "."), fontsize=10)
         row[0].set_ylabel("density")
+    panels[0, 0].set_ylim(0, max(0.85, plain.high[plain.step_size.isin(STEPS)].max()))
     names(panels[2, 0], COLOURS["sghmc"], table[(table.word == "EA") & (table.step_size == STEPS[-1])])
     clean(*panels.flat)
     for panel in panels[-1]:

@@ -25,8 +25,8 @@ chains of 20,000 passes over the data, a fifth burn-in (quick 900, a third); whe
 
 **What is drawn.** A chain's 160 draws (quick 6; longer chains 360), or 20 runs of SGD, predict together. Calibration
 error has 15 bins; letters are notMNIST's, made 8 × 8. Bars: over four chains or ensembles, not over test or training
-sets. R-hat: the worst of 200 log-odds of test labels. White marks, and the rows on temperatures: without what falls
-with the number of draws, (4 a − c)/3, a the NLL of all four chains together, c of one.
+sets. R-hat: the worst of 200 log-odds of test labels; dotted, 1.05. White marks, and the rows on temperatures: without
+what falls with the number of draws, (4 a − c)/3, a the NLL of all four chains together, c of one.
 
 **To know.** Where R-hat, of predictions or U, is not below 1.05, nothing is compared. "The same" needs that a
 difference as large as that of uncorrected chains (GGMC, shuffled epochs) would have been seen, by Welch's t and
@@ -108,6 +108,7 @@ def draw(table: pd.DataFrame) -> Figure:
     panels[0].legend(frameon=False, fontsize=7)
     clean(*panels)
     draw_methods(below, table)
+    below.suptitle(f"T = 1, prior variance {table.prior.iloc[0]:g}", fontsize=10)
     figure.suptitle(title(table), fontsize=11)
     return figure
 
@@ -133,11 +134,11 @@ def draw_methods(figure, table: pd.DataFrame) -> None:
     columns[-1].set_xlim(0.98)
     most = max([row.get("r_hat_max", np.nan) for row, *_ in found], default=np.nan)
     if most > 1:  # autoscaled from the left-hand limit, it would stand on the edge
-        columns[-1].set_xlim(right=1 + 1.15 * (most - 1))
+        columns[-1].set_xlim(right=1 + 1.15 * (max(most, MIXED) - 1))
     columns[-1].xaxis.set_major_locator(MaxNLocator(4))
     columns[-1].xaxis.set_minor_locator(NullLocator())
     columns[-1].xaxis.set_major_formatter("{x:g}")
-    columns[-1].tick_params(labelsize=7)
+    columns[-1].axvline(MIXED, color=GREY, lw=1, ls=":")
     figure.align_xlabels(columns)
     clean(*columns)
 

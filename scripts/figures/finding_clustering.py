@@ -46,7 +46,7 @@ CASES = {
     (*HEART, "OBABO", 4): "Heart: GGMC, 4 steps",
     (*HEART, "ABOBA", 4): "Heart: AMAGOLD, 4 steps",
 }
-COLOURS = (GREEN, BLUE, ORANGE, PURPLE, RED)  # of the momentum decays, from the smallest
+LOOKS = ((GREEN, "o"), (BLUE, "s"), (ORANGE, "^"), (PURPLE, "D"), (RED, "v"))  # of decays, from the smallest
 PUBLISHED = "AMAGOLD as published: fresh momentum and uniform"
 MEASURES = {"ess": "coordinates", "ess_U": "U"}
 
@@ -89,21 +89,23 @@ def draw(table: pd.DataFrame) -> Figure:
         panel.sharey(panels[0, 1])
     for (case, heading), panel in zip(CASES.items(), panels.flat, strict=True):
         rows = of_case(table, case)
-        for colour, decay in zip(COLOURS, sorted(rows.decay.unique()), strict=False):
+        for (colour, marker), decay in zip(LOOKS, sorted(rows.decay.unique()), strict=False):
             part = rows[rows.decay == decay]
             own = [best(some, "slower") for _, some in part.groupby("delta")]
             own = pd.DataFrame([row for row in own if row is not None], columns=rows.columns)
-            panel.errorbar(own.delta, own.slower, own.slower_error, color=colour, marker="o", ms=4, lw=1.2)
-            panel.plot([], [], color=colour, label=f"decay {decay:g}")
+            look = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2}
+            panel.errorbar(own.delta, own.slower, own.slower_error, **look)
+            panel.plot([], [], label=f"decay {decay:g}", **look)
             fresh = best(part[part.delta.isna()], "slower")
             if fresh is not None:
                 panel.axhline(fresh.slower, color=colour, lw=1.2, ls=":")
-        if not any(len(line.get_xdata()) for line in panel.lines if line.get_marker() == "o"):
+        if not any(len(line.get_xdata()) for line in panel.lines if line.get_marker() != "None"):
             note(panel)
         published = of_case(table, case, "full")
         published = best(published[published.delta.isna()], "slower")
         if published is not None:
             panel.axhline(published.slower, color=GREY, lw=1.2, ls="--")
+            panel.tick_params(axis="y", which="both", left=True, labelleft=True)  # where there is no other, too
         deltas = sorted(rows.delta.dropna().unique())
         if len(deltas):
             panel.set(xscale="log", xlim=(deltas[0] / 1.2, deltas[-1] * 1.2))

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import COLOURS, NAMES, clean
+from style import COLOURS, NAMES, clean, ticks
 from verdicts import limit, side
 
 SOURCE = "How long may a cycle be, and how large ℓ, for half of the proposals to be accepted?"
@@ -64,6 +64,7 @@ def draw(table: pd.DataFrame) -> Figure:
     left.set_ylabel("ℓ (at the points: acceptance)")
     right.set_ylabel("accepted time a pass over the data")
     right.legend(frameon=False, fontsize=9)
+    ticks(right.yaxis)
     clean(left, right)
     figure.suptitle(title(table), fontsize=11)
     return figure

@@ -58,7 +58,7 @@ def draw(base: pd.DataFrame, changed: pd.DataFrame) -> Figure:
                 panel.plot(ends.step, ends[column], "o", color=colour, ms=4)
             if rate == rates[0]:
                 panel.set_title(over, fontsize=10)
-        row[0].ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+        row[0].ticklabel_format(axis="y", style="sci", scilimits=(-4, 4))
         row[0].set_ylabel(text_of(rate))
     clean(*panels.flat)
     panels[-1][1].set_xlabel("number of minibatch steps")

@@ -20,11 +20,11 @@ are biased on Heart and the mixture. On the generated data none is faster at T =
 standardised. 12 to 16 chains a step size of 3,000 to 6,000 draws after 300 to 1,000 (quick 6 to 10 of 80 to 300), from
 normals (of standard deviation 1, generated data .1), on the mixture between its modes.
 
-**What is drawn.** Top: data looked at, over what theory asks of Barker's test, D²/(1 + D²), D² the sum over data of the
-squared changes of log likelihood, less their mean, over T². Middle: bias of second moments, in true variances, a mean
-over coordinates, less Metropolis's with the same starts, minibatches and momenta. Bottom: ESS of the slowest coordinate
-a million evaluations of a datum: a gradient is one, an exact decision N, one on n data 2n, as U at the start is not
-known.
+**What is drawn.** Top: data looked at, over what theory asks of Barker's test (the diagonal), D²/(1 + D²), D² the sum
+over data of the squared changes of log likelihood, less their mean, over T². Middle: bias of second moments, in true
+variances, a mean over coordinates, less Metropolis's with the same starts, minibatches and momenta. Bottom: ESS of the
+slowest coordinate a million evaluations of a datum: a gradient is one, an exact decision N, one on n data 2n, as U at
+the start is not known.
 
 **To know.** At the same τ a decision on no data would make a trajectory at most 1.2 times as cheap on Heart, 1.4 on the
 mixture, 2 and, at T = 100, 11 on the generated data. The mixture's exact rules may be faster beyond the grid. Truth:

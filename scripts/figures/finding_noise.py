@@ -150,7 +150,7 @@ def draw(table: pd.DataFrame, costs: pd.DataFrame, base: pd.DataFrame, changed: 
             panel.plot(rows.lag / epoch, rows.correlation, ls="--", **style)
             panel.plot(over, np.exp(-(rows.friction * rows.step_size).iloc[0] * over * epoch), ls=":", **style)
         panel.axhline(0, color=GREY, lw=0.6)
-        panel.set(xscale="log", xlabel="epochs since", ylim=(-0.6, 1.05))
+        panel.set(xscale="log", xlabel="epochs since the kick", ylim=(-0.6, 1.05))
         panel.set_title(name, fontsize=10)
         if rates(table, target):
             handles = panel.get_legend_handles_labels()[0]

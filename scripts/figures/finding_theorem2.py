@@ -33,7 +33,7 @@ the theorem says 0 ≥ 0. One dimension says nothing about many. Other settings:
 """
 LITTLE = 0.25  # of the loss that the bound allows, in the median
 LOOK = {1: (BLUE, "o"), 3: (GREEN, "s"), 10: (RED, "^")}
-MARKS = {"o": "the slowest", "x": "least E(f, f)"}
+MARKS = {"o": "γ of the slowest", "x": "least E(f, f)"}
 TITLES = {"double_well": "double well", "quartic": "one well, unsymmetric", "Hyperbola": "log-concave, slope below 4"}
 MEASURED = (("least", "what is left of E(f, f), at the least over smooth f"), ("ratio", "γ/γ̄ of smooth functions"))
 
@@ -59,7 +59,7 @@ def draw(table: pd.DataFrame) -> Figure:
         panel.set_title(TITLES[target], fontsize=10)
         panel.set_xlabel("a = ε T V² / (4 σ² β)")
         panel.set_ylim(0, 1.3)
-    panels[0, 0].set_ylabel("AMAGOLD / L2MC")
+    panels[0, 0].set_ylabel("ratio, AMAGOLD over L2MC")
     marks = [handle(f"T = {steps}", color=colour, marker=marker, ls="none") for steps, (colour, marker) in LOOK.items()]
     marks += [handle(name, color=GREY, marker=marker, ls="none") for marker, name in MARKS.items()]
     panels[0, -1].legend(handles=marks, frameon=False, fontsize=8, ncols=2, loc="upper right")

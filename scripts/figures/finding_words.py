@@ -20,12 +20,12 @@ from exact draws, 2,000 draws after 200 (quick 200 after 50). Heart: logistic re
 intercept, prior N(0, 100 I)), minibatches of a fifth of the data, seven step sizes, from standard normals 20 chains of
 2,000 after 1,000 (quick 8 of 500 after 800); reference HMC, 60 of 3,000 (quick 56 of 500).
 
-**What is drawn.** Excess: 2(E U − its exact or reference value)/dim, in units of T. Top: uncorrected, γ = 1, over what
-a correction rejects at that step size; points within three errors of zero are left out. Dash-dotted: exact gradients,
-over the rejections of noisy ones. Crosses: some chains diverged, the point is of the others; at the top, none is left
-or the excess is above 4. Middle: ESS of the slowest coordinate; open markers, other frictions. Bottom: uncorrected;
-black, the best corrected ESS, with U "paid" (counted as five gradients of Heart, one of a toy). Left of where a line
-crosses it a correction gains. Dotted: tolerances at which lines are read.
+**What is drawn.** First row: acceptance. Open markers, here and below, are of other frictions. Excess: 2(E U − its
+exact or reference value)/dim, in units of T. Second: uncorrected, γ = 1, over what a correction rejects at that step
+size; points within three errors of zero are left out. Dash-dotted: exact gradients, over the rejections of noisy ones.
+Crosses: some chains diverged, the point is of the others; at the top, none is left or the excess is above 4. Third: ESS
+of the slowest coordinate. Last: uncorrected; black, the best corrected ESS, with U "paid" (counted as five gradients of
+Heart, one of a toy). Left of where a line crosses it a correction gains. Dotted: tolerances at which lines are read.
 
 **Why.** Noise of covariance Σ heats by h tr Σ/(2γ dim) to leading order: more friction allows larger uncorrected steps,
 while acceptance depends on it little; 1 is not tuned. OVRVO at γ, whose A and B are scaled by b, is OBABO at bh and
@@ -91,12 +91,12 @@ def known(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(toys: pd.DataFrame, *regressions: pd.DataFrame) -> Figure:
-    """A column a target: bias against rejections, efficiency over step sizes, efficiency against bias."""
-    figure, panels = pyplot.subplots(3, len(PANELS), figsize=(10, 8.2), layout="constrained")
+    """A column a target: acceptance, bias against rejections, efficiency over step sizes and against bias."""
+    figure, panels = pyplot.subplots(4, len(PANELS), figsize=(10, 10.4), layout="constrained")
     table = pd.concat([toys, *regressions])
     columns(long_enough(table), PANELS, panels)
-    panels[0, 0].text(
-        0.95, 0.05, "dash-dotted: exact gradients", transform=panels[0, 0].transAxes, fontsize=8, ha="right"
+    panels[1, 0].text(
+        0.95, 0.05, "dash-dotted: exact gradients", transform=panels[1, 0].transAxes, fontsize=8, ha="right"
     )
     figure.suptitle(title(table), fontsize=11)
     return figure
@@ -112,14 +112,16 @@ def title(table: pd.DataFrame) -> str:
 
 
 def columns(table: pd.DataFrame, targets, panels) -> None:
-    """Three panels a target, beneath each other."""
-    for (target, title), top, middle, bottom in zip(targets, *panels, strict=True):
+    """Four panels a target, beneath each other."""
+    for (target, title), first, top, middle, bottom in zip(targets, *panels, strict=True):
         corrected, bare = chosen(table, target, "metropolis"), chosen(table, target, "monitor")
         stationary = bare[bare.tau.notna()] if target not in TOYS else bare
         against_rejections(top, usual(corrected), usual(stationary), "-")
         if target == "double_well":
             against_rejections(top, usual(corrected), usual(chosen(table, target, "monitor", 0.0)), "-.")
         uncorrected = known(bare)
+        for key, friction, rows in curves(corrected):
+            line(first, rows, key, friction, "time", "accepted")
         for panel, part, x in ((middle, corrected, "time"), (bottom, uncorrected, "excess")):
             for key, friction, rows in curves(part):
                 line(panel, rows, key, friction, x)
@@ -132,14 +134,14 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
             bottom.axhspan(best.ess - best.ess_error, best.ess + best.ess_error, color="black", alpha=0.15, lw=0)
         for tolerance in TOLERATED:
             bottom.axvline(tolerance, color="black", ls=":", lw=0.7)
-        top.set(yscale="log", xlabel="rejected, when corrected", title=title, ylim=(0.01, TOP))
+        first.set_title(title, fontsize=10)
+        first.set(xlabel="mean step a gradient", ylim=(0, 1))
+        first.locator_params(axis="x", nbins=4)
+        top.set(yscale="log", xlabel="rejected, when corrected", ylim=(0.01, TOP))
         top.yaxis.set_major_formatter("{x:g}")
-        middle.set(xlabel="mean step a gradient")
-        middle.set_ylim(0, 1.1 * middle.get_ylim()[1])  # room for the key
-        if corrected.ess.notna().any():
-            middle.locator_params(axis="x", nbins=4)
-        else:
-            middle.set_xticks([])
+        middle.set(xlabel="mean step a gradient", xlim=first.get_xlim())
+        middle.set_ylim(bottom=0)
+        middle.locator_params(axis="x", nbins=4)
         bottom.set(xlabel="|excess of U|", xlim=(0, 0.5))
         if bottom.lines:
             bottom.set_yscale("log")
@@ -151,12 +153,12 @@ def columns(table: pd.DataFrame, targets, panels) -> None:
             ticks(bottom.yaxis)
         others = sorted(set(corrected.friction) - {0, BASE})
         handles = [Line2D([], [], color="black", ls=style(friction), label=f"γ = {friction:g}") for friction in others]
-        middle.legend(handles=handles, frameon=False, fontsize=7, loc="upper right")
-        bottom.legend(handles=handles, frameon=False, fontsize=7, loc="lower right")
-        clean(top, middle, bottom)
-    panels[0, 0].set_ylabel("uncorrected:\n|excess of U|")
-    panels[1, 0].set_ylabel("corrected:\nESS / 1,000 gradients")
-    panels[2, 0].set_ylabel("uncorrected:\nESS / 1,000 gradients")
+        first.legend(handles=handles, frameon=False, fontsize=7, loc="upper right")
+        clean(first, top, middle, bottom)
+    panels[0, 0].set_ylabel("acceptance")
+    panels[1, 0].set_ylabel("uncorrected:\n|excess of U|")
+    panels[2, 0].set_ylabel("corrected:\nESS / 1,000 gradients")
+    panels[3, 0].set_ylabel("uncorrected:\nESS / 1,000 gradients")
     handles = [
         Line2D([], [], color=colour, marker=marker, ls=ls, ms=4, lw=1.2, label=name)
         for key, (colour, marker, ls, name) in LOOK.items()
@@ -189,14 +191,14 @@ def style(friction: float) -> str:
     return "-" if friction in (0, BASE) else "--" if friction > BASE else ":"
 
 
-def line(panel, rows: pd.DataFrame, key: tuple, friction: float, x: str) -> None:
-    """ESS of one word at one friction."""
+def line(panel, rows: pd.DataFrame, key: tuple, friction: float, x: str, y: str = "ess") -> None:
+    """A quantity of one word at one friction."""
     colour, marker, usual_style, _ = LOOK[key]
     same = friction in (0, BASE)
     options = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2, "ls": usual_style if same else style(friction)}
     options |= {} if same else {"mfc": "white", "lw": 0.9}
     sideways = by_itself(rows, "excess") if x == "excess" else None
-    panel.errorbar(rows[x].abs(), rows.ess, rows.ess_error, sideways, elinewidth=0.7, **options)
+    panel.errorbar(rows[x].abs(), rows[y], rows[f"{y}_error"], sideways, elinewidth=0.7, **options)
 
 
 def compare(toys: pd.DataFrame, *regressions: pd.DataFrame):

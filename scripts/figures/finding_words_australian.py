@@ -23,9 +23,10 @@ TARGETS = (("australian", "Australian"),)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Bias against rejections, efficiency over step sizes."""
-    figure, panels = pyplot.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
-    finding_words.columns(long_enough(table), TARGETS, panels[:, None])
+    """The four panels of a target, two by two."""
+    figure, panels = pyplot.subplots(2, 2, figsize=(8, 6.2), layout="constrained")
+    finding_words.columns(long_enough(table), TARGETS, panels.reshape(4, 1))
+    panels[0, 0].set_title("")  # there is one target
     figure.suptitle(title(table), fontsize=11)
     return figure
 

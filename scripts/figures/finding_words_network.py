@@ -5,7 +5,7 @@ import pandas as pd
 from figures.finding_words import LOOK, of_word
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import clean
+from style import clean, ticks
 from verdicts import limit
 
 SOURCE = "Which word, for a network?"
@@ -44,6 +44,7 @@ def draw(table: pd.DataFrame) -> Figure:
         panels[1].errorbar(own.time * shift, own.log_accept, own.log_accept_error, **options)
     for panel, label in zip(panels, ("mean of min(1, MH)", "mean of log MH"), strict=True):
         panel.set(xscale="log", xlabel="mean step a gradient", ylabel=label)
+        ticks(panel.xaxis)
     panels[0].set_ylim(0, 1)
     if len(table):
         panels[0].legend(frameon=False, fontsize=8)

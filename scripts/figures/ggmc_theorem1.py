@@ -68,7 +68,7 @@ def draw(table: pd.DataFrame, step: pd.DataFrame) -> Figure:
     distance.plot(h, 0.674 * h * np.sqrt(2 * h), color="0.3", lw=1)
     plane.set(xlabel="θ", ylabel="m")
     plane.set_title("one step, and where the step back can go", fontsize=10)
-    plane.legend(frameon=False, fontsize=8, loc="lower right")
+    plane.legend(frameon=False, fontsize=8, loc="lower right", markerscale=3)
     distance.set(xscale="log", yscale="log", xlabel="step size h", ylabel="distance of the nearest way back")
     distance.axhline(np.finfo(float).eps, color=GREY, lw=0.8, ls=":")
     distance.set_title("the nearest that any noise gets", fontsize=10)

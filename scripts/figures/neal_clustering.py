@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREEN, GREY, ORANGE, RED, clean
+from style import BLUE, GREEN, GREY, ORANGE, RED, clean, ticks
 from verdicts import apart, decided, headed, limit, of_groups, welch
 
 SOURCE = "Neal, clustering of rejections"
@@ -31,7 +31,7 @@ linear function on a Gaussian.
 ENOUGH = 0.75  # of the best ESS
 PATTERNS = {(4, 1): 8, (16, 4): 16}  # accepts and rejects of the talk's patterns, and their distance in d√K
 TABLES = ("neal_clustering", "neal_patterns")
-COLOURS = {(1, 0.92): ORANGE, (10, 0.88): BLUE, (10, 0.94): GREEN, (10, 0.98): RED}
+LOOK = {(1, 0.92): (ORANGE, "s"), (10, 0.88): (BLUE, "v"), (10, 0.94): (GREEN, "o"), (10, 0.98): (RED, "D")}
 WHAT = (
     ("rejected", "rejection rate"),
     ("clustering", "clustering of rejections"),
@@ -45,13 +45,12 @@ def draw(table: pd.DataFrame, patterns: pd.DataFrame) -> Figure:
     figure, grid = pyplot.subplots(2, 2, figsize=(8, 6), layout="constrained")
     panels = grid.ravel()
     for (pairs, alpha), part in _settings(table):
-        colour = COLOURS.get((pairs, alpha), GREY)
+        colour, marker = LOOK.get((pairs, alpha), (GREY, "o"))
+        look = {"color": colour, "marker": marker, "ms": 3.5, "lw": 1.2}
         standard, moved = part[part.delta.isna()], part[part.delta.notna()]
         for panel, (column, _) in zip(panels, WHAT, strict=True):
             name = f"{2 * pairs:.0f}-D, α = {alpha:g}" if column == "rejected" else None
-            panel.errorbar(
-                moved.delta, moved[column], moved[f"{column}_error"], color=colour, marker="o", ms=3, lw=1.2, label=name
-            )
+            panel.errorbar(moved.delta, moved[column], moved[f"{column}_error"], label=name, **look)
             for level in standard[column]:
                 panel.axhline(level, color=colour, ls=":", lw=1)
             if column.startswith("ess"):
@@ -60,6 +59,7 @@ def draw(table: pd.DataFrame, patterns: pd.DataFrame) -> Figure:
                 )
     for panel, (_, name) in zip(panels, WHAT, strict=True):
         panel.set(xscale="log", xlabel="δ", ylabel=name)
+        ticks(panel.xaxis)
         panel.set_ylim(bottom=0)
     if table.rejected.max() > 0:
         panels[0].set_ylim(0, 1.9 * table.rejected.max())

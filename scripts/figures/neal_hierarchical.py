@@ -1,9 +1,10 @@
 """Neal's talk (2020): Gibbs updates of variances every step or every trajectory, hierarchical regression."""
 
+import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import COLOURS, NAMES, clean, note, ticks
+from style import COLOURS, MARKERS, NAMES, clean, note, ticks
 from verdicts import LIMIT, long_enough, of_groups
 
 SOURCE = "Neal, models with variance hyperparameters"
@@ -18,8 +19,8 @@ Langevin). 160 or 192 chains of each setting, from dispersed starts, of 16,400 l
 fewer and shorter).
 
 **What is drawn.** A line an L or α, with standard errors over chains; the thick one has a sampler's best point, the
-points of the others are their L or α. The slowest of the three: the least ESS of log τ², log σ² and the slowest
-coefficient at a setting. A missing point: chains shorter than 20 τ.
+others have their L or α at one of their points. The slowest of the three: the least ESS of log τ², log σ² and the
+slowest coefficient at a setting. A missing point: chains shorter than 20 τ.
 
 **Decided here.** Both data sets are made by the model (σ = ½, coefficients from N(0, 1)), with priors τ², σ² ~
 InverseGamma(2, 1), and δ = 1 − α as the talk advises. L = 6 and 8 were added when HMC's best was seen to lie between 5
@@ -88,8 +89,8 @@ def told(uncharged: bool, charged: bool, what: str) -> str:
 
 
 def lines(panel, part: pd.DataFrame, column: str, far: bool = False) -> None:
-    """A line a setting, the sampler's best thick and named, the others of points that are their L or α, over a
-    logarithmic axis or one from 0, with room for names."""
+    """A line a setting, the sampler's best thick and named, the others with their L or α, over a logarithmic axis or
+    one from 0, with room for names."""
     if not part[column].notna().any():
         note(panel)
         return
@@ -108,20 +109,31 @@ def lines(panel, part: pd.DataFrame, column: str, far: bool = False) -> None:
                 color=COLOURS[sampler],
                 lw=2 if mine else 0.7,
                 alpha=1 if mine else 0.7,
-                marker="o" if mine or not value else None,
-                ms=4,
+                marker=MARKERS[sampler],
+                ms=4 if mine else 2,
                 elinewidth=2 if mine else 0.4,
+                zorder=3 if mine else 2,
                 label=f"{NAMES[sampler]}{setting and f', {only}{setting}'}" if mine else None,
             )
-            known = line[line[column].notna()] if value and not mine else line[:0]
-            for place in zip(known.step_size, known[column], strict=True):  # instead of markers
-                panel.annotate(value, place, size=6, color=COLOURS[sampler], ha="center", va="center")
+            if value and not mine and line[column].notna().any():
+                at, box = lonely(line, part.drop(line.index), column), {"fc": "white", "ec": "none", "pad": 0}
+                options = {"size": 7, "color": COLOURS[sampler], "ha": "center", "va": "center", "bbox": box}
+                panel.annotate(value, (at.step_size, at[column]), zorder=2.5, **options)  # beneath what is thick
     if far:
         panel.set_yscale("log")
         ticks(panel.yaxis)
         panel.set_ylim(part[column].min() / 2, 30 * part[column].max())
     else:
         panel.set_ylim(0, 1.5 * part[column].max())
+
+
+def lonely(line: pd.DataFrame, others: pd.DataFrame, column: str) -> pd.Series:
+    """The point of a line that is farthest from the other lines' at its step size: a name is legible there."""
+    known, gaps = line[line[column].notna()], []
+    for _, row in known.iterrows():
+        beside = others[column][others.step_size == row.step_size]
+        gaps.append((beside - row[column]).abs().min())
+    return known.iloc[np.argmax(np.nan_to_num(gaps, nan=np.inf))]
 
 
 def compare(table: pd.DataFrame):

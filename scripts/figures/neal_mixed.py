@@ -20,7 +20,7 @@ u and v by HMC or Langevin updates, the w by Gibbs updates after each trajectory
 draws (quick fewer and shorter).
 
 **What is drawn.** A line an L or α, with standard errors over chains; the thick one has a sampler's best point, the
-points of the others are their L or α. A missing point: chains shorter than 20 τ.
+others have their L or α at one of their points. A missing point: chains shorter than 20 τ.
 
 **Decided here.** The target, which the talk does not name, the grids, δ = 1 − α. The abstract of his paper
 (arXiv:2001.11950) says nearly twice as efficient, for a mixed problem that is, as far as remembered, this one.
@@ -45,7 +45,7 @@ def draw(table: pd.DataFrame) -> Figure:
         column = f"ess_{name}"
         lines(panel, done[done.every == 1], column)
         for _, line in done[done.every > 1].groupby("alpha"):
-            look = {"color": COLOURS[MINE], "ls": "--", "marker": "o", "ms": 3, "lw": 1.2}
+            look = {"color": COLOURS[MINE], "ls": "--", "marker": "o", "ms": 3, "lw": 1.2, "zorder": 3}
             often = f"non-reversible, Gibbs every {line.every.iloc[0]:.0f}, α = {line.alpha.iloc[0]:g}"
             panel.errorbar(line.step_size, line[column], line[f"{column}_error"], label=often, **look)
         panel.set_title(title, fontsize=10)

@@ -12,7 +12,7 @@ are each of one short chain, so that neither is the rate: the rates, with errors
 
 **What is drawn.** Top row the bivariate Gaussian, bottom row ten such pairs, of which (x1, x2) is shown. Green: 500
 independent draws; black: the chain; orange: lines to rejected proposals. In each title the share rejected in the last
-90 % of this chain, and the talk's of its chain, in brackets.
+90 % of this chain, and the talk's of its chain, in brackets; after the name, the number of transitions.
 
 **Decided here.** The first chain starts at (−1.5, 1.5), our choice of a point of low probability; the others, of whose
 start the talk says nothing, at exact draws.
@@ -43,7 +43,7 @@ def draw(pictures: pd.DataFrame, iid: pd.DataFrame) -> Figure:
         row[0].set_ylabel(f"{name}\n$x_2$")
     for panel in panels[1]:
         panel.set_xlabel("$x_1$")
-    figure.suptitle("One chain of each method, and the proposals that it rejected", fontsize=11)
+    figure.suptitle("One chain of each method, and the proposals that it rejected (orange)", fontsize=11)
     return figure
 
 

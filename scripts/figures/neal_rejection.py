@@ -35,6 +35,7 @@ def draw(table: pd.DataFrame) -> Figure:
         panel.plot(places, part.rejected, "o", color=BLUE, label="mean of many chains")
         panel.plot(places, part.quoted, "x", color=RED, ms=8, mew=2, label="quoted, one chain")
         panel.set_xticks(places, [NAMES[name] for name in part.sampler], fontsize=8)
+        panel.margins(x=0.1)  # the outer names stay beneath their panel
         panel.set_title("2 dimensions" if pairs == 1 else f"{2 * pairs:.0f} dimensions", fontsize=10)
     clean(*panels)
     panels[0].set_ylabel("rejection rate")

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from style import BLUE, GREEN, RED, clean
+from style import BLUE, GREEN, RED, clean, handle
 from verdicts import CHANCE, headed
 
 SOURCE = "Neal, six HMC trajectories"
@@ -33,6 +33,10 @@ def draw(paths: pd.DataFrame, iid: pd.DataFrame) -> Figure:
     low, high = paths[["x1", "x2"]].min().min() - 0.2, paths[["x1", "x2"]].max().max() + 0.3
     if low < high:
         panel.set(xlim=(low, high), ylim=(low, high))
+    keys = {"first": RED, "rejected": BLUE, "others": "black"}
+    handles = [handle(name, color=colour, marker="o", ms=3, mew=0) for name, colour in keys.items()]
+    handles.append(handle("independent draws", color=GREEN, marker=".", ls="none", alpha=0.5))
+    panel.legend(handles=handles, frameon=False, fontsize=8, loc="lower right")
     clean(panel)
     claim = "A trajectory keeps its direction until it turns at an end"
     rests = [row[3] for row in compare(paths, iid)]

@@ -25,7 +25,9 @@ def draw(pictures: pd.DataFrame) -> Figure:
         lost = chain.accepted == 0
         panel.plot(chain.transition[~lost], chain.u[~lost], "o", color="black", ms=2.2, mew=0)
         panel.plot(chain.transition[lost], chain.u[lost], "o", color=RED, ms=3.4, mew=0)
-        panel.set_title(f"{title}; {lost.sum()} of {len(chain)} rejected, in {_clusters(lost)} runs", fontsize=9)
+        panel.set_title(
+            f"{title}; {lost.sum()} of {len(chain)} rejected (orange), in {_clusters(lost)} runs", fontsize=9
+        )
         panel.set(ylabel="u", ylim=(0, 1.02))
     panels[1].set_xlabel("decision")
     clean(*panels)

@@ -63,7 +63,7 @@ BEFORE = ".before"  # ends the name of a sample file that the newest checkpoint 
 _TABLES = ("metrics.csv", "trace.csv")
 # What a checkpoint records of the files beside it: blocks and draws so far, the first draw that is still kept,
 # sample files with their SHA-256, length and SHA-256 of each table, [chains, dim, dtype] of the draws.
-_EMPTY = {"block": 0, "draws": 0, "since": 0, "files": {}, "tables": {}, "form": None}
+EMPTY = {"block": 0, "draws": 0, "since": 0, "files": {}, "tables": {}, "form": None}
 _MISSING = object()
 
 
@@ -114,7 +114,7 @@ class RunFolder:
 
     def _forget(self) -> None:
         """A run of which nothing is on disk: ``_now`` and ``_before`` are what the two checkpoints recorded."""
-        self._now, self._before = _EMPTY, _EMPTY
+        self._now, self._before = EMPTY, EMPTY
         self._hashes = {name: hashlib.sha256() for name in _TABLES}
         self._columns: dict[str, list[str]] = {}
         self._tail: Tensor | None = None  # the draws of the last sample file while that is not full
@@ -213,7 +213,7 @@ class RunFolder:
         found, lost = self._whole(slots)
         if found:
             self._now = found[0]["record"]
-            self._before = found[1]["record"] if len(found) > 1 else _EMPTY
+            self._before = found[1]["record"] if len(found) > 1 else EMPTY
             if lost:
                 self._tell(
                     f"{self.path}: {' and '.join(lost)}: continuing from block {self._now['block']}, the last that "
@@ -505,9 +505,10 @@ def damage(folder: str | os.PathLike) -> str | None:
     """What of a run is not as its last block was written, in words; None where all is. Reads every file of it."""
     run = RunFolder(folder)
     try:
-        found = [read_checkpoint(run.path / slot) for slot in SLOTS if (run.path / slot).exists()]
-        if found:
-            run._verify(max((content["record"] for content in found), key=lambda record: record["block"]))
+        with disk.told(run.path):
+            found = [read_checkpoint(run.path / slot) for slot in SLOTS if (run.path / slot).exists()]
+            if found:
+                run._verify(max((content["record"] for content in found), key=lambda record: record["block"]))
     except Damaged as damage:
         return str(damage)
     return None

@@ -887,3 +887,52 @@ def test_a_run_is_read_from_below_the_home_folder(tmp_path, monkeypatch):
 def test_what_is_no_folder_is_not_read(given, said):
     with pytest.raises(StoreError, match=said):
         load_samples(given)
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "trace.csv"])
+def test_a_table_that_is_not_as_it_was_written_is_not_read_as_a_shorter_or_another_one(tmp_path, name):
+    run(tmp_path / "run")
+    path, read = tmp_path / "run" / name, {"metrics.csv": load_metrics, "trace.csv": loading.load_trace}[name]
+    sound, lines = path.read_bytes(), path.read_bytes().splitlines(keepends=True)
+    for broken in (b"".join(lines[:-1]), sound[:-2], sound.replace(b"1", b"7", 1), b"".join(lines[:2])):
+        path.write_bytes(broken)
+        with pytest.raises(StoreError, match=f"{name} is damaged: the run's own command computes it again"):
+            read(tmp_path / "run")
+
+    def rows() -> int:
+        return len(next(iter(read(tmp_path / "run").values())))
+
+    path.write_bytes(sound + lines[-1])  # a block that is being written
+    assert rows() == len(lines)
+    newest_checkpoint(tmp_path / "run").unlink()
+    before = formats.read_checkpoint(newest_checkpoint(tmp_path / "run"))["record"]["tables"][name]["length"]
+    path.write_bytes(sound[:before])
+    assert rows() == len(lines) - 1 - (2 if name == "trace.csv" else 1)
+    newest_checkpoint(tmp_path / "run").unlink()
+    path.write_bytes(b"".join(lines[:2]))  # of which nothing is known
+    assert rows() == 1
+
+
+def test_draws_whose_newest_file_is_gone_are_not_read_as_those_of_a_shorter_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "SAMPLE_BYTES", 3 * 2 * 4)
+    run(tmp_path / "run")
+    files = sorted((tmp_path / "run" / "samples").glob("*.safetensors"))
+    for file in reversed(files):
+        file.unlink()
+        with pytest.raises(StoreError, match=f"samples/{files[-1].name} is missing: the run's own command computes"):
+            load_samples(tmp_path / "run")
+    for slot in store.SLOTS:
+        (tmp_path / "run" / slot).unlink()
+    with pytest.raises(StoreError, match="holds no draws"):
+        load_samples(tmp_path / "run")
+
+
+def test_a_file_of_a_run_that_cannot_be_read_is_one_sentence(tmp_path):
+    run(tmp_path / "run")
+    for file in (tmp_path / "run" / "samples" / "00000008.safetensors", newest_checkpoint(tmp_path / "run")):
+        file.unlink()
+        file.mkdir()
+    with pytest.raises(StoreError, match="8.safetensors: Is a directory: is it in the folder of a run, and yours to r"):
+        load_samples(tmp_path / "run")
+    with pytest.raises(StoreError, match="checkpoint-0.pt: Is a directory: "):
+        store.damage(tmp_path / "run")

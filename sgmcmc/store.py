@@ -42,7 +42,7 @@ from torch import Tensor
 
 from sgmcmc import disk
 from sgmcmc.environment import environment
-from sgmcmc.errors import FolderBusy, StoreError
+from sgmcmc.errors import DiskError, FolderBusy, StoreError
 from sgmcmc.formats import (
     SAMPLE_FILE,
     Damaged,
@@ -203,6 +203,9 @@ class RunFolder:
             )
 
     def _recover(self) -> dict | None:
+        for path in (self.path / name for name in ("samples", *_TABLES, *SLOTS)):
+            if path.is_symlink() and not path.exists():  # today: nothing that is here is to be set aside for it
+                raise DiskError(f"{path} is a link to {os.readlink(path)}, which is not there: is its disk mounted?")
         self._forget()
         if (self.path / "status.json").exists():
             try:
@@ -219,7 +222,8 @@ class RunFolder:
                     f"{self.path}: {' and '.join(lost)}: continuing from block {self._now['block']}, the last that "
                     "is whole; what came after it is computed again"
                 )
-        elif slots or (self._status.get("cycles") and (self.path / "metrics.csv").exists()):  # which no kill leaves so
+        # Which no kill leaves so: a status tells of cycles at an end, and how a run goes after its first block.
+        elif slots or (self._status.keys() & {"cycles", "compiled"} and (self.path / "metrics.csv").exists()):
             why = " and ".join(lost) or "its checkpoints are gone"
             aside = self._set_aside()
             self._tell(

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 
 from sgmcmc import disk, formats, loading, store
 from sgmcmc.environment import environment
-from sgmcmc.errors import DiskFailed, StoreError
+from sgmcmc.errors import DiskError, DiskFailed, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.loading import load_metrics, load_samples, load_trace
 from sgmcmc.store import BEFORE, RunFolder
@@ -497,6 +497,24 @@ def test_the_checkpoint_before_keeps_its_samples(tmp_path):
     with RunFolder(tmp_path / "run", warn=told.append) as folder:
         assert folder.load() == {"cycle": 1}
     assert torch.equal(load_samples(tmp_path / "run"), draw(0)) and "continuing from block 2" in told[0]
+
+
+@pytest.mark.parametrize("name", ["samples", "metrics.csv", "checkpoint-0.pt"])
+def test_a_link_to_a_disk_that_is_not_mounted_sets_nothing_aside(tmp_path, whole, name):
+    run(tmp_path / "run", 2)
+    place, elsewhere = tmp_path / "run" / name, tmp_path / "scratch" / name
+    elsewhere.parent.mkdir()
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
+    elsewhere.parent.rename(tmp_path / "away")
+    before = content(tmp_path / "run")
+    with pytest.raises(DiskError, match=f"run/{name} is a link to .*scratch/{name}, which is not there: is its disk m"):
+        run(tmp_path / "run")
+    assert content(tmp_path / "run") == before
+    (tmp_path / "away").rename(elsewhere.parent)
+    told = []
+    run(tmp_path / "run", told=told)
+    assert not told and len(load_samples(tmp_path / "run")) == 2 * BLOCKS
 
 
 def test_samples_of_another_run_are_noticed(tmp_path):

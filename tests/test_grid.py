@@ -328,9 +328,10 @@ def test_positions_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch,
     def unreadable(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied", "start.pt")
 
-    with monkeypatch.context() as patched:
-        patched.setattr("torch.load", unreadable)
-        assert ended() == "init=start.pt: cannot be read: Permission denied\n"
+    for name in ("torch.load", "pathlib.Path.is_file"):  # the file, or the folder that it is in
+        with monkeypatch.context() as patched:
+            patched.setattr(name, unreadable)
+            assert ended() == "init=start.pt: cannot be read: Permission denied\n"
 
     def away(*_, **__):
         raise OSError(errno.ESTALE, "Stale file handle")

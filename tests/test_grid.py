@@ -372,6 +372,13 @@ def test_a_look_does_not_replace_a_table_that_is_there(tmp_path, monkeypatch, ca
     tasks.bring_back("neal_rejection", "smoke", table)
     assert f"{path} is not the table of jug's store, which is written where none is" in capsys.readouterr().err
     assert path.read_text() == "rejected\n0.25\n"
+    for file in (path, path.with_suffix(".json")):  # what a disk has spoilt is another one, too
+        for spoilt in (b"\xff\xfe\x00", b"[]"):
+            file.write_bytes(spoilt)
+            tasks.bring_back("neal_rejection", "smoke", table)
+            tasks.write_table(path, table["rows"], table["made"])
+            assert path.read_text() == "rejected\n0.5\n"
+            assert json.loads(path.with_suffix(".json").read_text()) == table["made"]
 
 
 def test_a_store_beside_the_jugfile_is_for_workers_of_its_folder(tmp_path, monkeypatch, capsys):

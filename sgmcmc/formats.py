@@ -13,6 +13,7 @@ import json
 import os
 import pickle
 import re
+import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -120,6 +121,27 @@ def read_checkpoint(path: Path) -> dict:
     try:
         return torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError):  # code where data should be
+        raise Damaged(f"{path.name} is damaged") from None
+
+
+class _Untensored(pickle.Unpickler):
+    """What was pickled, with None in place of each tensor: nothing that it names is imported or called."""
+
+    def find_class(self, module, name):
+        return lambda *_: None
+
+    def persistent_load(self, storage):
+        return None
+
+
+def read_record(path: Path) -> dict:
+    """The ``record`` of a checkpoint, of which no tensor is read: they may be gigabytes. Damaged where the file is
+    missing or its record is not as it was written."""
+    try:
+        with zipfile.ZipFile(path) as whole:  # which looks for the end, and minds no line before the beginning
+            name = next(name for name in whole.namelist() if name.endswith("/data.pkl"))
+            return _Untensored(io.BytesIO(whole.read(name))).load()["record"]
+    except Exception:  # what is raised for a file that is damaged can be anything
         raise Damaged(f"{path.name} is damaged") from None
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sgmcmc import disk
 from sgmcmc.errors import StoreError
-from sgmcmc.formats import MEND, READABLE, SAMPLE_FILE, Damaged, read_checkpoint, read_draws, read_status, read_table
+from sgmcmc.formats import MEND, READABLE, SAMPLE_FILE, Damaged, read_draws, read_record, read_status, read_table
 from sgmcmc.store import EMPTY, SLOTS
 
 # In which settings runs may differ whose chains are joined: none changes the sampler or the target.
@@ -91,8 +91,8 @@ def _recorded(folder: Path) -> dict:
     being written they get more, not less."""
     records = [EMPTY]
     for slot in SLOTS:
-        with suppress(Damaged, StoreError, OSError):
-            records.append(read_checkpoint(folder / slot)["record"])
+        with suppress(Damaged):
+            records.append(read_record(folder / slot))
     return max(records, key=lambda record: record["block"])
 
 

@@ -1,5 +1,6 @@
 """What a run keeps must survive kills, power cuts, full disks and broken files, and say what was lost."""
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -567,6 +568,28 @@ def test_a_checkpoint_of_another_pickle_is_damaged_and_no_warning_is_hidden(tmp_
         warnings.simplefilter("error")
         with pytest.raises(formats.Damaged, match="one.pt is damaged"):
             formats.read_checkpoint(path)
+
+
+def test_the_record_of_a_checkpoint_is_read_without_its_tensors(tmp_path):
+    """Whatever beside it is damaged; and no code is run."""
+    run(tmp_path / "run")
+    path, kept = newest_checkpoint(tmp_path / "run"), tmp_path / "kept.pt"
+    record, blob = formats.read_checkpoint(path)["record"], path.read_bytes()
+    assert formats.read_record(path) == record and record["block"] == BLOCKS
+    for at in range(0, len(blob), 7):
+        kept.write_bytes(blob[:at] + bytes([blob[at] ^ 4]) + blob[at + 1 :])
+        with contextlib.suppress(formats.Damaged):
+            assert formats.read_record(kept) == record
+        kept.write_bytes(blob[:at])
+        with pytest.raises(formats.Damaged, match="kept.pt is damaged"):
+            formats.read_record(kept)
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    kept.write_bytes(formats.pack({"record": {"block": 1}, "state": Evil(), "more": [torch.zeros(2), {}]}))
+    assert formats.read_record(kept) == {"block": 1} and not (tmp_path / "made").exists()
 
 
 def test_a_checkpoint_is_data(tmp_path):

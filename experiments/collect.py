@@ -244,6 +244,8 @@ def _folders(path: Path) -> list[Path]:
     with disk.told(path, READABLE):
         if not path.exists():
             raise SettingError("RUN", path, "there is no such folder")
+        if path.is_dir():
+            os.scandir(path).close()  # what cannot be read of a folder that is named is no part to be left out
     inside, seen = [], set()
     # Some may lie on another disk, with a link to them.
     for place, inner, files in os.walk(path, onerror=_left_out, followlinks=True):
@@ -259,7 +261,8 @@ def _folders(path: Path) -> list[Path]:
 
 def _left_out(error: OSError) -> None:
     """Tell of a folder that cannot be read, which may be a run."""
-    print(f"{error.filename} is left out: {error.strerror}", file=sys.stderr)
+    if not isinstance(error, NotADirectoryError):
+        print(f"{error.filename} is left out: {error.strerror}", file=sys.stderr)
 
 
 def _cell(value):

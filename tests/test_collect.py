@@ -79,6 +79,12 @@ def test_a_folder_that_cannot_be_read_is_told(runs, tmp_path, monkeypatch, capsy
     monkeypatch.setattr(os, "scandir", scandir)
     assert list(collect(runs / "grid", over="seed").runs) == [2, 2]
     assert capsys.readouterr().err == f"{runs / 'grid' / '1'} is left out: Permission denied\n"
+    assert main([str(runs / "grid" / "1")]) == 2
+    said = f"{runs / 'grid' / '1'}: no permission to read or write here: is it in the folder of a run, and yours to"
+    assert capsys.readouterr().err == f"{said} read?\n"
+    (tmp_path / "file").touch()
+    assert main([str(tmp_path / "file")]) == 2 and "file: is not a run folder" in (said := capsys.readouterr().err)
+    assert said.count("\n") == 1
     assert main(["x" * 300]) == 2  # what cannot be asked for at all
     said = f"{'x' * 300}: File name too long: is it in the folder of a run, and yours to read?\n"
     assert capsys.readouterr().err == said

@@ -44,7 +44,7 @@ from sgmcmc.data import Data, Dataset, load
 from sgmcmc.environment import needs_memory, of_the_machine
 from sgmcmc.errors import DataError, NoDevice, NoRoom, SettingError, StoreError
 from sgmcmc.evaluate import asked
-from sgmcmc.formats import read_status
+from sgmcmc.formats import READABLE, read_status
 from sgmcmc.kernel import Friction, Kernel, make_kernel, step_size_of
 from sgmcmc.models import MLP
 from sgmcmc.models import build as build_network
@@ -143,7 +143,11 @@ def settings_of(folder: str | Path, root: str | None = None) -> dict:
     path = Path(os.path.expanduser(folder), "config.yaml")
     if not path.is_file():
         raise SettingError("folder", folder, "is not a run folder: it has no config.yaml")
-    config = OmegaConf.to_container(OmegaConf.load(path))
+    try:
+        with disk.told(path, READABLE):
+            config = OmegaConf.to_container(OmegaConf.load(path))
+    except (UnicodeDecodeError, RecursionError):  # bytes that are no text, or brackets without end
+        config = None
     if not isinstance(config, dict) or not all(isinstance(config.get(one), dict) for one in ("data", "model")):
         mend = "is of sgmcmc.sample, or its config.yaml is damaged: no setting says what its target is"
         raise SettingError("folder", folder, mend)
@@ -587,9 +591,9 @@ def starts(config: dict, potential: Potential, kernel: Kernel, random: Random, d
 def _stored(path: str, potential: Potential) -> Tensor:
     """Positions ``[chains or 1, dim]`` from a file: a tensor, or a network's state dict. DataError is raised where the
     file cannot be had here: on another node it may be."""
-    if not Path(path).is_file():
-        raise DataError(f"init={path}: must be he, torch, sgd, exact, or a file of parameters that is there")
     try:
+        if not Path(path).is_file():
+            raise DataError(f"init={path}: must be he, torch, sgd, exact, or a file of parameters that is there")
         if path.endswith(".safetensors"):
             from safetensors.torch import load_file
 
@@ -598,6 +602,8 @@ def _stored(path: str, potential: Potential) -> Tensor:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about a pickle that is not torch's, which is refused
                 stored = torch.load(path, map_location="cpu", weights_only=True)
+    except DataError:
+        raise
     except OSError as error:
         unreadable = DataError(f"init={path}: cannot be read: {error.strerror or error}")
         raise disk.failed(error, f"init={path}") or unreadable from error

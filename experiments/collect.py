@@ -60,8 +60,9 @@ from experiments.command_line import runs_and_options, script
 from experiments.dotted import flatten
 from experiments.outcome import TOLD, grouped
 from experiments.voice import counted, say
+from sgmcmc import disk
 from sgmcmc.errors import SettingError
-from sgmcmc.formats import read_status
+from sgmcmc.formats import READABLE, read_status
 from sgmcmc.store import killed
 
 # Printed, as far as they are there.
@@ -240,10 +241,14 @@ def _statuses(folders: list[Path]) -> list[tuple[Path, dict]]:
 
 def _folders(path: Path) -> list[Path]:
     """The path, if it is a run's folder, or the run folders in it, in the order of their names."""
-    if not path.exists():
-        raise SettingError("RUN", path, "there is no such folder")
+    with disk.told(path, READABLE):
+        if not path.exists():
+            raise SettingError("RUN", path, "there is no such folder")
+        if path.is_dir():
+            os.scandir(path).close()  # what cannot be read of a folder that is named is no part to be left out
     inside, seen = [], set()
-    for place, inner, files in os.walk(path, followlinks=True):  # some may lie on another disk, with a link to them
+    # Some may lie on another disk, with a link to them.
+    for place, inner, files in os.walk(path, onerror=_left_out, followlinks=True):
         if (real := os.path.realpath(place)) in seen:  # a link that leads up again, or to one that is here, too
             inner.clear()
         elif "status.json" in files:
@@ -252,6 +257,12 @@ def _folders(path: Path) -> list[Path]:
     if not inside:
         raise SettingError("RUN", path, "is not a run folder, nor one that holds run folders: none has a status.json")
     return sorted(inside)
+
+
+def _left_out(error: OSError) -> None:
+    """Tell of a folder that cannot be read, which may be a run."""
+    if not isinstance(error, NotADirectoryError):
+        print(f"{error.filename} is left out: {error.strerror}", file=sys.stderr)
 
 
 def _cell(value):

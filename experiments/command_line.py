@@ -10,7 +10,6 @@ import tempfile
 import threading
 import traceback
 from contextlib import nullcontext
-from pathlib import Path
 
 import hydra
 import yaml
@@ -199,7 +198,7 @@ def runs_and_options(words: list[str], options: dict) -> tuple[list[str], dict]:
     for word in words:
         key, equals, value = word.partition("=")
         folder = os.path.expanduser(word)
-        if not equals or Path(folder).exists():
+        if not equals or os.path.exists(folder):
             runs.append(folder)
         elif key in options:
             options[key] = os.path.expanduser(value)

@@ -36,13 +36,14 @@ from experiments.command_line import runs_and_options, script
 from experiments.outcome import grouped
 from experiments.resolved import is_own
 from experiments.voice import NO_SIZE, counted, say
+from sgmcmc import disk
 from sgmcmc.arguments import find_device
 from sgmcmc.chain import DIVERGED, FAILED, RUNNING, frozen_in
 from sgmcmc.data import Data, Dataset, load
 from sgmcmc.environment import one_thread
 from sgmcmc.errors import SettingError
 from sgmcmc.evaluate import evaluate, shifted
-from sgmcmc.formats import read_status
+from sgmcmc.formats import READABLE, read_status
 from sgmcmc.loading import check_alike, load_samples
 from sgmcmc.sampling import of_chains
 
@@ -111,10 +112,12 @@ def _check_folders(folders: list[str]) -> None:
     """Refuse no folders at all, and one that is no run's."""
     if not folders:
         raise SettingError("RUN", "nothing", "give the folders of one or more runs")
-    for folder in folders:
-        if not (Path(folder) / "config.yaml").is_file():
-            mend = "is not a run folder: it has no config.yaml" if Path(folder).exists() else "there is no such folder"
-            if inside := sorted(path.parent for path in Path(folder).rglob("config.yaml")):
+    for folder in map(Path, folders):
+        with disk.told(folder, READABLE):
+            if (folder / "config.yaml").is_file():
+                continue
+            mend = "is not a run folder: it has no config.yaml" if folder.exists() else "there is no such folder"
+            if inside := sorted(path.parent for path in folder.rglob("config.yaml")):
                 mend = f"holds runs and is none: name those whose chains are to be joined, such as {inside[0]}"
             raise SettingError("RUN", folder, mend)
 
@@ -165,7 +168,8 @@ def _diverged(statuses: dict[str, dict], counts: list[int]) -> set[int]:
     found, first = set(), 0
     for (folder, status), count in zip(statuses.items(), counts, strict=True):
         # The status of a run that has not ended, or goes on, tells nothing, or what was so at the end before.
-        frozen = frozen_in(folder) if status.get("state") in (RUNNING, FAILED) else status.get("frozen") or ()
+        with disk.told(Path(folder), READABLE):
+            frozen = frozen_in(folder) if status.get("state") in (RUNNING, FAILED) else status.get("frozen") or ()
         found |= {first + chain for chain in frozen}
         first += count
     return found

@@ -26,8 +26,8 @@ def dead(store: str) -> list[Path]:
         return found
     for lock in sorted(locks.glob("*.lock")):
         try:
-            text, written = lock.read_text(), lock.stat().st_mtime
-        except FileNotFoundError:
+            text, written = lock.read_text(errors="replace"), lock.stat().st_mtime
+        except OSError:  # freed meanwhile, or another user's, who lets nobody read it
             continue
         owner = OWNER.match(text)
         if owner:

@@ -171,7 +171,7 @@ def bring_back(name: str, scale: str, table: dict, *words: str) -> None:
     path, made = table_path(name, scale, *words), table["made"]
     try:
         with disk.told(path, MEND):
-            if path.exists() and path.read_text(encoding="utf-8") != _text(table["rows"]):
+            if path.exists() and path.read_text(encoding="utf-8", errors="replace") != _text(table["rows"]):
                 print(f"{path} is not the table of jug's store, which is written where none is", file=sys.stderr)
             else:
                 write_table(path, table["rows"], made)
@@ -207,14 +207,14 @@ def write_table(path: Path, rows: list[dict], made: dict) -> None:
 
     Where a table of other chains is replaced (an experiment's file was edited), that is told.
     """
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # of what is damaged nothing is known
         before = json.loads(path.with_suffix(".json").read_text())
         known = before.get("chains"), made.get("chains")
         if all(known) and len({*known}) > 1:
             why = f"experiment={made['experiment']} was edited since, or sgmcmc.LAW raised"
             print(f"{path} was of other chains: {why}", file=sys.stderr)
     for file, content in ((path, _text(rows)), (path.with_suffix(".json"), json.dumps(made, indent=1) + "\n")):
-        if file.exists() and file.read_text(encoding="utf-8") == content:
+        if file.exists() and file.read_text(encoding="utf-8", errors="replace") == content:
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         disk.write(file, content.encode())

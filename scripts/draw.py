@@ -281,16 +281,16 @@ def figure(script: Path, results: Path | None = None, scales=SCALES) -> dict:
         return {"said": said, "missing": missing, "broken": broken, "section": "", "summary": "", "notes": []}
     for scale in scales:
         where = f" at {scale} scale" if scale else ""
-        tables = read(module.TABLES, results / scale / "tables")
-        if tables is None:
-            missing.append((module.TABLES, scale))
-            continue
-        if gap := unfinished(module.TABLES, tables):
-            said.append(f"did not draw {script.stem}{where}: {gap}")
-            why = why or f"Not drawn: {gap}"
-            continue
         out = results / scale / "figures" / script.stem
         try:
+            tables = read(module.TABLES, results / scale / "tables")
+            if tables is None:
+                missing.append((module.TABLES, scale))
+                continue
+            if gap := unfinished(module.TABLES, tables):
+                said.append(f"did not draw {script.stem}{where}: {gap}")
+                why = why or f"Not drawn: {gap}"
+                continue
             drawn = module.draw(*tables)
             rows = compared(module, tables)
             gaps = [gap for one in tables for gap in failed(one)]

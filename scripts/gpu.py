@@ -172,6 +172,18 @@ def block_of(checkpoint: Path) -> int:
         return -1
 
 
+def read_json(path: Path, mend: str) -> dict:
+    """What the file says; Refused where it is damaged."""
+    with disk.told(path, mend):
+        try:
+            content = json.loads(path.read_bytes())
+        except ValueError:
+            content = None
+    if not isinstance(content, dict):
+        raise Refused(f"{path.relative_to(ROOT)} is damaged: {mend}")
+    return content
+
+
 def archive(path: Path, files: list[Path]) -> None:
     """An archive of files by their places in the repository, which a call that is killed leaves as it was before."""
     part = path.with_suffix(".part")
@@ -265,7 +277,7 @@ class Session:
         self.unpack()
         if self.checks and not self.miniature:
             self.measure_once()
-        done = sum(self.is_done(job) for job in self.jobs)
+        done = len([self.rows_of(job) for job in self.jobs if self.is_done(job)])  # read now, not when time is short
         print(f"{done} of {len(self.jobs)} chains are done; {self.left() / 60:.1f} minutes to go on with", flush=True)
         # A chain that is compiling, or within a long cycle, is left by the signal; between cycles it is left before.
         before = signal.signal(signal.SIGTERM, self.stop)
@@ -325,8 +337,8 @@ class Session:
         path = self.home / "plan.json"
         if not path.exists():
             raise Refused(f"{path.relative_to(ROOT)} is not there: make gpu-plan writes it, where Hydra is installed")
-        content = json.loads(path.read_text())
-        if content["law"] != LAW:
+        content = read_json(path, "make gpu-plan again")
+        if content.get("law") != LAW:
             raise Refused(f"{path.relative_to(ROOT)} is of another version of the library: make gpu-plan again")
         self.commit = content.get("commit")
         return content["jobs"]
@@ -355,10 +367,14 @@ class Session:
         shutil.rmtree(there, ignore_errors=True)  # of a call that was killed
         there.mkdir(parents=True, exist_ok=True)  # among the runs, which may be a link to another disk
         try:
-            with tarfile.open(packed) as archive:
+            with disk.told(packed, "chains go on from it"), tarfile.open(packed, "r:") as archive:
                 archive.extractall(there, filter="data")
-            for run in {checkpoint.parent for checkpoint in there.rglob("checkpoint-*.pt")}:
-                put_back(run, ROOT / run.relative_to(there))
+                # Nowhere else in the repository, whatever the archive says.
+                runs = {checkpoint.parent for checkpoint in there.glob("results/runs/**/checkpoint-*.pt")}
+                if not runs:  # of a disk that lost power a file may come back as long as it was, and of zeros
+                    raise tarfile.ReadError("no chain is in it")
+                for run in runs:
+                    put_back(run, ROOT / run.relative_to(there))
         except tarfile.TarError as error:
             damaged = packed.replace(packed.with_suffix(".damaged"))
             told = f"{packed.relative_to(ROOT)} is damaged ({error}), and is {damaged.name} now: its chains begin again"
@@ -372,7 +388,7 @@ class Session:
         side = ["-p", "xdist", "-n", str(min(8, os.cpu_count() or 1))] if importlib.util.find_spec("xdist") else []
         side += ["--maxfail=3"]  # what failed is told at the end, which a test that takes too long would not reach
         path = self.home / "checked.json"
-        checked = json.loads(path.read_text()) if path.exists() else {}
+        checked = read_json(path, "remove it, and this GPU is asked again") if path.exists() else {}
         found = checked.setdefault(self.kind, {})
         began, seconds = time.monotonic(), min(60 * CHECKED_MINUTES, self.left() / 2)
         tables, kind, write = ROOT / "benchmarks", "_".join(self.kind.split()), ["--device", self.device, "--write"]
@@ -484,6 +500,10 @@ class Session:
         command = [sys.executable, str(ROOT / "scripts" / "gpu.py"), "run", *words]
         return subprocess.Popen(command, env={"OMP_NUM_THREADS": "1", **os.environ})
 
+    def rows_of(self, job: dict) -> dict:
+        """What a finished chain has left."""
+        return read_json(self.rows_path(job), "copy it again, or remove it, and its chain is taken up again")
+
     def is_done(self, job: dict) -> bool:
         return self.rows_path(job).exists()
 
@@ -549,12 +569,12 @@ class Session:
         from experiments import tasks
         from experiments.tables import join, tables_of
 
-        runs = [json.loads(self.rows_path(job).read_text())["run"] for job in self.jobs if self.is_done(job)]
+        runs = [self.rows_of(job)["run"] for job in self.jobs if self.is_done(job)]
         if runs:
             tasks.write_table(tasks.table_path("gpu_runs", self.scale), runs, {"scale": self.scale, "runs": len(runs)})
         for experiment in dict.fromkeys(job["experiment"] for job in self.jobs):
             jobs = [job for job in self.jobs if job["experiment"] == experiment]
-            done = [json.loads(self.rows_path(job).read_text())["tables"] for job in jobs if self.is_done(job)]
+            done = [self.rows_of(job)["tables"] for job in jobs if self.is_done(job)]
             for name in tables_of(experiment) if done else ():
                 try:
                     rows = join(name, [row for part in done for row in part[name]["rows"]])

@@ -13,6 +13,7 @@ import json
 import os
 import pickle
 import re
+import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,7 @@ from sgmcmc.errors import StoreError
 
 SAMPLE_BYTES = 4 << 20  # size of a full sample file; one that is not full is written anew with every block
 SAMPLE_FILE = re.compile(r"\d+\.safetensors")
+READABLE, MEND = "is it in the folder of a run, and yours to read?", "the run's own command computes it again"
 _FORMAT = 1
 _MAGIC = b"sgmcmc checkpoint "
 
@@ -65,21 +67,23 @@ def _cell(value) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def read_table(path: Path) -> dict[str, numpy.ndarray]:
+def read_table(path: Path, recorded: dict | None = None) -> dict[str, numpy.ndarray]:
     """A table as one array a column: int64, float64 (an empty cell is NaN) or strings.
 
     A last line without its end, which is still being written, is left out. StoreError where there is no such file, or
-    it is damaged.
+    it is damaged: no table, or not beginning with what a checkpoint has ``recorded`` of it, its length and SHA-256.
     """
-    with disk.told(path):
+    with disk.told(path, READABLE):
         blob = path.read_bytes()
     try:
+        if recorded and hashlib.sha256(blob[: recorded["length"]]).hexdigest() != recorded["sha256"]:
+            raise ValueError
         text = blob[: blob.rfind(b"\n") + 1].decode()
         head, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
         if any(len(row) != len(head) for row in rows):
             raise ValueError
     except (ValueError, csv.Error):
-        raise StoreError(f"{path} is damaged") from None
+        raise StoreError(f"{path} is damaged: {MEND}") from None
     columns = zip(*rows, strict=True) if rows else ((),) * len(head)
     return {name: _array(column) for name, column in zip(head, columns, strict=True)}
 
@@ -117,6 +121,27 @@ def read_checkpoint(path: Path) -> dict:
     try:
         return torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError):  # code where data should be
+        raise Damaged(f"{path.name} is damaged") from None
+
+
+class _Untensored(pickle.Unpickler):
+    """What was pickled, with None in place of each tensor: nothing that it names is imported or called."""
+
+    def find_class(self, module, name):
+        return lambda *_: None
+
+    def persistent_load(self, storage):
+        return None
+
+
+def read_record(path: Path) -> dict:
+    """The ``record`` of a checkpoint, of which no tensor is read: they may be gigabytes. Damaged where the file is
+    missing or its record is not as it was written."""
+    try:
+        with zipfile.ZipFile(path) as whole:  # which looks for the end, and minds no line before the beginning
+            name = next(name for name in whole.namelist() if name.endswith("/data.pkl"))
+            return _Untensored(io.BytesIO(whole.read(name))).load()["record"]
+    except Exception:  # what is raised for a file that is damaged can be anything
         raise Damaged(f"{path.name} is damaged") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy
@@ -12,7 +13,8 @@ from torch import Tensor
 
 from sgmcmc import disk
 from sgmcmc.errors import StoreError
-from sgmcmc.formats import SAMPLE_FILE, Damaged, read_draws, read_status, read_table
+from sgmcmc.formats import MEND, READABLE, SAMPLE_FILE, Damaged, read_draws, read_record, read_status, read_table
+from sgmcmc.store import EMPTY, SLOTS
 
 # In which settings runs may differ whose chains are joined: none changes the sampler or the target.
 MAY_DIFFER = {"seed", "chains", "init", "warm_start", "log_every", "save_every"}
@@ -47,10 +49,11 @@ def load_samples(folder: str | os.PathLike | Sequence) -> Tensor:
     while True:
         names = _sample_names(folder)
         try:
-            return _join(folder, names)
+            with disk.told(folder, READABLE):
+                return _join(folder, names)
         except Damaged as damage:
             if _sample_names(folder) == names:  # else a running chain has just replaced a file
-                raise StoreError(f"{folder}: {damage}: the run's own command computes it again") from None
+                raise StoreError(f"{folder}: {damage}: {MEND}") from None
 
 
 def check_alike(folders: Sequence) -> None:
@@ -83,22 +86,41 @@ def check_alike(folders: Sequence) -> None:
         seen[which] = folder
 
 
+def _recorded(folder: Path) -> dict:
+    """What the newest checkpoint has recorded of the files beside it. Asked before these are read: while the run is
+    being written they get more, not less."""
+    records = [EMPTY]
+    for slot in SLOTS:
+        with suppress(Damaged):
+            records.append(read_record(folder / slot))
+    return max(records, key=lambda record: record["block"])
+
+
 def _sample_names(folder: Path) -> list[str]:
-    """Sample files, the newest first."""
-    with disk.told(folder):
+    """Sample files, the newest first; it is not older than the last that is recorded."""
+    last = next(reversed(_recorded(folder)["files"]), None)
+    with disk.told(folder, READABLE):
         if not (folder / "samples").is_dir():
             raise StoreError(f"{folder} is not a run folder: it has no samples")
         names = [path.name for path in (folder / "samples").iterdir() if SAMPLE_FILE.fullmatch(path.name)]
+    names.sort(key=_end, reverse=True)
+    if last and not (names and _end(names[0]) >= _end(last)):
+        raise StoreError(f"{folder}: samples/{last} is missing: {MEND}")
     if not names:
         raise StoreError(f"{folder} holds no draws (keep=none, or the burn-in is not over)")
-    return sorted(names, key=lambda name: int(name.split(".")[0]), reverse=True)
+    return names
+
+
+def _end(name: str) -> int:
+    """The number of the last draw of a sample file, from 1."""
+    return int(name.split(".")[0])
 
 
 def _join(folder: Path, names: list[str]) -> Tensor:
     """Draws from the newest file back; a file that reaches into the next one is an earlier copy of its start."""
     pieces, first, since = [], None, 0
     for name in names:
-        if first is not None and (int(name.split(".")[0]) > first or first <= since):
+        if first is not None and (_end(name) > first or first <= since):
             continue
         draws, about = read_draws(folder / "samples" / name)
         if first is None:
@@ -119,9 +141,13 @@ def load_metrics(folder: str | os.PathLike) -> dict[str, numpy.ndarray]:
 
     :raises StoreError: no such file, or a damaged one.
     """
-    return read_table(Path(os.path.expanduser(folder)) / "metrics.csv")
+    return _table(Path(os.path.expanduser(folder)), "metrics.csv")
 
 
 def load_trace(folder: str | os.PathLike) -> dict[str, numpy.ndarray]:
     """``trace.csv``, as :func:`load_metrics`."""
-    return read_table(Path(os.path.expanduser(folder)) / "trace.csv")
+    return _table(Path(os.path.expanduser(folder)), "trace.csv")
+
+
+def _table(folder: Path, name: str) -> dict[str, numpy.ndarray]:
+    return read_table(folder / name, _recorded(folder)["tables"].get(name))

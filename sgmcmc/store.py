@@ -42,7 +42,7 @@ from torch import Tensor
 
 from sgmcmc import disk
 from sgmcmc.environment import environment
-from sgmcmc.errors import FolderBusy, StoreError
+from sgmcmc.errors import DiskError, FolderBusy, StoreError
 from sgmcmc.formats import (
     SAMPLE_FILE,
     Damaged,
@@ -63,7 +63,7 @@ BEFORE = ".before"  # ends the name of a sample file that the newest checkpoint 
 _TABLES = ("metrics.csv", "trace.csv")
 # What a checkpoint records of the files beside it: blocks and draws so far, the first draw that is still kept,
 # sample files with their SHA-256, length and SHA-256 of each table, [chains, dim, dtype] of the draws.
-_EMPTY = {"block": 0, "draws": 0, "since": 0, "files": {}, "tables": {}, "form": None}
+EMPTY = {"block": 0, "draws": 0, "since": 0, "files": {}, "tables": {}, "form": None}
 _MISSING = object()
 
 
@@ -114,7 +114,7 @@ class RunFolder:
 
     def _forget(self) -> None:
         """A run of which nothing is on disk: ``_now`` and ``_before`` are what the two checkpoints recorded."""
-        self._now, self._before = _EMPTY, _EMPTY
+        self._now, self._before = EMPTY, EMPTY
         self._hashes = {name: hashlib.sha256() for name in _TABLES}
         self._columns: dict[str, list[str]] = {}
         self._tail: Tensor | None = None  # the draws of the last sample file while that is not full
@@ -203,6 +203,9 @@ class RunFolder:
             )
 
     def _recover(self) -> dict | None:
+        for path in (self.path / name for name in ("samples", *_TABLES, *SLOTS)):
+            if path.is_symlink() and not path.exists():  # today: nothing that is here is to be set aside for it
+                raise DiskError(f"{path} is a link to {os.readlink(path)}, which is not there: is its disk mounted?")
         self._forget()
         if (self.path / "status.json").exists():
             try:
@@ -213,13 +216,14 @@ class RunFolder:
         found, lost = self._whole(slots)
         if found:
             self._now = found[0]["record"]
-            self._before = found[1]["record"] if len(found) > 1 else _EMPTY
+            self._before = found[1]["record"] if len(found) > 1 else EMPTY
             if lost:
                 self._tell(
                     f"{self.path}: {' and '.join(lost)}: continuing from block {self._now['block']}, the last that "
                     "is whole; what came after it is computed again"
                 )
-        elif slots or (self._status.get("cycles") and (self.path / "metrics.csv").exists()):  # which no kill leaves so
+        # Which no kill leaves so: a status tells of cycles at an end, and how a run goes after its first block.
+        elif slots or (self._status.keys() & {"cycles", "compiled"} and (self.path / "metrics.csv").exists()):
             why = " and ".join(lost) or "its checkpoints are gone"
             aside = self._set_aside()
             self._tell(
@@ -505,9 +509,10 @@ def damage(folder: str | os.PathLike) -> str | None:
     """What of a run is not as its last block was written, in words; None where all is. Reads every file of it."""
     run = RunFolder(folder)
     try:
-        found = [read_checkpoint(run.path / slot) for slot in SLOTS if (run.path / slot).exists()]
-        if found:
-            run._verify(max((content["record"] for content in found), key=lambda record: record["block"]))
+        with disk.told(run.path):
+            found = [read_checkpoint(run.path / slot) for slot in SLOTS if (run.path / slot).exists()]
+            if found:
+                run._verify(max((content["record"] for content in found), key=lambda record: record["block"]))
     except Damaged as damage:
         return str(damage)
     return None

@@ -1430,6 +1430,24 @@ def test_a_run_is_done_when_all_that_it_leaves_is_there(monkeypatch):
     assert json.loads(Path("run/status.json").read_text())["state"] == "done"
 
 
+def test_the_draws_of_a_killed_run_whose_checkpoints_are_gone_are_not_thrown_away(monkeypatch, capsys):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("experiments.picture.draw", killed)
+        assert main(TOY) == 75
+    status, draws = json.loads(Path("run/status.json").read_text()), sgmcmc.load_samples("run")
+    assert status["state"] == "running" and "cycles" not in status
+    for path in Path("run").glob("checkpoint-*.pt"):
+        path.unlink()
+    capsys.readouterr()
+    assert main([*TOY, "cycles=8"]) == 0
+    assert "gone: no block is left that is whole, so the run starts from nothing; what was" in capsys.readouterr().err
+    assert len(sgmcmc.load_samples("run")) == 8
+    assert bool((sgmcmc.load_samples("run/damaged-1") == draws).all())
+
+
 def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end(capsys):
     Path("faulty.py").write_text(
         "from sgmcmc.potentials.analytic import Quartic\n\n\nclass Faulty(Quartic):\n    calls, most = 0, 30\n\n"

@@ -1,6 +1,8 @@
 """The table of many runs: its numbers are those that the runs wrote, a row of each of their groups of chains."""
 
+import errno
 import json
+import os
 import shutil
 import socket
 
@@ -64,6 +66,28 @@ def test_runs_that_lie_elsewhere_with_a_link_to_them_are_in_the_table(runs, tmp_
     for name in ("up", "again"):  # followed for ever, they would be
         (grid / name).symlink_to(grid)
     assert list(collect(grid, over="seed").runs) == [3, 3]
+
+
+def test_a_folder_that_cannot_be_read_is_told(runs, tmp_path, monkeypatch, capsys):
+    look = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("grid/1"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert list(collect(runs / "grid", over="seed").runs) == [2, 2]
+    assert capsys.readouterr().err == f"{runs / 'grid' / '1'} is left out: Permission denied\n"
+    assert main([str(runs / "grid" / "1")]) == 2
+    said = f"{runs / 'grid' / '1'}: no permission to read or write here: is it in the folder of a run, and yours to"
+    assert capsys.readouterr().err == f"{said} read?\n"
+    (tmp_path / "file").touch()
+    assert main([str(tmp_path / "file")]) == 2 and "file: is not a run folder" in (said := capsys.readouterr().err)
+    assert said.count("\n") == 1
+    assert main(["x" * 300]) == 2  # what cannot be asked for at all
+    said = f"{'x' * 300}: File name too long: is it in the folder of a run, and yours to read?\n"
+    assert capsys.readouterr().err == said
 
 
 def test_seeds_are_joined_to_a_mean_with_its_error(runs):

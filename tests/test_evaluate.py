@@ -1,6 +1,7 @@
 """Stored samples predict again: the run's own test set, shifted and foreign data, several seeds together."""
 
 import csv
+import errno
 import json
 import math
 import re
@@ -642,13 +643,31 @@ def test_a_configuration_that_is_damaged_is_one_sentence(runs, tmp_path, capsys)
     assert main([str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
     assert "config.yaml" in said and "is not YAML" in said and said.count("\n") == 1
-    for text in (":::{", "", "data: 3\nmodel: 4\n"):
-        (tmp_path / "run/config.yaml").write_text(text)
+    for text in (b":::{", b"", b"data: 3\nmodel: 4\n", b"\xff\xfe\x00garbage", 3000 * b"["):
+        (tmp_path / "run/config.yaml").write_bytes(text)
         assert main([str(tmp_path / "run")]) == 2
         said = capsys.readouterr().err
         assert "or its config.yaml is damaged: no setting says what its target is" in said and said.count("\n") == 1
         if not text:
             assert edits(tmp_path / "run") == "it is damaged"
+
+
+def test_what_cannot_be_read_is_one_sentence(runs, tmp_path, monkeypatch, capsys):
+    """A folder that may not be searched, as another user's; a configuration; the checkpoints of a run that goes on."""
+    shutil.copytree(runs[0], tmp_path / "run")
+    status = json.loads((tmp_path / "run/status.json").read_text()) | {"state": "running"}
+    del status["sha256"]
+    (tmp_path / "run/status.json").write_text(json.dumps(status | {"sha256": signature(status)}))
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", "run/file")
+
+    for name in ("pathlib.Path.is_file", "omegaconf.OmegaConf.load", "sgmcmc.chain.read_checkpoint"):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, refuse)
+            assert main([str(tmp_path / "run"), "draws=1"]) == 2, name
+        said = "run/file: no permission to read or write here: is it in the folder of a run, and yours to read?\n"
+        assert capsys.readouterr().err == said
 
 
 def points() -> NetworkPotential:

@@ -196,6 +196,9 @@ def test_a_table_that_cannot_be_drawn_does_not_stop_the_others(tmp_path, monkeyp
     assert told.startswith("could not draw neal_some of neal_some at quick scale: AttributeError")
     assert told.endswith(" (line 3)")
     assert "*Could not be drawn.*" in drawn["section"] and "| not drawn |" in drawn["summary"] and not drawn["said"]
+    (tables / "neal_some.csv").write_bytes(b"a\n\xff\xfe\n")
+    (told,) = draw.figure(script)["broken"]
+    assert told.startswith("could not draw neal_some of neal_some at quick scale: UnicodeDecodeError: ")
     (tables / "neal_some.csv").unlink()
     drawn = draw.figure(script)
     assert "*Not run yet.*" in drawn["section"] and "| not run |" in drawn["summary"]

@@ -400,6 +400,62 @@ def test_an_archive_that_is_damaged_ends_no_call(call, capsys):
     session.unpack()  # nothing is there
 
 
+def test_an_archive_in_which_no_chain_is_is_damaged(travelling, capsys):
+    """One of zeros, as a disk that lost power may have it, or the copy in OUT, which holds the archive: were they taken
+    for archives of nothing, the next packing would delete them."""
+    session, run, _ = travelling
+    packed = session.home / "chain.tar"
+    outer = session.home / "outer.tar"
+    sys.modules["gpu"].archive(outer, [packed])
+    for blob in (bytes(packed.stat().st_size), outer.read_bytes()):
+        packed.write_bytes(blob)
+        session.unpack()
+        assert "chain.tar is damaged (no chain is in it), and is chain.damaged now: its" in capsys.readouterr().err
+        assert not run.exists() and not packed.exists() and packed.with_suffix(".damaged").read_bytes() == blob
+
+
+def test_nothing_is_unpacked_elsewhere_than_among_the_runs(travelling):
+    """Whatever an archive that somebody gave says: beside a checkpoint other files are moved, too."""
+    session, run, names = travelling
+    root, packed = sys.modules["gpu"].ROOT, session.home / "chain.tar"
+    with tarfile.open(packed, "a") as whole:
+        for name in ("sgmcmc/checkpoint-0.pt", "sgmcmc/chain.py", "results/checkpoint-0.pt", "results/README.md"):
+            whole.addfile(tarfile.TarInfo(name), io.BytesIO())
+    session.unpack()
+    assert files_of(run) == names and not (root / "sgmcmc").exists() and not (root / "results" / "README.md").exists()
+
+
+@pytest.mark.parametrize(
+    "name, mend",
+    [
+        ("plan.json", "make gpu-plan again"),
+        ("checked.json", "remove it, and this GPU is asked again"),
+        ("rows", "copy it again, or remove it, and its chain is taken up again"),
+    ],
+)
+def test_a_file_of_the_state_that_is_damaged_is_one_sentence(name, mend, call, monkeypatch, capsys):
+    """Before the minutes are spent."""
+    root, _ = call("state", 0.001)
+    gpu = sys.modules["gpu"]
+    session = session_of(gpu)
+    monkeypatch.setattr(gpu, "Session", lambda options: session)
+    monkeypatch.setattr(session, "measure_once", session.measure_once if name == "checked.json" else lambda: None)
+    monkeypatch.setattr(session, "advance_all", lambda: pytest.fail("a chain is run"))
+    session.miniature = name != "checked.json"
+    path = session.rows_path(call.jobs[0]) if name == "rows" else session.home / name
+    sound = (session.home / "plan.json").read_text()
+    for text in ('{"law": ', "[]", ""):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        capsys.readouterr()
+        assert gpu.main() == 2
+        assert capsys.readouterr().err == f"{path.relative_to(root)} is damaged: {mend}\n"
+    path.unlink()
+    path.mkdir()
+    assert gpu.main() == 1 and f"Is a directory: {mend}\n" in capsys.readouterr().err
+    assert name == "plan.json" or (session.home / "plan.json").read_text() == sound
+
+
 def test_seconds_spent_are_those_that_the_run_says(whole, call, monkeypatch):
     root, *_ = whole
     call("spent", 0.001)

@@ -328,9 +328,10 @@ def test_positions_that_cannot_be_read_here_are_no_result(tmp_path, monkeypatch,
     def unreadable(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied", "start.pt")
 
-    with monkeypatch.context() as patched:
-        patched.setattr("torch.load", unreadable)
-        assert ended() == "init=start.pt: cannot be read: Permission denied\n"
+    for name in ("torch.load", "pathlib.Path.is_file"):  # the file, or the folder that it is in
+        with monkeypatch.context() as patched:
+            patched.setattr(name, unreadable)
+            assert ended() == "init=start.pt: cannot be read: Permission denied\n"
 
     def away(*_, **__):
         raise OSError(errno.ESTALE, "Stale file handle")
@@ -371,6 +372,13 @@ def test_a_look_does_not_replace_a_table_that_is_there(tmp_path, monkeypatch, ca
     tasks.bring_back("neal_rejection", "smoke", table)
     assert f"{path} is not the table of jug's store, which is written where none is" in capsys.readouterr().err
     assert path.read_text() == "rejected\n0.25\n"
+    for file in (path, path.with_suffix(".json")):  # what a disk has spoilt is another one, too
+        for spoilt in (b"\xff\xfe\x00", b"[]"):
+            file.write_bytes(spoilt)
+            tasks.bring_back("neal_rejection", "smoke", table)
+            tasks.write_table(path, table["rows"], table["made"])
+            assert path.read_text() == "rejected\n0.5\n"
+            assert json.loads(path.with_suffix(".json").read_text()) == table["made"]
 
 
 def test_a_store_beside_the_jugfile_is_for_workers_of_its_folder(tmp_path, monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """What a run keeps must survive kills, power cuts, full disks and broken files, and say what was lost."""
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -20,7 +21,7 @@ from safetensors.torch import load_file
 
 from sgmcmc import disk, formats, loading, store
 from sgmcmc.environment import environment
-from sgmcmc.errors import DiskFailed, StoreError
+from sgmcmc.errors import DiskError, DiskFailed, StoreError
 from sgmcmc.formats import read_status
 from sgmcmc.loading import load_metrics, load_samples, load_trace
 from sgmcmc.store import BEFORE, RunFolder
@@ -499,6 +500,24 @@ def test_the_checkpoint_before_keeps_its_samples(tmp_path):
     assert torch.equal(load_samples(tmp_path / "run"), draw(0)) and "continuing from block 2" in told[0]
 
 
+@pytest.mark.parametrize("name", ["samples", "metrics.csv", "checkpoint-0.pt"])
+def test_a_link_to_a_disk_that_is_not_mounted_sets_nothing_aside(tmp_path, whole, name):
+    run(tmp_path / "run", 2)
+    place, elsewhere = tmp_path / "run" / name, tmp_path / "scratch" / name
+    elsewhere.parent.mkdir()
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
+    elsewhere.parent.rename(tmp_path / "away")
+    before = content(tmp_path / "run")
+    with pytest.raises(DiskError, match=f"run/{name} is a link to .*scratch/{name}, which is not there: is its disk m"):
+        run(tmp_path / "run")
+    assert content(tmp_path / "run") == before
+    (tmp_path / "away").rename(elsewhere.parent)
+    told = []
+    run(tmp_path / "run", told=told)
+    assert not told and len(load_samples(tmp_path / "run")) == 2 * BLOCKS
+
+
 def test_samples_of_another_run_are_noticed(tmp_path):
     run(tmp_path / "run")
     with RunFolder(tmp_path / "other") as folder:
@@ -549,6 +568,28 @@ def test_a_checkpoint_of_another_pickle_is_damaged_and_no_warning_is_hidden(tmp_
         warnings.simplefilter("error")
         with pytest.raises(formats.Damaged, match="one.pt is damaged"):
             formats.read_checkpoint(path)
+
+
+def test_the_record_of_a_checkpoint_is_read_without_its_tensors(tmp_path):
+    """Whatever beside it is damaged; and no code is run."""
+    run(tmp_path / "run")
+    path, kept = newest_checkpoint(tmp_path / "run"), tmp_path / "kept.pt"
+    record, blob = formats.read_checkpoint(path)["record"], path.read_bytes()
+    assert formats.read_record(path) == record and record["block"] == BLOCKS
+    for at in range(0, len(blob), 7):
+        kept.write_bytes(blob[:at] + bytes([blob[at] ^ 4]) + blob[at + 1 :])
+        with contextlib.suppress(formats.Damaged):
+            assert formats.read_record(kept) == record
+        kept.write_bytes(blob[:at])
+        with pytest.raises(formats.Damaged, match="kept.pt is damaged"):
+            formats.read_record(kept)
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    kept.write_bytes(formats.pack({"record": {"block": 1}, "state": Evil(), "more": [torch.zeros(2), {}]}))
+    assert formats.read_record(kept) == {"block": 1} and not (tmp_path / "made").exists()
 
 
 def test_a_checkpoint_is_data(tmp_path):
@@ -887,3 +928,52 @@ def test_a_run_is_read_from_below_the_home_folder(tmp_path, monkeypatch):
 def test_what_is_no_folder_is_not_read(given, said):
     with pytest.raises(StoreError, match=said):
         load_samples(given)
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "trace.csv"])
+def test_a_table_that_is_not_as_it_was_written_is_not_read_as_a_shorter_or_another_one(tmp_path, name):
+    run(tmp_path / "run")
+    path, read = tmp_path / "run" / name, {"metrics.csv": load_metrics, "trace.csv": loading.load_trace}[name]
+    sound, lines = path.read_bytes(), path.read_bytes().splitlines(keepends=True)
+    for broken in (b"".join(lines[:-1]), sound[:-2], sound.replace(b"1", b"7", 1), b"".join(lines[:2])):
+        path.write_bytes(broken)
+        with pytest.raises(StoreError, match=f"{name} is damaged: the run's own command computes it again"):
+            read(tmp_path / "run")
+
+    def rows() -> int:
+        return len(next(iter(read(tmp_path / "run").values())))
+
+    path.write_bytes(sound + lines[-1])  # a block that is being written
+    assert rows() == len(lines)
+    newest_checkpoint(tmp_path / "run").unlink()
+    before = formats.read_checkpoint(newest_checkpoint(tmp_path / "run"))["record"]["tables"][name]["length"]
+    path.write_bytes(sound[:before])
+    assert rows() == len(lines) - 1 - (2 if name == "trace.csv" else 1)
+    newest_checkpoint(tmp_path / "run").unlink()
+    path.write_bytes(b"".join(lines[:2]))  # of which nothing is known
+    assert rows() == 1
+
+
+def test_draws_whose_newest_file_is_gone_are_not_read_as_those_of_a_shorter_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "SAMPLE_BYTES", 3 * 2 * 4)
+    run(tmp_path / "run")
+    files = sorted((tmp_path / "run" / "samples").glob("*.safetensors"))
+    for file in reversed(files):
+        file.unlink()
+        with pytest.raises(StoreError, match=f"samples/{files[-1].name} is missing: the run's own command computes"):
+            load_samples(tmp_path / "run")
+    for slot in store.SLOTS:
+        (tmp_path / "run" / slot).unlink()
+    with pytest.raises(StoreError, match="holds no draws"):
+        load_samples(tmp_path / "run")
+
+
+def test_a_file_of_a_run_that_cannot_be_read_is_one_sentence(tmp_path):
+    run(tmp_path / "run")
+    for file in (tmp_path / "run" / "samples" / "00000008.safetensors", newest_checkpoint(tmp_path / "run")):
+        file.unlink()
+        file.mkdir()
+    with pytest.raises(StoreError, match="8.safetensors: Is a directory: is it in the folder of a run, and yours to r"):
+        load_samples(tmp_path / "run")
+    with pytest.raises(StoreError, match="checkpoint-0.pt: Is a directory: "):
+        store.damage(tmp_path / "run")

@@ -91,6 +91,15 @@ def test_locks_of_dead_processes_of_this_machine_are_freed_and_no_others(tmp_pat
     assert locks.free("redis://localhost:6379") == 0
 
 
+def test_of_a_lock_that_cannot_be_read_nothing_is_known(tmp_path):
+    """Such as another user's, or one that a disk has spoilt: who looks how a grid stands is told of the others."""
+    (tmp_path / "locks" / "unreadable.lock").mkdir(parents=True)
+    (tmp_path / "locks" / "spoilt.lock").write_bytes(b"\xff\xfePID 9999999")
+    assert locks.told(str(tmp_path)) is None
+    (tmp_path / "locks" / "dead.lock").write_text(f"PID 9999999 on HOSTNAME {socket.gethostname()}\n")
+    assert locks.told(str(tmp_path)).startswith("a task is locked by a process of this machine that is gone: ")
+
+
 def test_where_files_cannot_be_locked_locks_of_dead_processes_are_freed_too(tmp_path, monkeypatch):
     def flock(number):
         def fail(*_):

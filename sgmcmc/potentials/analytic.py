@@ -280,7 +280,7 @@ class Gaussian(Analytic):
     ``covariance`` is a number (the variance of every coordinate), ``dim`` of them (independent
     coordinates) or a ``dim`` × ``dim`` matrix; ``mean`` is a number or ``dim`` of them. ``dim`` need
     only be given if both are numbers. SettingError if the sizes disagree or the covariance is not
-    symmetric and positive definite.
+    symmetric, to rounding (its lower triangle counts), and positive definite.
     """
 
     def __init__(
@@ -305,8 +305,11 @@ class Gaussian(Analytic):
             root, valid = matrix.expand(size).sqrt(), bool((matrix > 0).all())
         else:
             root, failed = torch.linalg.cholesky_ex(matrix)
-            valid = not failed and torch.allclose(matrix, matrix.T, rtol=1e-12, atol=0)
-        if not valid or not torch.isfinite(matrix).all():
+            valid, scale = not failed, matrix.diagonal().abs().sqrt()
+            if bool(((matrix - matrix.T).abs() > 1e-12 * torch.outer(scale, scale)).any()):
+                mend = "must be symmetric: where only float32's rounding makes C another than C.T, give (C + C.T)/2"
+                raise SettingError("covariance", _brief(matrix), mend)
+        if not valid:
             raise SettingError("covariance", _brief(matrix), "must be symmetric and positive definite")
         precision = root**-2 if self.diagonal else torch.cholesky_inverse(root)
         self._mean, self._precision, self._root = Constant(self.mean), Constant(precision), Constant(root)

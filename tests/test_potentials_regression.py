@@ -238,6 +238,19 @@ def test_linear_posterior_and_evidence():
     assert standard.item() == pytest.approx(math.log(2 * math.pi))  # of two standard normals at 0
 
 
+def test_linear_posterior_where_columns_are_alike():
+    """Of two columns of ones, two data 1, σ² = 1 and the prior's variance v, θ₁ + θ₂ ~ N(4v/(4v + 1), 2v/(4v + 1)), and
+    θ₁ − θ₂ ~ N(0, 2v) is independent of it."""
+    v = 1e16
+    target = LinearRegression(torch.ones(2, 2), torch.ones(2), 1.0, v)
+    torch.testing.assert_close(target.posterior_mean, torch.tensor([0.5, 0.5]).double())
+    torch.testing.assert_close(target.posterior_covariance.diagonal(), torch.tensor([v / 2, v / 2]).double())
+    draws = target.exact(10_000, Random(6))
+    apart = draws.diff(dim=1)[:, 0]
+    energy = target.potential(draws) - target.potential(target.posterior_mean[None])
+    assert abs(apart.square().mean() / (2 * v) - 1) < 6 * 2**0.5 / 100 and abs(energy.mean() - 1) < 6 / 100
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.2])
 def test_linear_draws(temperature):
     """100,000 draws; 12 comparisons at 5.5 standard errors: false alarm 5e-7."""
@@ -378,6 +391,7 @@ TWO = Dataset(torch.tensor([[0.0, 1, 0], [1, 1, 3]], dtype=torch.float64), ZEROS
         (lambda: LogisticRegression(Dataset(torch.zeros(2, 1, 4, 4), ZEROS, 2)), r"inputs=\[2, 1, 4, 4\]"),
         (lambda: LogisticRegression(Dataset(torch.zeros(2), ZEROS, 2)), r"inputs=\[2\]"),
         (lambda: LogisticRegression(Dataset(torch.zeros(0, 3), ZEROS[:0], 2)), r"inputs=\[0, 3\]: are no data"),
+        (lambda: LogisticRegression(Dataset(torch.zeros(2, 0), ZEROS, 2)), r"inputs=\[2, 0\]: are no data"),
         (lambda: LogisticRegression(TWO, test=Dataset(torch.zeros(2, 4), ZEROS, 2)), r"inputs of test=\[2, 4\]"),
         (lambda: LogisticRegression(TWO, test=Dataset(torch.zeros(0, 3), ZEROS[:0], 2)), r"inputs of test=\[0, 3\]"),
         (lambda: LogisticRegression(Dataset(TWO.inputs, ZEROS, 2, [1.0], [2.0])), r"mean=\[1.0\]: is not used"),
@@ -386,6 +400,7 @@ TWO = Dataset(torch.tensor([[0.0, 1, 0], [1, 1, 3]], dtype=torch.float64), ZEROS
         (lambda: LinearRegression([[1.0]], [1.0]), "inputs=list: must be a torch.Tensor"),
         (lambda: LinearRegression(torch.zeros(2), torch.zeros(2)), r"inputs=\[2\]: must have 2 dimensions"),
         (lambda: LinearRegression(torch.zeros(0, 3), torch.zeros(0)), r"inputs=\[0, 3\]: are no data"),
+        (lambda: LinearRegression(torch.ones(2, 2), torch.ones(2), 1, 1e30), r"inputs=\[2, 2\]: have a posterior bey"),
         (lambda: LinearRegression(torch.zeros(2, 1), torch.zeros(2, 1)), r"targets=\[2, 1\]: must have 1 dimension:"),
         (lambda: LinearRegression(torch.zeros(2, 1), torch.zeros(3)), r"targets=\[3\]: must be \[2\]"),
         (lambda: LinearRegression(torch.zeros(2, 1), torch.zeros(2) / 0), "targets=NaN or infinite"),

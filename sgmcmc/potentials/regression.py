@@ -32,7 +32,7 @@ class _Regression:
         """Raises SettingError where the two are not that, or hold what is no number."""
         _check("inputs", design, 2, "a column a feature")
         _check("targets", targets, 1, "a number an input")
-        if not len(design):
+        if not design.numel():
             raise SettingError("inputs", list(design.shape), "are no data")
         if len(design) != len(targets):
             raise SettingError("targets", list(targets.shape), f"must be [{len(design)}], a number an input")
@@ -122,7 +122,7 @@ class LogisticRegression(_Regression):
             raise SettingError(name, shape, "must be columns, [N, features]")
         if shape[1:] != list(train.inputs.shape[1:]):
             raise SettingError(name, shape, f"must have the {train.inputs.shape[1]} columns of train")
-        if not len(data):
+        if not data.inputs.numel():
             raise SettingError(name, shape, "are no data")
         if data.mean is not None:
             mend = "is not used: leave mean and std out, columns are standardised here (standardise=True)"
@@ -233,11 +233,16 @@ class LinearRegression(_Regression):
         super().__init__(inputs, targets)
         design, targets = inputs.to(torch.float64), targets.to(torch.float64)
         self.dim = design.shape[1]
-        precision = design.T @ design / self.noise_variance
-        precision.diagonal().add_(1 / self.prior_variance)
-        factor = torch.linalg.cholesky(precision)
+        # The precision is RᵀR. To make it of XᵀX would cost half of the digits where columns are nearly others' sums.
+        rows = torch.cat((design / self.noise_variance**0.5, torch.eye(self.dim).to(design) / self.prior_variance**0.5))
+        rotation, triangle = torch.linalg.qr(rows)
+        if not bool((triangle.diagonal().abs() > 1e-12 * rows.norm(dim=0)).all()):
+            mend = "have a posterior beyond float64: leave out sums of other columns, or give less prior_variance"
+            raise SettingError("inputs", list(design.shape), mend)
+        factor = (triangle * triangle.diagonal().sign()[:, None]).T  # Cholesky's
         self.posterior_covariance = torch.cholesky_inverse(factor)
-        self.posterior_mean = self.posterior_covariance @ (design.T @ targets) / self.noise_variance
+        projected = rotation[: self.data_size].T @ targets / self.noise_variance**0.5
+        self.posterior_mean = torch.linalg.solve_triangular(triangle, projected[:, None], upper=True)[:, 0]
         self._mean, self._factor = Constant(self.posterior_mean), Constant(factor)
 
     def potential(self, theta: Tensor) -> Tensor:

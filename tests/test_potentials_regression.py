@@ -176,6 +176,13 @@ def test_generated_data_follow_their_models():
         assert ((values.mean(0) - mean).abs() < 6 * values.std(0) / math.sqrt(100_000)).all()
 
 
+def test_sizes_may_be_numpy_s_or_floats_that_are_whole():
+    for make in (LocationMixture, GeneratedLogistic, HierarchicalRegression):
+        plain, theta = make(size=9), make(size=9).initial(2, Random(0))
+        for size in (np.int64(9), 9.0):
+            assert torch.equal(make(size=size).potential(theta), plain.potential(theta))
+
+
 def test_labels_are_two_of_any_kind():
     expected = LogisticRegression(table())
     for labels in ((1, 2), (-1, 1), (3, 7)):
@@ -380,6 +387,10 @@ TWO = Dataset(torch.tensor([[0.0, 1, 0], [1, 1, 3]], dtype=torch.float64), ZEROS
     "make, setting",
     [
         (lambda: LogisticRegression(table(), prior_variance=0.0), "prior_variance"),
+        (lambda: LogisticRegression(table(), prior_variance=None), "prior_variance=None: must be a number"),
+        (lambda: LogisticRegression(TWO.inputs), r"data=Tensor: must be an sgmcmc.Dataset\(inputs, targets, classes\)"),
+        (lambda: LogisticRegression(TWO, test=TWO.inputs), "test=Tensor: must be an sgmcmc.Dataset"),
+        (lambda: LocationMixture(2.5), "size=2.5: must be a whole number"),
         (lambda: LinearRegression(torch.ones(2, 1), torch.ones(2), noise_variance=-1.0), "noise_variance"),
         (lambda: HierarchicalRegression(tau_prior=(0.0, 1.0)), "tau_prior"),
         (lambda: HierarchicalRegression(tau_prior=(2.0,)), "tau_prior"),

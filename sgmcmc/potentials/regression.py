@@ -180,7 +180,7 @@ class LogisticRegression(_Regression):
         return torch.sigmoid(torch.stack((-logit, logit), -1))
 
     def initial(self, chains: int | range, random: Random) -> Tensor:
-        """Independent standard normals, wider than the posterior of standardised data."""
+        """Independent standard normals, wider than the posterior of standardised data that are not few."""
         return random.normal("start", 0, 1, chains, self.dim, torch.float64)[0]
 
 

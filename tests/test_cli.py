@@ -1665,7 +1665,7 @@ def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, t
             "model=hierarchical_regression step_size=1 model.tau_prior=[2]",
             "model.tau_prior=[2.0]: must be two positive",
         ),
-        ("model=logistic_generated step_size=1 model.size=-1", "model.size=-1: must be at least 1"),
+        ("model=logistic_generated step_size=1 model.size=-1", "model.size=-1: must be a whole number, at least 1"),
         (
             "data=digits model=mlp step_size=.1 steps_per_cycle=15 epochs=2 batch_size=100 burn_in=2",
             "burn_in=2: leaves",

@@ -253,6 +253,14 @@ def test_gaussian_potential_is_the_quadratic_form():
     assert Gaussian(5).dim == 5 and Gaussian().dim == 1 and target.dim == 3
 
 
+def test_a_covariance_is_symmetric_to_rounding():
+    """Products such as Q @ D @ Q.T are other than their transposes by the last digits of their largest numbers."""
+    covariance = torch.tensor([[1e6, 1e-6], [1.0001e-6, 1e6]], dtype=torch.float64)
+    assert Gaussian(covariance=covariance).potential(torch.full((1, 2), 1e3)).item() == pytest.approx(1)
+    with pytest.raises(SettingError, match=r"must be symmetric: where only float32's rounding .* \(C \+ C.T\)/2$"):
+        Gaussian(covariance=[[1.0, 0.5], [0.5 + 1e-7, 1.0]])
+
+
 def test_pairs_are_neals():
     target = GaussianPairs(10, start=[-1.5, 1.5])
     assert target.dim == 20
@@ -283,6 +291,9 @@ def test_function_potential_is_the_class_written_by_hand():
         (lambda: Gaussian(covariance=[]), "covariance"),
         (lambda: Gaussian(mean="wide"), "mean"),
         (lambda: Gaussian(0), "dim"),
+        (lambda: Quartic(2.5), "dim=2.5: must be a whole number, at least 1"),
+        (lambda: FunctionPotential(torch.sum, "2"), "dim='2': must be a whole number, at least 1"),
+        (lambda: Quartic(noise=None), "noise=None: must be a number"),
         (lambda: Quartic(noise=-1.0), "noise"),
         (lambda: Quartic(cubic=math.nan), "cubic"),
         (lambda: Quartic(linear=math.inf), "linear"),

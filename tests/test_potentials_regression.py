@@ -176,6 +176,13 @@ def test_generated_data_follow_their_models():
         assert ((values.mean(0) - mean).abs() < 6 * values.std(0) / math.sqrt(100_000)).all()
 
 
+def test_sizes_may_be_numpy_s_or_floats_that_are_whole():
+    for make in (LocationMixture, GeneratedLogistic, HierarchicalRegression):
+        plain, theta = make(size=9), make(size=9).initial(2, Random(0))
+        for size in (np.int64(9), 9.0):
+            assert torch.equal(make(size=size).potential(theta), plain.potential(theta))
+
+
 def test_labels_are_two_of_any_kind():
     expected = LogisticRegression(table())
     for labels in ((1, 2), (-1, 1), (3, 7)):
@@ -236,6 +243,19 @@ def test_linear_posterior_and_evidence():
     torch.testing.assert_close(target.gradient(target.posterior_mean[None]), torch.zeros(1, 3).double())
     standard = LinearRegression(torch.zeros(1, 1), torch.zeros(1)).potential(torch.zeros(1, 1))
     assert standard.item() == pytest.approx(math.log(2 * math.pi))  # of two standard normals at 0
+
+
+def test_linear_posterior_where_columns_are_alike():
+    """Of two columns of ones, two data 1, σ² = 1 and the prior's variance v, θ₁ + θ₂ ~ N(4v/(4v + 1), 2v/(4v + 1)), and
+    θ₁ − θ₂ ~ N(0, 2v) is independent of it."""
+    v = 1e16
+    target = LinearRegression(torch.ones(2, 2), torch.ones(2), 1.0, v)
+    torch.testing.assert_close(target.posterior_mean, torch.tensor([0.5, 0.5]).double())
+    torch.testing.assert_close(target.posterior_covariance.diagonal(), torch.tensor([v / 2, v / 2]).double())
+    draws = target.exact(10_000, Random(6))
+    apart = draws.diff(dim=1)[:, 0]
+    energy = target.potential(draws) - target.potential(target.posterior_mean[None])
+    assert abs(apart.square().mean() / (2 * v) - 1) < 6 * 2**0.5 / 100 and abs(energy.mean() - 1) < 6 / 100
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.2])
@@ -367,6 +387,10 @@ TWO = Dataset(torch.tensor([[0.0, 1, 0], [1, 1, 3]], dtype=torch.float64), ZEROS
     "make, setting",
     [
         (lambda: LogisticRegression(table(), prior_variance=0.0), "prior_variance"),
+        (lambda: LogisticRegression(table(), prior_variance=None), "prior_variance=None: must be a number"),
+        (lambda: LogisticRegression(TWO.inputs), r"data=Tensor: must be an sgmcmc.Dataset\(inputs, targets, classes\)"),
+        (lambda: LogisticRegression(TWO, test=TWO.inputs), "test=Tensor: must be an sgmcmc.Dataset"),
+        (lambda: LocationMixture(2.5), "size=2.5: must be a whole number"),
         (lambda: LinearRegression(torch.ones(2, 1), torch.ones(2), noise_variance=-1.0), "noise_variance"),
         (lambda: HierarchicalRegression(tau_prior=(0.0, 1.0)), "tau_prior"),
         (lambda: HierarchicalRegression(tau_prior=(2.0,)), "tau_prior"),
@@ -378,6 +402,7 @@ TWO = Dataset(torch.tensor([[0.0, 1, 0], [1, 1, 3]], dtype=torch.float64), ZEROS
         (lambda: LogisticRegression(Dataset(torch.zeros(2, 1, 4, 4), ZEROS, 2)), r"inputs=\[2, 1, 4, 4\]"),
         (lambda: LogisticRegression(Dataset(torch.zeros(2), ZEROS, 2)), r"inputs=\[2\]"),
         (lambda: LogisticRegression(Dataset(torch.zeros(0, 3), ZEROS[:0], 2)), r"inputs=\[0, 3\]: are no data"),
+        (lambda: LogisticRegression(Dataset(torch.zeros(2, 0), ZEROS, 2)), r"inputs=\[2, 0\]: are no data"),
         (lambda: LogisticRegression(TWO, test=Dataset(torch.zeros(2, 4), ZEROS, 2)), r"inputs of test=\[2, 4\]"),
         (lambda: LogisticRegression(TWO, test=Dataset(torch.zeros(0, 3), ZEROS[:0], 2)), r"inputs of test=\[0, 3\]"),
         (lambda: LogisticRegression(Dataset(TWO.inputs, ZEROS, 2, [1.0], [2.0])), r"mean=\[1.0\]: is not used"),
@@ -386,6 +411,7 @@ TWO = Dataset(torch.tensor([[0.0, 1, 0], [1, 1, 3]], dtype=torch.float64), ZEROS
         (lambda: LinearRegression([[1.0]], [1.0]), "inputs=list: must be a torch.Tensor"),
         (lambda: LinearRegression(torch.zeros(2), torch.zeros(2)), r"inputs=\[2\]: must have 2 dimensions"),
         (lambda: LinearRegression(torch.zeros(0, 3), torch.zeros(0)), r"inputs=\[0, 3\]: are no data"),
+        (lambda: LinearRegression(torch.ones(2, 2), torch.ones(2), 1, 1e30), r"inputs=\[2, 2\]: have a posterior bey"),
         (lambda: LinearRegression(torch.zeros(2, 1), torch.zeros(2, 1)), r"targets=\[2, 1\]: must have 1 dimension:"),
         (lambda: LinearRegression(torch.zeros(2, 1), torch.zeros(3)), r"targets=\[3\]: must be \[2\]"),
         (lambda: LinearRegression(torch.zeros(2, 1), torch.zeros(2) / 0), "targets=NaN or infinite"),

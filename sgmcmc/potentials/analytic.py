@@ -17,6 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from sgmcmc.arguments import number, whole
 from sgmcmc.errors import SettingError
 from sgmcmc.interrupt import unbroken
 from sgmcmc.random import Random
@@ -58,11 +59,9 @@ class Analytic:
     data_size = 0
 
     def __init__(self, dim: int, noise: float):
-        if dim < 1:
-            raise SettingError("dim", dim, "must be at least 1")
-        if not 0 <= noise < math.inf:
+        self.dim, self.noise = whole("dim", dim, 1), number("noise", noise)
+        if not 0 <= self.noise < math.inf:
             raise SettingError("noise", noise, "must be a standard deviation: 0 or a positive number")
-        self.dim, self.noise = int(dim), float(noise)
 
     def gradient(self, theta: Tensor, batch: Tensor | None = None) -> Tensor:
         """The exact gradient of U, plus ``batch``, the artificial gradient noise, if there is any."""
@@ -173,7 +172,7 @@ class Quartic(Independent):
 
     def __init__(self, dim: int = 1, noise: float = 0.0, cubic: float = 1.0, linear: float = 0.0):
         super().__init__(dim, noise)
-        self.cubic, self.linear = float(cubic), float(linear)
+        self.cubic, self.linear = number("cubic", cubic), number("linear", linear)
         for setting, value in (("cubic", self.cubic), ("linear", self.linear)):
             if not math.isfinite(value):
                 raise SettingError(setting, value, "must be a finite number")
@@ -280,7 +279,7 @@ class Gaussian(Analytic):
     ``covariance`` is a number (the variance of every coordinate), ``dim`` of them (independent
     coordinates) or a ``dim`` × ``dim`` matrix; ``mean`` is a number or ``dim`` of them. ``dim`` need
     only be given if both are numbers. SettingError if the sizes disagree or the covariance is not
-    symmetric and positive definite.
+    symmetric, to rounding (its lower triangle counts), and positive definite.
     """
 
     def __init__(
@@ -292,8 +291,8 @@ class Gaussian(Analytic):
     ):
         matrix, centre = _numbers("covariance", covariance), _numbers("mean", mean)
         sizes = {len(value) for value in (matrix, centre) if value.dim()}
-        size = dim if dim is not None else max(sizes, default=1)
-        super().__init__(size, noise)
+        super().__init__(dim if dim is not None else max(sizes, default=1), noise)
+        size = self.dim
         if sizes - {size} or centre.dim() > 1 or matrix.dim() > 2 or (matrix.dim() == 2 and matrix.shape[1] != size):
             fits = centre.dim() == 0 or (centre.dim() == 1 and len(centre) == size)
             name, value = ("covariance", matrix) if fits else ("mean", centre)
@@ -305,8 +304,11 @@ class Gaussian(Analytic):
             root, valid = matrix.expand(size).sqrt(), bool((matrix > 0).all())
         else:
             root, failed = torch.linalg.cholesky_ex(matrix)
-            valid = not failed and torch.allclose(matrix, matrix.T, rtol=1e-12, atol=0)
-        if not valid or not torch.isfinite(matrix).all():
+            valid, scale = not failed, matrix.diagonal().abs().sqrt()
+            if bool(((matrix - matrix.T).abs() > 1e-12 * torch.outer(scale, scale)).any()):
+                mend = "must be symmetric: where only float32's rounding makes C another than C.T, give (C + C.T)/2"
+                raise SettingError("covariance", _brief(matrix), mend)
+        if not valid:
             raise SettingError("covariance", _brief(matrix), "must be symmetric and positive definite")
         precision = root**-2 if self.diagonal else torch.cholesky_inverse(root)
         self._mean, self._precision, self._root = Constant(self.mean), Constant(precision), Constant(root)
@@ -348,8 +350,7 @@ class GaussianPairs(Gaussian):
     """
 
     def __init__(self, pairs: int = 1, noise: float = 0.0, start: Sequence[float] | None = None):
-        if pairs < 1:
-            raise SettingError("pairs", pairs, "must be at least 1")
+        pairs = whole("pairs", pairs, 1)
         pair = torch.tensor([[1.0, 0.99], [0.99, 1.0]], dtype=torch.float64)
         super().__init__(None, torch.kron(torch.eye(pairs, dtype=torch.float64), pair), 0.0, noise)
         self.start = None if start is None else _numbers("start", start)
@@ -402,8 +403,8 @@ class FunctionPotential(Analytic):
         for dtype in (torch.float64, torch.float32):
             try:
                 with unbroken():  # torch's first derivative imports much
-                    self._energies(torch.zeros(2, dim, dtype=dtype))
-                    self._slope(torch.zeros(2, dim, dtype=dtype))  # torch refuses what is no scalar
+                    self._energies(torch.zeros(2, self.dim, dtype=dtype))
+                    self._slope(torch.zeros(2, self.dim, dtype=dtype))  # torch refuses what is no scalar
             except Exception as error:  # whatever a user's function raises
                 reason = str(error).strip().split("\n")[0]
                 if "within the support" in reason:  # torch.distributions'

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from sgmcmc.errors import SettingError
+from sgmcmc.arguments import whole
 from sgmcmc.potentials.analytic import Constant
 from sgmcmc.random import Random
 
@@ -26,8 +26,7 @@ class LocationMixture:
     dim = 2
 
     def __init__(self, size: int = 100):
-        if size < 1:
-            raise SettingError("size", size, "must be at least 1")
+        size = whole("size", size, 1)
         random = Random(2020)
         second = random.uniform("split", 0, size)[:, 0] < 0.5
         self.data_size = size

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from sgmcmc.arguments import number, whole
 from sgmcmc.errors import SettingError
 from sgmcmc.potentials.analytic import Analytic
 from sgmcmc.random import Random
@@ -33,13 +34,10 @@ class MixedBinary(Analytic):
     """
 
     def __init__(self, binary: int = 20, sd: float = 0.04, every: int = 1, noise: float = 0.0):
-        for setting, value in (("binary", binary), ("every", every)):
-            if value < 1:
-                raise SettingError(setting, value, "must be at least 1")
-        if not 0 < sd < math.inf:
+        self.binary, self.sd, self.every = whole("binary", binary, 1), number("sd", sd), whole("every", every, 1)
+        if not 0 < self.sd < math.inf:
             raise SettingError("sd", sd, "must be a positive number")
-        super().__init__(2 + binary, noise)
-        self.binary, self.sd, self.every = int(binary), float(sd), int(every)
+        super().__init__(2 + self.binary, noise)
         self.moves = torch.arange(self.dim) < 2
 
     def potential(self, theta: Tensor) -> Tensor:

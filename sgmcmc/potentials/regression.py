@@ -16,7 +16,7 @@ import torch
 from scipy.special import gammaincinv, gammaln
 from torch import Tensor
 
-from sgmcmc.arguments import tensor
+from sgmcmc.arguments import number, tensor, whole
 from sgmcmc.data import Dataset
 from sgmcmc.errors import SettingError, few
 from sgmcmc.potentials.analytic import Constant, positive_temperature
@@ -32,7 +32,7 @@ class _Regression:
         """Raises SettingError where the two are not that, or hold what is no number."""
         _check("inputs", design, 2, "a column a feature")
         _check("targets", targets, 1, "a number an input")
-        if not len(design):
+        if not design.numel():
             raise SettingError("inputs", list(design.shape), "are no data")
         if len(design) != len(targets):
             raise SettingError("targets", list(targets.shape), f"must be [{len(design)}], a number an input")
@@ -87,6 +87,9 @@ class LogisticRegression(_Regression):
         self, train: Dataset, prior_variance: float = 100.0, standardise: bool = True, test: Dataset | None = None
     ):
         self.prior_variance = _positive("prior_variance", prior_variance)
+        for name, part, kinds in (("data", train, Dataset), ("test", test, Dataset | None)):
+            if not isinstance(part, kinds):
+                raise SettingError(name, type(part).__name__, "must be an sgmcmc.Dataset(inputs, targets, classes)")
         labels = torch.unique(torch.cat([part.targets.cpu() for part in (train, test) if part is not None])).tolist()
         if not set(labels) <= {0, 1} and len(labels) != 2:
             name = train.name or "the training set"
@@ -122,7 +125,7 @@ class LogisticRegression(_Regression):
             raise SettingError(name, shape, "must be columns, [N, features]")
         if shape[1:] != list(train.inputs.shape[1:]):
             raise SettingError(name, shape, f"must have the {train.inputs.shape[1]} columns of train")
-        if not len(data):
+        if not data.inputs.numel():
             raise SettingError(name, shape, "are no data")
         if data.mean is not None:
             mend = "is not used: leave mean and std out, columns are standardised here (standardise=True)"
@@ -177,7 +180,7 @@ class LogisticRegression(_Regression):
         return torch.sigmoid(torch.stack((-logit, logit), -1))
 
     def initial(self, chains: int | range, random: Random) -> Tensor:
-        """Independent standard normals, wider than the posterior of standardised data."""
+        """Independent standard normals, wider than the posterior of standardised data that are not few."""
         return random.normal("start", 0, 1, chains, self.dim, torch.float64)[0]
 
 
@@ -208,7 +211,7 @@ class GeneratedLogistic(LogisticRegression):
 
     def __init__(self, size: int = 10_000, features: int = 10, prior_variance: float = 100.0):
         random, inputs, beta = _generated(size, features)
-        targets = (random.uniform("split", 2, size)[:, 0] < (inputs @ beta).sigmoid()).to(torch.int64)
+        targets = (random.uniform("split", 2, len(inputs))[:, 0] < (inputs @ beta).sigmoid()).to(torch.int64)
         super().__init__(Dataset(inputs, targets, 2), prior_variance)
         self.beta = beta
 
@@ -233,11 +236,16 @@ class LinearRegression(_Regression):
         super().__init__(inputs, targets)
         design, targets = inputs.to(torch.float64), targets.to(torch.float64)
         self.dim = design.shape[1]
-        precision = design.T @ design / self.noise_variance
-        precision.diagonal().add_(1 / self.prior_variance)
-        factor = torch.linalg.cholesky(precision)
+        # The precision is RᵀR. To make it of XᵀX would cost half of the digits where columns are nearly others' sums.
+        rows = torch.cat((design / self.noise_variance**0.5, torch.eye(self.dim).to(design) / self.prior_variance**0.5))
+        rotation, triangle = torch.linalg.qr(rows)
+        if not bool((triangle.diagonal().abs() > 1e-12 * rows.norm(dim=0)).all()):
+            mend = "have a posterior beyond float64: leave out sums of other columns, or give less prior_variance"
+            raise SettingError("inputs", list(design.shape), mend)
+        factor = (triangle * triangle.diagonal().sign()[:, None]).T  # Cholesky's
         self.posterior_covariance = torch.cholesky_inverse(factor)
-        self.posterior_mean = self.posterior_covariance @ (design.T @ targets) / self.noise_variance
+        projected = rotation[: self.data_size].T @ targets / self.noise_variance**0.5
+        self.posterior_mean = torch.linalg.solve_triangular(triangle, projected[:, None], upper=True)[:, 0]
         self._mean, self._factor = Constant(self.posterior_mean), Constant(factor)
 
     def potential(self, theta: Tensor) -> Tensor:
@@ -378,16 +386,13 @@ def _log_gamma_draw(uniform: np.ndarray, shape: float, temperature: np.ndarray) 
 def _shape_and_scale(setting: str, numbers: Sequence[float]) -> tuple[float, float]:
     if len(numbers) != 2:
         raise SettingError(setting, list(numbers), "must be two positive numbers, shape and scale")
-    first, second = (_positive(setting, number) for number in numbers)
+    first, second = (_positive(setting, one) for one in numbers)
     return first, second
 
 
 def _generated(size: int, features: int) -> tuple[Random, Tensor, Tensor]:
     """Inputs ``[size, features]`` and coefficients ``[features]``, all N(0, 1), of the "split" numbers of seed 2020."""
-    for setting, number in (("size", size), ("features", features)):
-        if number < 1:
-            raise SettingError(setting, number, "must be at least 1")
-    random = Random(2020)
+    size, features, random = whole("size", size, 1), whole("features", features, 1), Random(2020)
     inputs = random.normal("split", 0, 1, size, features, torch.float64)[0]
     return random, inputs, random.normal("split", 1, 1, 1, features, torch.float64)[0, 0]
 
@@ -395,7 +400,7 @@ def _generated(size: int, features: int) -> tuple[Random, Tensor, Tensor]:
 def _illustration(size: int, features: int) -> tuple[Tensor, Tensor]:
     """The data set of HierarchicalRegression's docstring: inputs ``[size, features]``, targets ``[size]``."""
     random, inputs, beta = _generated(size, features)
-    return inputs, inputs @ beta + 0.5 * random.normal("split", 2, 1, size, 1, torch.float64)[0, :, 0]
+    return inputs, inputs @ beta + 0.5 * random.normal("split", 2, 1, len(inputs), 1, torch.float64)[0, :, 0]
 
 
 def _check(name: str, given, rank: int, what: str) -> None:
@@ -413,6 +418,6 @@ def _normal_energy(theta: Tensor, variance: float) -> Tensor:
 
 
 def _positive(setting: str, value: float) -> float:
-    if not 0 < value < math.inf:
+    if not 0 < number(setting, value) < math.inf:
         raise SettingError(setting, value, "must be a positive number")
     return float(value)

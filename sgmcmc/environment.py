@@ -19,6 +19,8 @@ import torch
 from sgmcmc import __version__
 
 USUAL = "convolutions in float32, products in float32"  # on a CPU
+# Variables that choose among the CPU kernels of MKL and oneDNN, whose last bits differ.
+CHOOSING = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 
 
 def one_thread() -> None:
@@ -64,13 +66,14 @@ def environment(device: torch.device | str = "cpu") -> dict:
     with suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    chosen = [f"{name}={os.environ[name]}" for name in CHOOSING if os.environ.get(name)]
     products, on_gpu = precision(device), {}
     if device.type == "cuda":
         on_gpu = {"device": torch.cuda.get_device_name(device)}
         on_gpu |= {"deterministic": torch.backends.cudnn.deterministic, "cuda": torch.version.cuda}
     return {
         "host": socket.gethostname(),
-        "processor": f"{processor} ({torch.backends.cpu.get_cpu_capability()})",
+        "processor": f"{processor} ({', '.join([torch.backends.cpu.get_cpu_capability(), *chosen])})",
         "device": device.type,
         **on_gpu,
         **({"precision": products} if on_gpu or products != USUAL else {}),

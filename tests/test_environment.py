@@ -10,7 +10,7 @@ import torch
 
 from experiments import evaluate, tasks
 from experiments.command_line import main
-from sgmcmc.environment import cores, environment, one_thread
+from sgmcmc.environment import CHOOSING, cores, environment, one_thread
 
 
 @pytest.fixture
@@ -31,6 +31,14 @@ def test_there_is_one_thread_but_where_a_number_is_said(two_threads, monkeypatch
         monkeypatch.setenv("OMP_NUM_THREADS", said)
     one_thread()
     assert torch.get_num_threads() == threads
+
+
+def test_which_kernels_a_cpu_has_is_recorded_where_the_user_chooses(monkeypatch):
+    for name in CHOOSING:
+        monkeypatch.delenv(name, raising=False)
+    usual = environment()
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")  # under which products of matrices have other last bits
+    assert environment() == usual | {"processor": usual["processor"][:-1] + ", MKL_CBWR=COMPATIBLE)"}
 
 
 def test_what_products_are_computed_in_is_recorded_where_a_program_has_changed_it():

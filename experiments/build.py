@@ -11,13 +11,15 @@ import importlib
 import inspect
 import json
 import os
+import random as python
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -274,14 +276,15 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     """A target of one's own: a class with the three methods of a target, or a ``torch.nn.Module`` to logits.
 
     The constructor gets the keyword arguments of ``model.…`` and, by name, those of ``data`` (the training set),
-    ``test``, ``device``, ``dtype`` and ``seed`` that it takes. What it draws from torch's generator is always the
-    same. ``model.prior`` (a network's: see ``prior_std``) and ``model.flat_norms`` are not a module's own, unless
-    it takes them.
+    ``test``, ``device``, ``dtype`` and ``seed`` that it takes. What it draws from the generators of torch, NumPy and
+    Python is always the same. ``model.prior`` (a network's: see ``prior_std``) and ``model.flat_norms`` are not a
+    module's own, unless it takes them.
     """
     target = settings.pop("_target_")
     offered = {"data": data.train, "test": data.test, "device": device, "dtype": dtype, "seed": config["seed"]}
     try:
-        make = _found(target)
+        with _drawing_alike():
+            make = _found(target)
         if isinstance(make, torch.nn.Module) or not callable(make):
             mend = f"is an object of class {type(make).__name__}: name the class, or a function that returns the object"
             raise SettingError("model._target_", target, mend)
@@ -289,7 +292,7 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())
         given, prior = _arguments(target, taken, anything, offered, settings)
         # What it draws is the same in every process, and of every seed: the chains of several have one target.
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        with _drawing_alike(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(0)
             own = make(**given)
     except SettingError:
@@ -311,6 +314,19 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     if isinstance(own, NetworkPotential):
         _check_handed_on(config, target, own, device, dtype)
     return own
+
+
+@contextmanager
+def _drawing_alike() -> Iterator[None]:
+    """Within, NumPy's and Python's own generators, which begin anew in each process, begin as in any other."""
+    before = numpy.random.get_state(), python.getstate()
+    numpy.random.seed(0)
+    python.seed(0)
+    try:
+        yield
+    finally:
+        numpy.random.set_state(before[0])
+        python.setstate(before[1])
 
 
 def _found(target: str) -> Callable:

@@ -133,8 +133,9 @@ def second_half(metrics: dict, every: int) -> tuple[float, float, float] | None:
     values, lengths = values[late], (cycles - starts)[late]
     if not len(values):
         return None
-    error = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
-    return float(np.average(values, weights=lengths)), error, float(np.median(values))
+    with np.errstate(over="ignore"):  # a proposal's U may be the largest number there is
+        error = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+        return float(np.average(values, weights=lengths)), error, float(np.median(values))
 
 
 def _mixing(pieces: Pieces, result: Result, group: dict, draws: Tensor, of: str, share: float, still: int) -> dict:

@@ -18,14 +18,20 @@ import torch
 
 from sgmcmc import __version__
 
+USUAL = "convolutions in float32, products in float32"  # on a CPU
+# Variables that choose among the CPU kernels of MKL and oneDNN, whose last bits differ.
+CHOOSING = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
+
 
 def one_thread() -> None:
     """Let torch compute with one CPU thread, unless ``OMP_NUM_THREADS`` is a number of them.
 
     More chains in more processes are worth more than more threads, which wait for each other where processes share the
-    cores: two threads beside a chain on each of two cores are many times slower than one.
+    cores: two threads beside a chain on each of two cores are many times slower than one. (Where MKL_NUM_THREADS is
+    set, torch has as many, whatever OMP_NUM_THREADS is: 1, as workers have it, is set again.)
     """
-    if not re.match(r"\s*[1-9]", os.environ.get("OMP_NUM_THREADS", "")):
+    said = re.match(r"\s*\d+", os.environ.get("OMP_NUM_THREADS", ""))
+    if not said or int(said[0]) <= 1:
         torch.set_num_threads(1)
 
 
@@ -60,15 +66,17 @@ def environment(device: torch.device | str = "cpu") -> dict:
     with suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    on_gpu = {}
+    chosen = [f"{name}={os.environ[name]}" for name in CHOOSING if os.environ.get(name)]
+    products, on_gpu = precision(device), {}
     if device.type == "cuda":
-        on_gpu = {"device": torch.cuda.get_device_name(device), "precision": precision()}
+        on_gpu = {"device": torch.cuda.get_device_name(device)}
         on_gpu |= {"deterministic": torch.backends.cudnn.deterministic, "cuda": torch.version.cuda}
     return {
         "host": socket.gethostname(),
-        "processor": f"{processor} ({torch.backends.cpu.get_cpu_capability()})",
+        "processor": f"{processor} ({', '.join([torch.backends.cpu.get_cpu_capability(), *chosen])})",
         "device": device.type,
         **on_gpu,
+        **({"precision": products} if on_gpu or products != USUAL else {}),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -78,11 +86,15 @@ def environment(device: torch.device | str = "cpu") -> dict:
     }
 
 
-def precision() -> str:
-    """What the products of float32 gradients are computed in on a GPU; U never is."""
-    names = {"tf32": "TF32", "bf16": "bf16"}
-    kinds = (("convolutions", torch.backends.cudnn.conv), ("products", torch.backends.cuda.matmul))
-    return ", ".join(f"{kind} in {names.get(backend.fp32_precision, 'float32')}" for kind, backend in kinds)
+def precision(device: torch.device) -> str:
+    """What the products of float32 gradients are computed in, by torch's settings of the process; U of networks is not.
+    On a CPU they are ``USUAL`` but where a program has changed them."""
+    names, by, on_gpu = {"tf32": "TF32", "bf16": "bf16"}, torch.backends, device.type == "cuda"
+    backends = (by.cudnn.conv, by.cuda.matmul) if on_gpu else (by.mkldnn.conv, by.mkldnn.matmul)
+    kinds = zip(("convolutions", "products"), backends, strict=True)
+    told = ", ".join(f"{kind} in {names.get(backend.fp32_precision, 'float32')}" for kind, backend in kinds)
+    autocast = torch.is_autocast_enabled(device.type)
+    return told + (f", autocast to {torch.get_autocast_dtype(device.type)}" if autocast else "")
 
 
 @cache

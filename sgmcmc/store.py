@@ -360,10 +360,11 @@ class RunFolder:
         seen = self._status.setdefault("environments", [])
         if not seen or {**seen[-1], "from_block": 0} != {**here, "from_block": 0}:
             if seen and self._now["block"]:
+                before, now = ({"precision": "float32", **one} for one in (seen[-1], here))
                 changed = [
-                    f"{key} was {seen[-1].get(key)} and is {value}"
-                    for key, value in here.items()
-                    if key not in ("host", "git_commit") and seen[-1].get(key) != value
+                    f"{key} was {before.get(key)} and is {value}"
+                    for key, value in now.items()
+                    if key not in ("host", "git_commit") and before.get(key) != value
                 ]
                 if changed:
                     self._tell(

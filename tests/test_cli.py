@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import random
 import re
 import shutil
 import signal
@@ -1533,6 +1534,22 @@ def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys,
     assert main([*words[:-2], "cycles=4", "output=near", "progress=false", "step_size=1e-6"]) == 0
     edited.factor = 1.0
     assert main([*words[:-2], "cycles=4", "output=near", "progress=false", "step_size=1e-6"]) == 0
+
+
+def test_a_target_that_draws_its_data_is_the_same_each_time():
+    """Else each run has another U, and one that was killed is refused when it is to go on."""
+    Path("drawn.py").write_text(
+        "import random\n\nimport numpy as np\nimport torch\n\nfrom sgmcmc.potentials.analytic import Gaussian\n\n"
+        "SD = random.random()\n\n\nclass Drawn(Gaussian):\n    def __init__(self):\n"
+        "        super().__init__(2, mean=(np.random.randn(2) + random.random() + torch.randn(2).numpy()).tolist())\n"
+    )
+    words = "model._target_=drawn.Drawn sampler=hmc step_size=.1 progress=false".split()
+    assert main([*words, "cycles=20", "output=run"]) == main([*words, "cycles=20", "seed=1", "output=other"]) == 0
+    sd, before = sys.modules.pop("drawn").SD, (np.random.get_state()[1].tolist(), random.getstate())
+    assert main([*words, "cycles=40", "output=run"]) == 0
+    assert sys.modules["drawn"].SD == sd and before == (np.random.get_state()[1].tolist(), random.getstate())
+    means = [reopened(folder)[0].mean.tolist() for folder in ("run", "other")]
+    assert means[0] == means[1]
 
 
 def test_a_network_that_was_edited_since_neither_goes_on_nor_predicts(capsys, monkeypatch):

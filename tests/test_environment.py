@@ -10,7 +10,7 @@ import torch
 
 from experiments import evaluate, tasks
 from experiments.command_line import main
-from sgmcmc.environment import cores, one_thread
+from sgmcmc.environment import CHOOSING, cores, environment, one_thread
 
 
 @pytest.fixture
@@ -22,12 +22,36 @@ def two_threads(monkeypatch):
     torch.set_num_threads(1)
 
 
-@pytest.mark.parametrize(("said", "threads"), [(None, 1), ("", 1), ("0", 1), ("many", 1), ("2", 2), (" 2,1", 2)])
+SAID = [(None, 1), ("", 1), ("0", 1), ("many", 1), ("1", 1), ("2", 2), (" 2,1", 2), ("12", 2)]  # 1: MKL_NUM_THREADS=2
+
+
+@pytest.mark.parametrize(("said", "threads"), SAID)
 def test_there_is_one_thread_but_where_a_number_is_said(two_threads, monkeypatch, said, threads):
     if said is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", said)
     one_thread()
     assert torch.get_num_threads() == threads
+
+
+def test_which_kernels_a_cpu_has_is_recorded_where_the_user_chooses(monkeypatch):
+    for name in CHOOSING:
+        monkeypatch.delenv(name, raising=False)
+    usual = environment()
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")  # under which products of matrices have other last bits
+    assert environment() == usual | {"processor": usual["processor"][:-1] + ", MKL_CBWR=COMPATIBLE)"}
+
+
+def test_what_products_are_computed_in_is_recorded_where_a_program_has_changed_it():
+    usual, before = environment(), torch.get_float32_matmul_precision()
+    assert "precision" not in usual
+    try:
+        torch.set_float32_matmul_precision("medium")
+        with torch.autocast("cpu"):
+            told = "convolutions in float32, products in bf16, autocast to torch.bfloat16"
+            assert environment() == usual | {"precision": told}
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert environment() == usual
 
 
 def test_cores_are_those_of_the_process_or_of_the_machine(monkeypatch):

@@ -1,6 +1,7 @@
 """What came out of a run, in numbers: of chances, draws and rows that are given, each number by hand."""
 
 import math
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -186,3 +187,7 @@ def test_the_last_row_may_be_the_only_one_of_the_second_half_and_errors_fall_wit
     assert outcome.second_half(four, 1) == (2.0, pytest.approx(math.sqrt(1 / 3)), 2.0)
     uneven = {"cycle": np.array([4, 8, 12, 14]), "log_accept": np.array([9.0, 9.0, 1.0, 4.0])}
     assert outcome.second_half(uneven, 4) == pytest.approx(((4 * 1 + 2 * 4) / 6, 1.5, 2.5))  # the mean is by cycles
+    far = {"cycle": np.arange(1, 5), "log_accept": np.array([0, 0, -1e300, -1e200])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # NumPy's, of a square that overflows, would be shown beside the summary
+        assert outcome.second_half(far, 1) == (-5e299, math.inf, -5e299)

@@ -8,8 +8,11 @@ import pytest
 import torch
 
 import sgmcmc
+from experiments.build import settings_of
 from experiments.command_line import main
 from experiments.grid import sweep
+from experiments.run import run
+from sgmcmc.formats import read_status
 from sgmcmc.random import Random
 from sgmcmc.samplers import SAMPLERS
 
@@ -69,6 +72,24 @@ def test_the_weights_of_a_run_are_those_of_its_network(tmp_path):
     some = names["data"].train.take(torch.arange(5))
     expected = network.predict(draw, some)[0].double()
     assert torch.allclose(network.model(some).softmax(-1).double(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "model=gaussian model.dim=2 sampler=random_walk step_size=0.5 chains=2 thin=2 cycles=60 name=walk",
+        "model=logistic data=heart init=sgd sampler=ggmc step_size=0.01 batch_size=27 epochs=4 epochs_per_cycle=1",
+    ],
+)
+def test_a_run_is_made_again_from_its_folder_alone(tmp_path, monkeypatch, words):
+    """Even where the words that its settings make would be refused, or taken for an experiment's."""
+    assert main([*words.split(), "progress=false", f"output={tmp_path / 'FOLDER'}"]) == 0
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"`(run\(settings_of.*?\))`", README)
+    assert eval(code, {"run": run, "settings_of": settings_of}) == 0
+    one, other = (read_status(tmp_path / folder)["identity"] for folder in ("FOLDER", "ANOTHER"))
+    assert one == other
+    assert torch.equal(*(sgmcmc.load_samples(tmp_path / folder) for folder in ("FOLDER", "ANOTHER")))
 
 
 def test_a_function_is_a_target():

@@ -839,6 +839,17 @@ def test_columns_and_cells(tmp_path):
         load_trace(tmp_path / "run")
 
 
+def test_a_run_that_goes_on_with_products_of_less_precision_says_so(tmp_path, monkeypatch):
+    """And one that goes on without, of whose environment nothing tells that."""
+    environments = [{**HERE, "precision": "products in bf16"}, HERE]
+    for blocks, (before, now) in enumerate((("float32", "products in bf16"), ("products in bf16", "float32")), 2):
+        run(tmp_path / "run", blocks=blocks)
+        here, told = environments[blocks - 2], []
+        monkeypatch.setattr(store, "environment", lambda device, here=here: here)
+        run(tmp_path / "run", blocks=blocks, told=told)
+        assert len(told) == 1 and f"(precision was {before} and is {now})" in told[0]
+
+
 def test_state_is_cut_loose_from_larger_tensors(tmp_path):
     large = torch.zeros(1000, 1000)
     with RunFolder(tmp_path / "run") as folder:

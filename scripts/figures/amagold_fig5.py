@@ -48,7 +48,7 @@ def draw(table: pd.DataFrame, errors: pd.DataFrame) -> Figure:
         panel.fill_between(mean.index, mean - error, mean + error, color=COLOURS[sampler], alpha=0.12, lw=0)
     panel.set(xlim=(0, 2.35), ylim=(0, 1.01), xlabel="predictive entropy, nats", ylabel="share of notMNIST's images")
     if len(table):
-        panel.legend(frameon=False, fontsize=7)
+        panel.legend(frameon=False, handlelength=3, fontsize=7)
     clean(panel)
     panel.set_title(title(list(compare(table, errors))), fontsize=9)
     return figure

@@ -222,6 +222,8 @@ class RunFolder:
                     f"{self.path}: {' and '.join(lost)}: continuing from block {self._now['block']}, the last that "
                     "is whole; what came after it is computed again"
                 )
+            for slot in {slot.name for slot in slots} - {SLOTS[one["record"]["block"] % 2] for one in found}:
+                os.unlink(self.path / slot)  # whose record tells readers of more than there is from here on
         # Which no kill leaves so: a status tells of cycles at an end, and how a run goes after its first block.
         elif slots or (self._status.keys() & {"cycles", "compiled"} and (self.path / "metrics.csv").exists()):
             why = " and ".join(lost) or "its checkpoints are gone"

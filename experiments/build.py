@@ -283,7 +283,7 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
     target = settings.pop("_target_")
     offered = {"data": data.train, "test": data.test, "device": device, "dtype": dtype, "seed": config["seed"]}
     try:
-        with _drawing_alike():
+        with _drawing_alike(device):
             make = _found(target)
         if isinstance(make, torch.nn.Module) or not callable(make):
             mend = f"is an object of class {type(make).__name__}: name the class, or a function that returns the object"
@@ -292,8 +292,7 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
         anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())
         given, prior = _arguments(target, taken, anything, offered, settings)
         # What it draws is the same in every process, and of every seed: the chains of several have one target.
-        with _drawing_alike(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(0)
+        with _drawing_alike(device):
             own = make(**given)
     except SettingError:
         raise
@@ -317,16 +316,17 @@ def _own(config: dict, settings: dict, data: Data, device, dtype) -> Potential:
 
 
 @contextmanager
-def _drawing_alike() -> Iterator[None]:
-    """Within, NumPy's and Python's own generators, which begin anew in each process, begin as in any other."""
+def _drawing_alike(device: torch.device) -> Iterator[None]:
+    """Within, the generators of torch, NumPy and Python, which begin anew in each process, begin as in any other."""
     before = numpy.random.get_state(), python.getstate()
-    numpy.random.seed(0)
-    python.seed(0)
-    try:
-        yield
-    finally:
-        numpy.random.set_state(before[0])
-        python.setstate(before[1])
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        for seed in (torch.manual_seed, numpy.random.seed, python.seed):
+            seed(0)
+        try:
+            yield
+        finally:
+            numpy.random.set_state(before[0])
+            python.setstate(before[1])
 
 
 def _found(target: str) -> Callable:

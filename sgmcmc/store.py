@@ -222,8 +222,10 @@ class RunFolder:
                     f"{self.path}: {' and '.join(lost)}: continuing from block {self._now['block']}, the last that "
                     "is whole; what came after it is computed again"
                 )
-        # Which no kill leaves so: a status tells of cycles at an end, and how a run goes after its first block.
-        elif slots or (self._status.keys() & {"cycles", "compiled"} and (self.path / "metrics.csv").exists()):
+            for slot in {slot.name for slot in slots} - {SLOTS[one["record"]["block"] % 2] for one in found}:
+                os.unlink(self.path / slot)  # whose record tells readers of more than there is from here on
+        # Which no kill leaves so: these a status has of a chain, whose first block is where it starts, with no draws.
+        elif slots or (self._status.keys() & {"target", "compiled", "cycles"} and self._holds_rows()):
             why = " and ".join(lost) or "its checkpoints are gone"
             aside = self._set_aside()
             self._tell(
@@ -234,6 +236,11 @@ class RunFolder:
             self._cut_table(name)
         self._sweep()
         return found[0]["state"] if found else None
+
+    def _holds_rows(self) -> bool:
+        """Whether there are rows or draws, of whatever block."""
+        tables = any((self.path / name).exists() for name in _TABLES)
+        return tables or any(self.path.glob("samples/*.safetensors"))
 
     def _whole(self, slots: list[Path]) -> tuple[list[dict], list[str]]:
         """What the checkpoints hold, the newest first, from the last block on that is whole; and what is damaged."""

@@ -1540,7 +1540,7 @@ def test_a_target_that_draws_its_data_is_the_same_each_time():
     """Else each run has another U, and one that was killed is refused when it is to go on."""
     Path("drawn.py").write_text(
         "import random\n\nimport numpy as np\nimport torch\n\nfrom sgmcmc.potentials.analytic import Gaussian\n\n"
-        "SD = random.random()\n\n\nclass Drawn(Gaussian):\n    def __init__(self):\n"
+        "SD = random.random() + torch.rand(()).item()\n\n\nclass Drawn(Gaussian):\n    def __init__(self):\n"
         "        super().__init__(2, mean=(np.random.randn(2) + random.random() + torch.randn(2).numpy()).tolist())\n"
     )
     words = "model._target_=drawn.Drawn sampler=hmc step_size=.1 progress=false".split()

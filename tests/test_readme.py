@@ -78,7 +78,8 @@ def test_the_weights_of_a_run_are_those_of_its_network(tmp_path):
     "words",
     [
         "model=gaussian model.dim=2 sampler=random_walk step_size=0.5 chains=2 thin=2 cycles=60 name=walk",
-        "model=logistic data=heart init=sgd sampler=ggmc step_size=0.01 batch_size=27 epochs=4 epochs_per_cycle=1",
+        "model=mlp model.hidden=[4] data=digits data.train_size=108 init=sgd sampler=ggmc step_size=0.01 batch_size=27 "
+        "epochs=4 epochs_per_cycle=1",
     ],
 )
 def test_a_run_is_made_again_from_its_folder_alone(tmp_path, monkeypatch, words):

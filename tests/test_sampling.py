@@ -20,7 +20,7 @@ import sgmcmc
 from sgmcmc.chain import Chain
 from sgmcmc.checks import _mixed_minibatches, _wrong_losses, _wrong_minibatches, wrong_gradient
 from sgmcmc.errors import SettingError, StoreError
-from sgmcmc.formats import read_status
+from sgmcmc.formats import read_status, signature
 from sgmcmc.interrupt import Interrupted, Signals, unbroken
 from sgmcmc.plan import Plan
 from sgmcmc.potentials.analytic import FunctionPotential, Gaussian
@@ -469,10 +469,16 @@ def test_a_run_in_a_folder_is_gone_on_with(tmp_path, recwarn):
         assert len(short(**kept, cycles=100).draws) == 80
 
 
-def test_the_draws_of_a_run_whose_checkpoints_are_gone_are_not_thrown_away(tmp_path):
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_draws_of_a_run_whose_checkpoints_are_gone_are_not_thrown_away(tmp_path, killed):
     draws = short(folder=tmp_path / "run").draws
     for path in (tmp_path / "run").glob("checkpoint-*.pt"):
         path.unlink()
+    if killed:  # between two rows, before the first of which draws are kept, too
+        (tmp_path / "run" / "metrics.csv").unlink()
+        status = read_status(tmp_path / "run")
+        status = {key: status[key] for key in ("identity", "environments", "target")} | {"state": "running"}
+        (tmp_path / "run" / "status.json").write_text(json.dumps(status | {"sha256": signature(status)}))
     with pytest.warns(UserWarning, match="its checkpoints are gone: .* starts from nothing; what was there is in dam"):
         result = short(folder=tmp_path / "run", cycles=30)
     assert torch.equal(sgmcmc.load_samples(tmp_path / "run" / "damaged-1"), draws)

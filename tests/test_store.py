@@ -500,6 +500,19 @@ def test_the_checkpoint_before_keeps_its_samples(tmp_path):
     assert torch.equal(load_samples(tmp_path / "run"), draw(0)) and "continuing from block 2" in told[0]
 
 
+@pytest.mark.parametrize("name", ["checkpoint-0.pt", "metrics.csv", "samples/00000008.safetensors"])
+def test_a_run_that_is_computed_again_from_the_block_before_is_read_meanwhile(tmp_path, name):
+    """As far as it has come again, though the record of a checkpoint whose tensors are damaged may still be read."""
+    run(tmp_path / "run", 4)
+    path = tmp_path / "run" / name
+    blob = path.read_bytes()
+    at = blob.index(b"sgmcmc checkpoint") + 20 if name.startswith("checkpoint") else len(blob) - 2
+    path.write_bytes(blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1 :])
+    with RunFolder(tmp_path / "run", IDENTITY, warn=lambda _: None) as folder:
+        assert folder.load()["cycle"] == 6
+        assert len(load_samples(tmp_path / "run")) == 6 and len(load_metrics(tmp_path / "run")["cycle"]) == 3
+
+
 @pytest.mark.parametrize("name", ["samples", "metrics.csv", "checkpoint-0.pt"])
 def test_a_link_to_a_disk_that_is_not_mounted_sets_nothing_aside(tmp_path, whole, name):
     run(tmp_path / "run", 2)

@@ -161,6 +161,11 @@ def plain(value):
     raise TypeError(f"a checkpoint holds tensors, numbers, strings, lists and dicts, not {type(value).__name__}")
 
 
+def last_draw(name: str) -> int:
+    """The number of the last draw of a sample file of this name, from 1."""
+    return int(name.split(".")[0])
+
+
 def draws_per_file(draws: Tensor) -> int:
     """How many draws like these ``[draws, chains, dim]`` a full sample file holds: ``SAMPLE_BYTES``, at least one."""
     return max(1, SAMPLE_BYTES // (draws[0].numel() * draws.element_size()))

@@ -13,7 +13,17 @@ from torch import Tensor
 
 from sgmcmc import disk
 from sgmcmc.errors import StoreError
-from sgmcmc.formats import MEND, READABLE, SAMPLE_FILE, Damaged, read_draws, read_record, read_status, read_table
+from sgmcmc.formats import (
+    MEND,
+    READABLE,
+    SAMPLE_FILE,
+    Damaged,
+    last_draw,
+    read_draws,
+    read_record,
+    read_status,
+    read_table,
+)
 from sgmcmc.store import EMPTY, SLOTS
 
 # In which settings runs may differ whose chains are joined: none changes the sampler or the target.
@@ -103,24 +113,19 @@ def _sample_names(folder: Path) -> list[str]:
         if not (folder / "samples").is_dir():
             raise StoreError(f"{folder} is not a run folder: it has no samples")
         names = [path.name for path in (folder / "samples").iterdir() if SAMPLE_FILE.fullmatch(path.name)]
-    names.sort(key=_end, reverse=True)
-    if last and not (names and _end(names[0]) >= _end(last)):
+    names.sort(key=last_draw, reverse=True)
+    if last and not (names and last_draw(names[0]) >= last_draw(last)):
         raise StoreError(f"{folder}: samples/{last} is missing: {MEND}")
     if not names:
         raise StoreError(f"{folder} holds no draws (keep=none, or the burn-in is not over)")
     return names
 
 
-def _end(name: str) -> int:
-    """The number of the last draw of a sample file, from 1."""
-    return int(name.split(".")[0])
-
-
 def _join(folder: Path, names: list[str]) -> Tensor:
     """Draws from the newest file back; a file that reaches into the next one is an earlier copy of its start."""
     pieces, first, since = [], None, 0
     for name in names:
-        if first is not None and (_end(name) > first or first <= since):
+        if first is not None and (last_draw(name) > first or first <= since):
             continue
         draws, about = read_draws(folder / "samples" / name)
         if first is None:

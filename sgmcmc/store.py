@@ -49,6 +49,7 @@ from sgmcmc.formats import (
     canonical,
     csv_text,
     draws_per_file,
+    last_draw,
     pack,
     plain,
     read_checkpoint,
@@ -494,7 +495,7 @@ class RunFolder:
             name = f"{stop:08d}.safetensors"
             files[name] = write_draws(self.path / "samples" / name, piece, first, since)
         disk.sync(self.path / "samples")
-        files = {name: digest for name, digest in files.items() if int(name.split(".")[0]) > since}
+        files = {name: digest for name, digest in files.items() if last_draw(name) > since}
         record.update(draws=total, since=since, files=files, form=form)
         return piece.clone() if len(piece) < size else None
 

@@ -98,10 +98,10 @@ class Pieces:
     predictions: dict = field(default_factory=dict)
 
 
-def build(config: dict) -> Pieces:
+def build(config: dict, whole: int | None = None) -> Pieces:
     """The pieces of a run. Reads (or downloads) its data; writes nothing else.
 
-    Raises SettingError and DataError.
+    Raises SettingError and DataError. ``whole``: how many cycles the run is to have in the end, where these are a part.
     """
     device, dtype = find_device(config["device"]), getattr(torch, config["dtype"])
     data = load_data(config)
@@ -111,7 +111,7 @@ def build(config: dict) -> Pieces:
     check_memory(config["chains"], potential.dim, device)
     kernel = build_kernel(config, potential, dtype)
     join(config, potential, device)
-    plan = build_plan(config, potential, kernel, device)
+    plan = build_plan(config, potential, kernel, device, whole)
     random = Random(config["seed"], device)
     initial = starts(config, potential, kernel, random, device, dtype)
     predictions = _predictions(config, data, potential, device)
@@ -488,8 +488,10 @@ def build_kernel(config: dict, potential: Potential, dtype: torch.dtype) -> Kern
     )
 
 
-def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch.device) -> Plan:
-    """How long, what is kept, what is measured."""
+def build_plan(
+    config: dict, potential: Potential, kernel: Kernel, device: torch.device, whole: int | None = None
+) -> Plan:
+    """How long, what is kept, what is measured; compiled if that pays by the end of the ``whole``."""
     epochs = config["epochs_per_cycle"]
     cycles, tuned = count_cycles(config, potential, kernel), config["tune"]["trajectory"] is not None
     if planned_cycles(config) is None:  # what the settings alone tell is checked, of the whole run, where they are read
@@ -509,7 +511,7 @@ def build_plan(config: dict, potential: Potential, kernel: Kernel, device: torch
         trace=config["trace"],
         trace_cycles=tuple(config["trace_cycles"] or ()),
         epochs_per_cycle=kernel.epochs(potential.data_size) if epochs is None else float(epochs),
-        compile=compiles(config["compile"], kernel, potential, config["chains"], cycles, tuned),
+        compile=compiles(config["compile"], kernel, potential, config["chains"], whole or cycles, tuned),
         graph=captures(config, potential, kernel, device),
     )
 

@@ -40,13 +40,16 @@ from sgmcmc.store import damage
 STATUS = {engine.DONE: DONE, engine.DIVERGED: DIVERGED, engine.INTERRUPTED: INTERRUPTED}
 
 
-def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: bool = False) -> int:
+def run(
+    config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: bool = False, whole: int | None = None
+) -> int:
     """Run ``config`` to its end, from its last block where there is one; returns the exit status.
 
     0 done (or done before), 3 diverged, 75 interrupted after a checkpoint: by a signal, or because another cycle would
     end after ``until()``, by ``time.monotonic()``, asked when all is built. Raises SettingError, DataError and
     StoreError, which the command line prints as one sentence; and, if it is to be ``no_slower`` than planned,
-    CannotCompile where steps that were to be compiled or captured cannot be, which else go on without.
+    CannotCompile where steps that were to be compiled or captured cannot be, which else go on without. ``whole``: how
+    many cycles it is to have in the end, if ``config`` is a part of it: what is compiled does not depend on the parts.
     """
     path, start = folder(config), _start(config)
     begun = _status(config, path)
@@ -57,7 +60,7 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
     # As the engine has it, for what a target is asked before.
     torch.backends.cudnn.deterministic = True
     own = is_own(config)
-    pieces = build(config) if own else None
+    pieces = build(config, whole) if own else None
     if own:  # an edited class is another target, of a finished run, too
         target = pieces.kernel, pieces.potential, getattr(torch, config["dtype"]), pieces.random.device
         unknown = not kept.known(path, identity(config), *target)
@@ -66,7 +69,7 @@ def run(config: dict, until: Callable[[], float] = lambda: math.inf, no_slower: 
     finished = None if edited else _finished(config, path, begun)
     if finished is not None:
         return finished
-    pieces = pieces or build(config)
+    pieces = pieces or build(config, whole)
     if not begun and (hint := _begun_without(config) or _begun_before(config)):
         say(hint)
     if "compiled" in begun:  # a run that is continued stays what it was begun as

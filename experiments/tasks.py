@@ -54,13 +54,14 @@ def segment(config: dict, cycles: int | None, previous: dict | None) -> dict:
 
     if previous and previous["status"] != "done":
         return previous
+    whole = planned_cycles(config)
     if cycles is not None:
         config = {**config, "cycles": cycles, "epochs": None}
     if (here := identity(config)) in ANNOUNCED:
         say(ANNOUNCED[here])
     try:
         with _ended_by_disk(f" ({MEND})"), signals_first():
-            code = run({**config, "progress": False})
+            code = run({**config, "progress": False}, whole=whole)
     except (DataError, NoDevice, NoRoom) as error:
         _stop(error)
     except (SettingError, StoreError) as error:

@@ -29,7 +29,7 @@ from sgmcmc.errors import StoreError
 
 SAMPLE_BYTES = 4 << 20  # size of a full sample file; one that is not full is written anew with every block
 SAMPLE_FILE = re.compile(r"\d+\.safetensors")
-READABLE, MEND = "is it in the folder of a run, and yours to read?", "the run's own command computes it again"
+READABLE, MEND = "is it in the folder of a run, and yours to read?", "the run's own command mends it"
 _FORMAT = 1
 _MAGIC = b"sgmcmc checkpoint "
 

@@ -6,6 +6,7 @@ A run folder holds::
     status.json            identity, state (running, done, …), machines and versions the run was on
     metrics.csv            one row every few cycles
     trace.csv              one row a step, of the cycles that are traced step by step
+    .metrics.csv, …        a copy of each table, from which it is written anew where another program has saved it
     samples/*.safetensors  the draws, each once (with keep=N perhaps some more, before the last N);
                            00000120.safetensors ends with the 120th draw of the run
     samples/*.before       draws that are in a file written since, or not kept any more: the checkpoint before the
@@ -18,7 +19,8 @@ The run is written in **blocks**: draws, rows and state go to disk together (:me
 the new checkpoint is the last to take its name, so a block is there as a whole or not at all. A checkpoint
 records how long the tables were and which sample files belonged to it, with their SHA-256; what lies beyond
 that when a run is opened again belongs to a block that was never finished, and is removed. Every file but
-the tables is written beside and renamed; tables only grow, and are cut back to the recorded length.
+the tables is written beside and renamed; tables only grow, and are cut back to the recorded length. They are
+what people open in other programs, and a row that is lost cannot be had without its chain: so there are two of each.
 """
 
 from __future__ import annotations
@@ -254,12 +256,25 @@ class RunFolder:
         found.sort(key=lambda content: content["record"]["block"], reverse=True)
         while found:
             try:
+                self._restore(found[0]["record"]["tables"])
                 self._verify(found[0]["record"])
                 break
             except Damaged as damage:
                 lost.append(str(damage))
                 found.pop(0)
         return found, list(dict.fromkeys(lost))
+
+    def _restore(self, tables: dict) -> None:
+        """Write a table anew from its copy, or the copy from the table, where one alone is what was recorded."""
+        for name, table in tables.items():
+            path, copy = self.path / name, self._copy(name)
+            here, there = _recorded(path, table), _recorded(copy, table)
+            if here is None and there is not None:
+                disk.write(path, there)
+                self._tell(f"{path} was not as the run wrote it, and is written anew from its copy")
+            elif there is None and here is not None:
+                with suppress(OSError):  # with no copy, too, the run goes on
+                    disk.write(copy, here)
 
     def _verify(self, record: dict) -> None:
         """Compare tables and samples with a checkpoint's record of them, and take up where they end."""
@@ -293,13 +308,17 @@ class RunFolder:
             number += 1
         aside = self.path / f"damaged-{number}"
         os.mkdir(aside)
-        for name in ("samples", *_TABLES, *SLOTS):
+        for name in ("samples", *_TABLES, *(self._copy(name).name for name in _TABLES), *SLOTS):
             if (self.path / name).exists():
                 os.replace(self.path / name, aside / name)
         os.mkdir(self.path / "samples")
         disk.sync(self.path)
         self._forget()
         return aside
+
+    def _copy(self, name: str) -> Path:
+        """Where the copy of the table is."""
+        return self.path / f".{name}"
 
     def _sample(self, name: str) -> Path:
         """Where the sample file is, by whichever of its two names."""
@@ -447,7 +466,8 @@ class RunFolder:
                     if new:
                         text, columns[name] = csv_text(new, columns.get(name), self.path / name)
                         length = record["tables"].get(name, {"length": 0})["length"]
-                        disk.append(self.path / name, length, text)
+                        for path in (self.path / name, self._copy(name)):
+                            disk.append(path, length, text)
                         hashes[name] = hashes[name].copy()
                         hashes[name].update(text)
                         record["tables"][name] = {"length": length + len(text), "sha256": hashes[name].hexdigest()}
@@ -509,9 +529,20 @@ class RunFolder:
 
     def _cut_table(self, name: str) -> None:
         """Cut off the rows of a block that was not finished."""
-        path, length = self.path / name, self._now["tables"].get(name, {"length": 0})["length"]
-        if path.exists() and path.stat().st_size > length:
-            disk.append(path, length, b"")
+        length = self._now["tables"].get(name, {"length": 0})["length"]
+        for path in (self.path / name, self._copy(name)):
+            if path.exists() and path.stat().st_size > length:
+                disk.append(path, length, b"")
+
+
+def _recorded(path: Path, table: dict) -> bytes | None:
+    """What a checkpoint has recorded of the table, where this file begins with it."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(table["length"])
+    except FileNotFoundError:
+        return None
+    return text if hashlib.sha256(text).hexdigest() == table["sha256"] else None
 
 
 def damage(folder: str | os.PathLike) -> str | None:

@@ -695,6 +695,10 @@ def test_damage_to_a_run_that_diverged_is_told_and_its_picture_drawn_when_it_can
     sound, told = Path("run/metrics.csv").read_bytes(), "metrics.csv is damaged"
     assert told not in capsys.readouterr().err
     Path("run/metrics.csv").write_bytes(sound[: len(sound) // 2])
+    assert main(words) == 3 and "written anew from its copy" in capsys.readouterr().err
+    assert Path("run/metrics.csv").read_bytes() == sound
+    for name in ("metrics.csv", ".metrics.csv"):
+        Path("run", name).write_bytes(sound[: len(sound) // 2])
     assert main(words) == 3
     assert told in capsys.readouterr().err
     again, times = sgmcmc.load_metrics("run"), {"seconds", "steps_per_second"}
@@ -1371,7 +1375,7 @@ def test_a_finished_run_that_is_damaged_is_mended(capsys):
     sound = sgmcmc.load_samples("run")
     (last,) = Path("run/samples").glob("*40.safetensors")
     last.write_bytes(last.read_bytes()[:-1])
-    with pytest.raises(StoreError, match="the run's own command computes it again"):
+    with pytest.raises(StoreError, match="the run's own command mends it"):
         sgmcmc.load_samples("run")
     assert main(TOY) == 0
     assert "40.safetensors is damaged" in capsys.readouterr().err

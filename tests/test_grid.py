@@ -96,6 +96,17 @@ def test_a_segment_may_end_before_the_burn_in_and_before_the_cycle_that_is_trace
     assert load_samples(tmp_path / "run").shape[0] == 2 and set(load_trace(tmp_path / "run")["cycle"]) == {5}
 
 
+def test_a_segment_is_compiled_where_that_pays_by_the_end_of_the_whole_chain(tmp_path, monkeypatch):
+    """A grid's chain is compiled where the same run by itself is."""
+    asked = []
+    monkeypatch.setattr("experiments.build.compiles", lambda *given: asked.append(given[4]))
+    words = "model=mlp model.hidden=[4] data=digits data.train_size=40 batch_size=20 lr=1e-6 steps_per_cycle=2 cycles=5"
+    config, ended = compose([*words.split(), f"output={tmp_path / 'run'}"]), None
+    for cycles in (2, 5):
+        ended = segment(config, cycles, ended)
+    assert ended["status"] == "done" and set(asked) == {5}
+
+
 def test_every_experiment_has_its_table_or_is_a_chain():
     assert set(options("experiment")) == {*EXPERIMENTS, "digits", "garriga2021", "wenzel2020"}
 
@@ -124,7 +135,7 @@ def test_an_unknown_word_is_one_sentence_and_status_2(words, told, capsys):
 def test_a_full_disk_is_no_result(monkeypatch, capsys):
     from experiments import run
 
-    def full(config):
+    def full(*given, **more):
         raise DiskFailed("run: no space is left on the disk")
 
     monkeypatch.setattr(run, "run", full)

@@ -393,6 +393,11 @@ def damage(path: Path, how: str) -> None:
 HOWS = ["zero", "truncated", "flipped", "flipped head", "missing"]
 
 
+def copies(path: Path) -> list[Path]:
+    """The file, and a table's copy."""
+    return [path, path.with_name(f".{path.name}")][: 2 if path.suffix == ".csv" else 1]
+
+
 def newest_checkpoint(path: Path) -> Path:
     return max(path.glob("checkpoint-*.pt"), key=lambda file: formats.read_checkpoint(file)["record"]["block"])
 
@@ -429,22 +434,68 @@ def test_damaged_newest_samples(tmp_path, whole, how):
 @pytest.mark.parametrize("how", ["truncated", "flipped"])
 def test_damaged_end_of_a_table(tmp_path, whole, name, how):
     run(tmp_path / "run")
-    path = tmp_path / "run" / name
-    if how == "truncated":
-        damage(path, how)
-    else:
-        path.write_bytes(path.read_bytes()[:-3] + b"7" + path.read_bytes()[-2:])
+    for path in copies(tmp_path / "run" / name):
+        if how == "truncated":
+            damage(path, how)
+        else:
+            path.write_bytes(path.read_bytes()[:-3] + b"7" + path.read_bytes()[-2:])
     told = []
     run(tmp_path / "run", told=told)
     assert content(tmp_path / "run") == whole
     assert len(told) == 1 and f"{name} is damaged: continuing from block 3" in told[0]
 
 
+@pytest.mark.parametrize("name", ["metrics.csv", "trace.csv"])
+@pytest.mark.parametrize("how", [*HOWS, "saved by a spreadsheet", "as of the block before"])
+@pytest.mark.parametrize("blocks", [2, BLOCKS])
+def test_a_damaged_table_is_written_anew_from_its_copy(tmp_path, whole, name, how, blocks):
+    """Wherever in it the damage is, and whether the run is over or not, nothing is computed again."""
+    run(tmp_path / "run", blocks)
+    path = tmp_path / "run" / name
+    if how == "saved by a spreadsheet":
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    elif how == "as of the block before":
+        before = formats.read_checkpoint(tmp_path / "run" / f"checkpoint-{(blocks - 1) % 2}.pt")["record"]
+        path.write_bytes(path.read_bytes()[: before["tables"][name]["length"]])
+    else:
+        damage(path, how)
+    told, computed = [], []
+    with RunFolder(tmp_path / "run", IDENTITY, warn=told.append) as folder:
+        assert folder.load()["cycle"] == 2 * blocks
+    assert len(told) == 1 and f"{name} was not as the run wrote it, and is written anew from its copy" in told[0]
+    run(tmp_path / "run", told=computed)
+    assert content(tmp_path / "run") == whole and not computed
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "trace.csv"])
+@pytest.mark.parametrize("how", HOWS)
+def test_a_damaged_copy_is_made_anew(tmp_path, whole, name, how):
+    """A run that was begun before there were copies has them, too, once it is continued; nobody need be told."""
+    run(tmp_path / "run", 2)
+    damage(tmp_path / "run" / f".{name}", how)
+    told = []
+    run(tmp_path / "run", told=told)
+    assert content(tmp_path / "run") == whole and not told
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "trace.csv"])
+def test_a_table_of_which_there_is_no_copy_is_continued_where_none_can_be_written(tmp_path, monkeypatch, name):
+    run(tmp_path / "run", 2)
+    (tmp_path / "run" / f".{name}").unlink()
+
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, RunFolder(tmp_path / "run", IDENTITY) as folder:
+        patch.setattr(disk, "write", full)
+        assert folder.load()["cycle"] == 4
+
+
 def test_bytes_that_are_no_text_after_what_the_older_checkpoint_records(tmp_path, whole):
     """The header is read without decoding the damaged rows behind it."""
     run(tmp_path / "run")
-    path = tmp_path / "run" / "metrics.csv"
-    path.write_bytes(path.read_bytes()[:-3] + b"\xb2" + path.read_bytes()[-2:])
+    for path in copies(tmp_path / "run" / "metrics.csv"):
+        path.write_bytes(path.read_bytes()[:-3] + b"\xb2" + path.read_bytes()[-2:])
     told = []
     run(tmp_path / "run", told=told)
     assert content(tmp_path / "run") == whole
@@ -456,11 +507,11 @@ def test_bytes_that_are_no_text_after_what_the_older_checkpoint_records(tmp_path
 def test_damage_that_no_checkpoint_precedes(tmp_path, whole, name, how):
     """What both checkpoints need is gone: the run starts from nothing, says so, and throws nothing away."""
     run(tmp_path / "run")
-    if name == "metrics.csv" and how in ("truncated", "flipped"):
-        path = tmp_path / "run" / name  # in the rows of the first block
-        path.write_bytes(path.read_bytes()[:45] + (b"" if how == "truncated" else b"x" + path.read_bytes()[46:]))
-    else:
-        damage(tmp_path / "run" / name, how)
+    for path in copies(tmp_path / "run" / name):
+        if name == "metrics.csv" and how in ("truncated", "flipped"):  # in the rows of the first block
+            path.write_bytes(path.read_bytes()[:45] + (b"" if how == "truncated" else b"x" + path.read_bytes()[46:]))
+        else:
+            damage(path, how)
     left = content(tmp_path / "run")
     told = []
     run(tmp_path / "run", told=told)
@@ -504,10 +555,10 @@ def test_the_checkpoint_before_keeps_its_samples(tmp_path):
 def test_a_run_that_is_computed_again_from_the_block_before_is_read_meanwhile(tmp_path, name):
     """As far as it has come again, though the record of a checkpoint whose tensors are damaged may still be read."""
     run(tmp_path / "run", 4)
-    path = tmp_path / "run" / name
-    blob = path.read_bytes()
-    at = blob.index(b"sgmcmc checkpoint") + 20 if name.startswith("checkpoint") else len(blob) - 2
-    path.write_bytes(blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1 :])
+    for path in copies(tmp_path / "run" / name):
+        blob = path.read_bytes()
+        at = blob.index(b"sgmcmc checkpoint") + 20 if name.startswith("checkpoint") else len(blob) - 2
+        path.write_bytes(blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1 :])
     with RunFolder(tmp_path / "run", IDENTITY, warn=lambda _: None) as folder:
         assert folder.load()["cycle"] == 6
         assert len(load_samples(tmp_path / "run")) == 6 and len(load_metrics(tmp_path / "run")["cycle"]) == 3
@@ -961,7 +1012,7 @@ def test_a_table_that_is_not_as_it_was_written_is_not_read_as_a_shorter_or_anoth
     sound, lines = path.read_bytes(), path.read_bytes().splitlines(keepends=True)
     for broken in (b"".join(lines[:-1]), sound[:-2], sound.replace(b"1", b"7", 1), b"".join(lines[:2])):
         path.write_bytes(broken)
-        with pytest.raises(StoreError, match=f"{name} is damaged: the run's own command computes it again"):
+        with pytest.raises(StoreError, match=f"{name} is damaged: the run's own command mends it"):
             read(tmp_path / "run")
 
     def rows() -> int:
@@ -984,7 +1035,7 @@ def test_draws_whose_newest_file_is_gone_are_not_read_as_those_of_a_shorter_run(
     files = sorted((tmp_path / "run" / "samples").glob("*.safetensors"))
     for file in reversed(files):
         file.unlink()
-        with pytest.raises(StoreError, match=f"samples/{files[-1].name} is missing: the run's own command computes"):
+        with pytest.raises(StoreError, match=f"samples/{files[-1].name} is missing: the run's own command mends"):
             load_samples(tmp_path / "run")
     for slot in store.SLOTS:
         (tmp_path / "run" / slot).unlink()

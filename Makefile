@@ -46,7 +46,7 @@ peers: $(INSTALLED) $(PEERS)/.installed ## compare with BlackJAX's samplers: res
 	$(PEERS)/bin/python scripts/peers.py theirs results/runs/peers.json
 	$(PYTHON) scripts/peers.py ours results/runs/peers.json
 
-matrix: $(INSTALLED) ## run the quick tests with the lowest and the newest versions allowed, Python 3.11 to 3.13
+matrix: $(INSTALLED) ## run all but the slow tests with the lowest and the newest versions allowed, Python 3.11 to 3.13
 	$(PYTHON) scripts/matrix.py
 
 bench: $(INSTALLED) ## how fast, beside peers and the limit: benchmarks/table.md, about ten minutes
@@ -64,8 +64,8 @@ test: $(INSTALLED) ## run the linter and all tests
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-quick: $(INSTALLED) ## run the tests but those that take more than a few seconds each
-	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
+test-quick: $(INSTALLED) ## run the tests that are quick, of each thing some, in two minutes
+	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not thorough"
 
 clean: ## remove caches and build leftovers; .venv, data and results stay
 	rm -rf build dist .pytest_cache .hypothesis .ruff_cache

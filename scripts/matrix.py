@@ -4,7 +4,7 @@
 
 Each combination is an environment of its own in .venv-matrix, made by uv (which is installed there where the machine
 has none). uv links what is in its cache, so one version of torch, 5 GB, takes its room once. A Python that is not on
-the machine is skipped. Without words for pytest the tests are those of `make test-quick`. Exit status 1 where an
+the machine is skipped. Without words for pytest the tests are all but the slow ones. Exit status 1 where an
 environment cannot be made or a test fails.
 """
 

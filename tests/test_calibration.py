@@ -145,6 +145,7 @@ def uniformity(found: Tensor) -> list[float]:
     return [stats.chisquare(torch.bincount(row, minlength=RANKS).numpy()).pvalue for row in found]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_joint_law_of_linear_regression(name):
     """Chains on 16 data sets at T = 2; seven comparisons at 5.5 standard errors, 3e-7 of false alarms."""
@@ -155,6 +156,7 @@ def test_joint_law_of_linear_regression(name):
     assert 0.3 < accepted < 0.99
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_joint_law_of_logistic_regression(name):
     """40,000 chains, each with data of its own; seven comparisons at 5.5 standard errors, 3e-7 of false alarms."""
@@ -171,6 +173,7 @@ def test_ranks_of_linear_regression():
     assert min(p) > RARE, p
 
 
+@pytest.mark.thorough
 def test_ranks_of_logistic_regression():
     """Ranks of 8,000 truths; three p-values above 1e-6, 3e-6 of false alarms."""
     random = Random(24)

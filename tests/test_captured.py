@@ -84,6 +84,7 @@ def trajectory(target, kernel, state, random, index, **ways):
     return run_trajectory(kernel, target, state, random, index, range(3, 4), **ways)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", NETWORKS)
 def test_a_replayed_trajectory_is_the_eager_one_to_the_bit(case, recordings, monkeypatch):
     """Of every kind of step, with lengths that no graph's divides, in whole trajectories one after another."""
@@ -321,6 +322,7 @@ def test_where_steps_are_captured_and_where_one_sentence_says_why_not():
         compose([*words, "graph=maybe"])
 
 
+@pytest.mark.thorough
 def test_whether_steps_are_captured_is_recorded(tmp_path):
     words = ["experiment=digits", "scale=smoke", "device=cpu", "progress=false", f"output={tmp_path}/run"]
     assert execute(compose(words)) == 0
@@ -360,6 +362,7 @@ def to_meta(target: NetworkPotential) -> NetworkPotential:
     return target
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("norm", "sampler", "settings"),
     [
@@ -428,6 +431,7 @@ class Stream:
         pass
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fails", ["the function", "the end", "both"])
 def test_whatever_fails_of_a_capture_its_memory_is_given_back(fails, monkeypatch):
     """What failed first is what is raised; a module may leave work on a stream of its own, which the end refuses."""
@@ -518,6 +522,7 @@ def run_of(cycles, store, device, compile=False):
     return run(kernel, target, plan, random, 1, lambda: target.initial(1, Random(4)).to(device), None, store)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_run_that_a_gpu_goes_on_with_is_replayed_here(recordings, compile):
     whole, parts = Memory(), Memory()

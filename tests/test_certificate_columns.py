@@ -46,6 +46,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("column", "name", "decision"), PARTS)
 @pytest.mark.parametrize(("kind", "way"), [(Quartic, 1.0), (LogisticRegression, 0.0)])
 def test_an_error_of_1e_9_in_one_chain_is_seen(column, name, decision, kind, way, monkeypatch):
@@ -66,11 +67,13 @@ def test_an_error_of_1e_9_in_one_chain_is_seen(column, name, decision, kind, way
     assert excess(column(row)) > 10
 
 
+@pytest.mark.thorough
 def test_every_row_follows_its_path():
     """Of every word, refresh, schedule, mass and temperature of the design."""
     assert {label: True for label in ROWS} == {label: excess(identities.path(row)) <= 1 for label, row in ROWS.items()}
 
 
+@pytest.mark.thorough
 def test_every_row_has_an_exact_loop():
     assert all(cell.figure <= cell.tolerance for row in ROWS.values() for cell in identities.loop(row))
 
@@ -107,6 +110,7 @@ def combined(rng: np.random.Generator) -> certificate_rows.Row:
     return row
 
 
+@pytest.mark.thorough
 def test_rows_of_random_combinations_are_exact():
     """Policies that the design varies one at a time, together: those that the program does not refuse."""
     columns = (identities.realizable, identities.density_ratio, identities.path, identities.loop)
@@ -253,6 +257,7 @@ def measured(label, column, target, chains):
     return cell, chains**-0.5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("label", "column", "target", "chains", "tests", "broken"), BREAKS)
 def test_a_broken_engine_is_seen(label, column, target, chains, tests, broken, monkeypatch):
     """And the whole one is not. Each of a target's functions counts as a test and is in its standard deviations."""

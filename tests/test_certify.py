@@ -96,6 +96,7 @@ def test_powers_of_the_step_of_words_of_ones_own_are_borne_out(word):
 # ---- what the columns see
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "label",
     ["ggmc metropolis", "ggmc exact ends", "ggmc word OBAB", "ovrvo M=2.5,.7", "amagold two-way cosine", "sgld T=0.6"],
@@ -234,6 +235,7 @@ def test_command_writes_what_it_prints(one_row, tmp_path, capsys, monkeypatch):
     assert all(float(line["smallest_bias"]) > 0 for line in lines if line["column"] == "(iv)")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [["langevin"], ["--word", "A"]])
 def test_a_few_rows_leave_the_whole_certificate_alone(arguments, one_row, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(networks, "budgets", lambda: pytest.fail("GGMC's budget for other rows"))
@@ -272,6 +274,7 @@ def test_command_fails_where_a_claim_does(tmp_path, capsys, monkeypatch):
     assert "NOT borne out:" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_error_budget_of_a_network():
     measured = networks.budget("mlp")
     assert measured.kinetic_sum < 1e-3 and measured.forward < 1e-2 and measured.data_order < 1e-2

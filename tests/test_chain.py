@@ -192,6 +192,7 @@ def same(one: Memory, other: Memory):
 # ---- resuming
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 def test_killed_after_any_block_it_ends_as_the_uninterrupted_run(name):
     """Killed again after every single block, so also several times: draws, rows, trace and last checkpoint."""
@@ -208,6 +209,7 @@ def test_killed_after_any_block_it_ends_as_the_uninterrupted_run(name):
     same(whole, broken)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 def test_signalled_in_any_cycle_it_ends_as_the_uninterrupted_run(name):
     """SIGTERM after each of the cycles: what is complete is written, status interrupted, and the rest follows."""
@@ -275,6 +277,7 @@ def leave(name, store, at=None, **changes):
         signal.signal(signal.SIGTERM, before)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", LEFT)
 def test_a_signal_at_any_gradient_leaves_the_trajectory_where_it_is(name):
     """SIGTERM in every single evaluation of the run, one after another: of each only that evaluation is made again."""
@@ -326,6 +329,7 @@ def test_a_point_that_was_traced_before_the_signal_is_traced_once(monkeypatch):
     same(whole, broken)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", LEFT)
 def test_killed_within_a_cycle_it_ends_as_the_uninterrupted_run(name):
     """With a checkpoint after every gradient, killed at every one of them."""
@@ -502,6 +506,7 @@ def test_a_plan_tunes_in_its_burn_in(settings, said):
     assert refusal(lambda: Plan(9, **settings)) == said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 def test_a_longer_plan_continues_the_shorter_run(name):
     """At a cycle where both write a row: the longer run is then the same to the bit."""
@@ -706,6 +711,7 @@ def test_under_monitor_only_the_diverged_chains_stand_still():
     assert torch.equal(calm.draws[:, 0], result.draws[:, 0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("together", [True, False])
 def test_a_chain_that_stands_still_keeps_its_tuned_step_and_ends_no_run_by_it(together, monkeypatch):
     """By the probabilities of a chain that proposes nothing its step would shrink without end."""
@@ -1037,6 +1043,7 @@ def test_friction_stays_what_was_given_when_the_step_is_tuned():
     assert keeps == pytest.approx([math.exp(-h)] * 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step_size", [0.1, [0.1, 0.1]])
 @pytest.mark.parametrize("tuning", [{"tune": 0.8}, {"trajectory": True}])
 def test_a_friction_that_a_tuned_step_turns_negative_is_refused_where_it_would_be_split(step_size, tuning):
@@ -1628,6 +1635,7 @@ def test_u_of_a_checkpoint_is_the_same_to_rounding(kind, rounding):
         check_same_target(kernel, target, chain.states)
 
 
+@pytest.mark.thorough
 def test_a_ladder_goes_on_bit_for_bit_inside_and_after_the_burn_in():
     whole = laddered()
     whole.begin()
@@ -1662,6 +1670,7 @@ def test_a_ladder_keeps_the_costs_that_it_chose_by():
     assert first.rung(199) == later.rung(199)
 
 
+@pytest.mark.thorough
 def test_a_ladder_tunes_every_rung_to_its_acceptance_and_takes_the_best():
     chain = laddered(chains=400, burn_in=220)
     chain.begin()
@@ -1696,6 +1705,7 @@ def test_a_rung_costs_what_its_trajectories_evaluate(target, sampler, settings, 
     assert chain.adaptation.ladder.costs == pytest.approx([cost for cost in costs for _ in range(3)])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("sampler", "settings", "steps"),
     [

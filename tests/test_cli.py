@@ -73,6 +73,7 @@ def replaced(words, **settings):
 # ---- runs
 
 
+@pytest.mark.thorough
 def test_a_run_leaves_its_folder_and_says_so_when_it_is_done(capsys):
     assert main(TOY) == 0
     told = capsys.readouterr().out
@@ -97,6 +98,7 @@ def test_a_run_leaves_its_folder_and_says_so_when_it_is_done(capsys):
     assert {path: path.stat().st_mtime_ns for path in Path("run").rglob("*")} == before
 
 
+@pytest.mark.thorough
 def test_a_bar_is_on_standard_error_and_the_rows_stand_above_it(capsys):
     rows = [main([*TOY, f"progress={shown}", f"output={shown}"]) or capsys.readouterr() for shown in ("false", "true")]
     plain, barred = ([line.split()[:-1] for line in said.out.splitlines()[2:7]] for said in rows)
@@ -106,6 +108,7 @@ def test_a_bar_is_on_standard_error_and_the_rows_stand_above_it(capsys):
     assert "| 41/60 [" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_longer_run_continues_a_shorter_one_bit_for_bit(capsys):
     """Burn-in and thinning go on counting: draws after cycles 10, 13, …, 58, whose moments are kept beside them."""
     words = [*TOY, "burn_in=7", "thin=3"]
@@ -124,6 +127,7 @@ def test_a_longer_run_continues_a_shorter_one_bit_for_bit(capsys):
     torch.testing.assert_close(moments["variance"], draws.var(0))
 
 
+@pytest.mark.thorough
 def test_lost_or_damaged_moments_of_a_run_that_is_done_are_written_anew(capsys):
     assert main(TOY) == 0
     path = Path("run/moments.safetensors")
@@ -143,6 +147,7 @@ def test_the_default_folder_is_named_after_the_configuration():
     assert len(run.name) == 12 and files("results").count("config.yaml") == 1
 
 
+@pytest.mark.thorough
 def test_a_network_warm_started_and_corrected(capsys):
     words = "experiment=digits scale=smoke data.train_size=200 batch_size=50 epochs=2 output=run progress=false"
     assert main(words.split()) == 0
@@ -153,6 +158,7 @@ def test_a_network_warm_started_and_corrected(capsys):
     assert {"test_accuracy", "ood_entropy"} & set(metrics) == {"test_accuracy"}
 
 
+@pytest.mark.thorough
 def test_shuffled_epochs_are_proposed_where_trajectories_are_long_enough(capsys):
     words = "experiment=digits scale=smoke data.train_size=100 cycles=1 epochs=null init=he".split()
     proposed = "minibatches are independent; those of whole shuffled epochs are "
@@ -246,6 +252,7 @@ def test_the_estimate_of_a_target_of_one_s_own_asks_for_its_start_by_a_number_of
     assert "by the time of one gradient on" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_the_estimate_of_a_run_that_goes_on_is_of_what_is_left(capsys):
     words = [*NETWORK, "data.train_size=40", "output=run", "progress=false"]
     assert main(words) == 0
@@ -255,6 +262,7 @@ def test_the_estimate_of_a_run_that_goes_on_is_of_what_is_left(capsys):
     assert float(total) == pytest.approx(3 * float(each), rel=0.02)  # one cycle of three chains
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("graph", [False, True])
 @pytest.mark.parametrize(("times", "told"), [(0.6, 1), (0.7, 0), (1, 0), (1.4, 0), (1.6, 1), (5, 1)])
 def test_where_the_second_cycle_takes_another_time_the_time_is_told_again(monkeypatch, capsys, graph, times, told):
@@ -426,6 +434,7 @@ def test_a_summary_of_a_part_of_the_cycles_takes_as_large_a_part_of_their_cost(s
     )
 
 
+@pytest.mark.thorough
 def test_a_summary_that_takes_its_time_is_announced(capsys):
     words = (
         "model=gaussian model.dim=20 sampler=hmc step_size=.3 steps_per_cycle=1 chains=500 progress=false compile=false"
@@ -561,6 +570,7 @@ def test_coordinates_that_never_move_are_counted(summarised):
     assert "never moved" not in " ".join(summarised())
 
 
+@pytest.mark.thorough
 def test_variances_are_looked_at_as_means_are(tmp_path, monkeypatch):
     """Of a trajectory of half a period every draw is the one before mirrored: the mean's draws are better than
     independent, and the square never changes but by the momentum's refreshments."""
@@ -624,6 +634,7 @@ def test_a_summary_tells_of_a_temperature_that_is_not_t(summarised):
     assert lines[2] == told
 
 
+@pytest.mark.thorough
 def test_a_chain_that_is_not_corrected_may_have_too_large_steps(capsys):
     words = "model=gaussian model.noise=3 sampler=sghmc step_size=.5 chains=50 cycles=1000 friction=1 output=run"
     assert main([*words.split(), "progress=false"]) == 0
@@ -634,6 +645,7 @@ def test_a_chain_that_is_not_corrected_may_have_too_large_steps(capsys):
     assert min(map(float, told.groups())) > 2
 
 
+@pytest.mark.thorough
 def test_log_mh_of_decisions_on_a_part_of_the_data_is_called_an_estimate(capsys):
     """Austerity stops where an estimate is far out, so that their mean is not that of log MH, and may be positive."""
     words = "model=logistic_generated model.size=200 sampler=hmc step_size=.02 cycles=100 chains=4 progress=false"
@@ -642,18 +654,21 @@ def test_log_mh_of_decisions_on_a_part_of_the_data_is_called_an_estimate(capsys)
     assert re.search(r"^mean log MH of the second half \S+ \(estimated on the data that were looked at\)$", said, re.M)
 
 
+@pytest.mark.thorough
 def test_epochs_with_exact_ends_have_one_step_more():
     words = "experiment=garriga2021 data=digits data.train_size=100 model.width=2 batch_size=50 augmentation=none"
     assert main([*words.split(), "epochs=2", "epochs_per_cycle=1", "output=run", "keep=none"]) == 0
     assert list(sgmcmc.load_metrics("run")["step"]) == [3, 6]
 
 
+@pytest.mark.thorough
 def test_an_inexact_acceptance_is_marked(capsys):
     words = "experiment=garriga2021 data=digits data.train_size=100 model.width=2 batch_size=50 augmentation=none"
     assert main([*words.split(), "epochs=1", "epochs_per_cycle=1", "output=run", "keep=none"]) == 0
     assert "not exact: batch normalisation" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_what_is_not_used_is_told(capsys):
     assert main([*replaced(TOY, sampler="hmc", cycles=2), "friction=3"]) == 0
     assert "friction=3 is not used by hmc on banana\n" in capsys.readouterr().err
@@ -705,6 +720,7 @@ def test_damage_to_a_run_that_diverged_is_told_and_its_picture_drawn_when_it_can
     assert all(np.array_equal(again[name], metrics[name], equal_nan=True) for name in {*metrics} - times)
 
 
+@pytest.mark.thorough
 def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
     words = ["-m", *TOY[:-1], "step_size=0.1,-1,0.2", "cycles=2", "temperature=1e0", "progress=false"]
     words.remove("step_size=0.1")
@@ -720,6 +736,7 @@ def test_a_sweep_runs_all_jobs_and_ends_with_the_worst_status(capsys):
     assert files(".").count("config.yaml") == 2 and not files(".").count("multirun.yaml")
 
 
+@pytest.mark.thorough
 def test_a_new_run_says_that_it_was_begun_without_save_every(capsys):
     words, begun = [*TOY[:-1], "cycles=2", "progress=false"], ["save_every=5"]
     for more, said in (([], False), (begun, True), (begun, False), (["seed=1", "log_every=2"], False)):
@@ -751,6 +768,7 @@ def test_a_run_that_an_earlier_version_looked_at_is_looked_at_again(capsys):
         assert torch.equal(sgmcmc.load_samples("run"), draws) and Path("run/metrics.csv").read_bytes() == metrics
 
 
+@pytest.mark.thorough
 def test_a_new_run_says_that_an_earlier_law_has_run_it(monkeypatch, capsys):
     """It begins anew, in a folder of its own, where the same command went on, or said that all was done."""
     words = [*TOY[:-1], "cycles=2", "progress=false"]
@@ -764,6 +782,7 @@ def test_a_new_run_says_that_an_earlier_law_has_run_it(monkeypatch, capsys):
         assert (told in capsys.readouterr().out) == said
 
 
+@pytest.mark.thorough
 def test_a_grid_without_m_is_listed_by_commands_that_run_its_points(capsys):
     """Nothing is run, so it is a mistake; a point of it is a run."""
     words = ["experiment=neal_rejection", "scale=smoke", "seed=1"]
@@ -776,6 +795,7 @@ def test_a_grid_without_m_is_listed_by_commands_that_run_its_points(capsys):
     assert table.endswith(f": jug execute jugfile.py {' '.join(words)}")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("several", [[*TOY[:-1], "seed=0,1"], ["experiment=neal_rejection"]])
 def test_a_sweep_has_no_single_folder(several, capsys):
     """Refused before the first run, not after it; a folder that depends on the run is none."""
@@ -854,6 +874,7 @@ def test_an_estimated_mass_is_kept_and_told(elsewhere, capsys):
     assert f"mass estimated: 1 to {float(mass.max()):.4g} (moments.safetensors)" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "acceptance", ["accept_prob (not at the target)", INEXACT, "not exact: " + 60 * "for a reason "]
 )
@@ -893,6 +914,7 @@ def test_a_picture_shows_what_comes_after_the_first_rows(tmp_path, monkeypatch):
     pyplot.close("all")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rates", ["1e-4", "[1e-4,1e-2]"])
 def test_a_summary_says_what_was_tuned(rates, capsys):
     words = [*replaced(NETWORK, output="run", chains=2, cycles=12, lr=rates), "tune.target=0.6", "burn_in=8"]
@@ -930,6 +952,7 @@ def test_a_summary_says_what_was_accepted_after_the_burn_in_and_where_a_run_dive
     assert any(line.startswith("diverged: no chain is finite after step 1000;") for line in lines)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("size", "told"), [("1e-5", 1), ("0.6", 0)])
 def test_a_summary_says_where_tuning_missed_its_target(size, told, capsys):
     words = "model=quartic sampler=hmc steps_per_cycle=3 chains=4 cycles=200 burn_in=50 tune.target=0.8 output=run"
@@ -969,6 +992,7 @@ def test_too_little_memory_is_a_sentence(words, mend, monkeypatch, capsys):
     assert capsys.readouterr().err == f"chains=3: needs more memory than this machine has; take {mend}\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words, said",
     [
@@ -1002,6 +1026,7 @@ def test_more_than_all_memory_is_refused_before_it_is_asked_for(elsewhere, words
     assert not list(elsewhere.iterdir())
 
 
+@pytest.mark.thorough
 def test_several_experiments_are_a_run_each_unless_one_of_them_is_a_grid(capsys):
     short = "scale=smoke model=mlp data=digits model.hidden=[2] data.train_size=100 epochs=1 progress=false".split()
     assert main(["-m", "experiment=digits,garriga2021", *short, "epochs_per_cycle=1", "batch_size=50"]) == 0
@@ -1014,6 +1039,7 @@ def test_several_experiments_are_a_run_each_unless_one_of_them_is_a_grid(capsys)
     assert capsys.readouterr().err == "lr=x: must be a positive number\n"
 
 
+@pytest.mark.thorough
 def test_the_flag_of_a_sweep_may_stand_anywhere(capsys):
     first, *others = (*TOY[:-1], "cycles=2")
     for number, words in enumerate((["-m", first, *others], [first, "--multirun", *others], [first, *others, "-m"])):
@@ -1058,6 +1084,7 @@ def test_a_file_that_holds_no_positions_is_no_start(elsewhere, capsys):
         assert capsys.readouterr().err.startswith("init=start.pt: must hold a state dict, or positions")
 
 
+@pytest.mark.thorough
 def test_a_target_of_ones_own_from_the_current_folder(elsewhere, capsys):
     Path("mine.py").write_text(
         """
@@ -1161,6 +1188,7 @@ class Bowl:
     assert capsys.readouterr().err.startswith(said)
 
 
+@pytest.mark.thorough
 def test_a_module_of_ones_own_and_its_prior(elsewhere, capsys):
     Path("nets.py").write_text(
         """
@@ -1362,6 +1390,7 @@ def test_paths_may_begin_with_the_home_folder(elsewhere, monkeypatch, capsys):
     assert capsys.readouterr().err == f"RUN={elsewhere}/home/run: its target has no data that it predicts\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["..", "/abs", "../../up", "a/../../b", ".", "a/.."])
 def test_a_name_does_not_lead_out_of_the_runs_folder(elsewhere, capsys, name):
     assert main([*TOY[:-1], f"name={name}"]) == 2
@@ -1400,6 +1429,7 @@ def test_a_run_whose_picture_cannot_be_drawn_is_done(monkeypatch, capsys):
     assert main(TOY) == 0 and Path("run/picture.png").stat().st_mtime_ns == drawn
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["x$_{$y", "\udcff"])
 def test_a_name_is_no_formula_and_may_have_bytes_that_are_no_letters(name, capsys):
     assert execute(compose([*TOY, "cycles=8"]) | {"name": name}) == 0
@@ -1473,6 +1503,7 @@ def test_an_error_of_the_targets_is_shown_recorded_and_not_the_end(capsys):
     assert log.count(gone_on) == 1 and log.count("exactly corrected (metropolis)") == 2
 
 
+@pytest.mark.thorough
 def test_the_traceback_of_a_target_s_error_begins_with_the_run(tmp_path):
     """That the run failed is recorded, too, where it had not begun yet: `make status` counts it."""
     (tmp_path / "faulty.py").write_text(
@@ -1513,6 +1544,7 @@ def leave_the_first_cycle(words, monkeypatch) -> None:
         assert main(words) == 75
 
 
+@pytest.mark.thorough
 def test_the_run_of_a_class_that_was_edited_since_is_refused_done_or_not(capsys, monkeypatch):
     """Its gradient alone may have been mended; what cannot be asked far from the start is asked no more."""
     Path("edited.py").write_text(
@@ -1556,6 +1588,7 @@ def test_a_target_that_draws_its_data_is_the_same_each_time():
     assert means[0] == means[1]
 
 
+@pytest.mark.thorough
 def test_a_network_that_was_edited_since_neither_goes_on_nor_predicts(capsys, monkeypatch):
     Path("rewritten.py").write_text(
         "import torch\nfrom torch import nn\n\n\nclass Rewritten(nn.Sequential):\n    between = nn.Tanh\n\n"
@@ -1585,6 +1618,7 @@ def test_a_network_that_was_edited_since_neither_goes_on_nor_predicts(capsys, mo
     assert main(words) == 0  # begun before networks told what they are
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("changed", ["inputs", "targets", None])
 def test_a_network_whose_data_were_changed_since_is_another_target(changed, capsys):
     """The last of twenty, which its first data do not tell. A run that was begun before it told goes on."""
@@ -1640,6 +1674,7 @@ def test_a_damaged_configuration_file_is_named(elsewhere, monkeypatch, capsys, t
     assert [path.name for path in elsewhere.iterdir()] == ["conf"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words, said",
     [
@@ -1798,6 +1833,7 @@ def test_an_output_with_another_program_s_table_is_refused(capsys, text):
     assert Path("run/metrics.csv").read_text() == text and len([*Path("run").iterdir()]) == 1
 
 
+@pytest.mark.thorough
 def test_a_file_of_positions_that_has_changed_is_refused(capsys):
     words = replaced(TOY, init="start.pt", cycles=4)
     torch.save(torch.zeros(2), "start.pt")
@@ -1837,6 +1873,7 @@ def test_a_sampler_without_its_file_is_told_which(capsys, monkeypatch):
     assert capsys.readouterr().err == told
 
 
+@pytest.mark.thorough
 def test_help_and_cfg(capsys, elsewhere):
     assert main(["--help"]) == 0
     told = capsys.readouterr().out
@@ -1859,6 +1896,7 @@ def start(*words):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.thorough
 def test_a_mistake_does_not_wait_for_torch(elsewhere):
     begun = time.perf_counter()
     process = start("sampler=gmc", "lr=1")

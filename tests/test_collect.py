@@ -35,6 +35,7 @@ def runs(tmp_path_factory):
     return folder
 
 
+@pytest.mark.thorough
 def test_each_group_of_chains_has_a_row_with_its_own_numbers(runs):
     table = collect(runs / "grid")
     assert table.attrs["settings"][-1] == "seed" and {*table.attrs["settings"][:-1]} == {
@@ -58,6 +59,7 @@ def test_each_group_of_chains_has_a_row_with_its_own_numbers(runs):
     assert "log_accept" not in table and "potential" not in table  # which are means over all chains
 
 
+@pytest.mark.thorough
 def test_runs_that_lie_elsewhere_with_a_link_to_them_are_in_the_table(runs, tmp_path):
     """A mean over seeds would else be over those that are left, without a word."""
     grid = shutil.copytree(runs / "grid", tmp_path / "grid")
@@ -248,6 +250,7 @@ def test_what_is_not_done_is_told_and_not_joined(runs, tmp_path):
     assert joined.ess[0] == groups[0]["ess"] and np.isnan(joined.ess[1]) and joined.accept_prob.notna().all()
 
 
+@pytest.mark.thorough
 def test_what_a_run_says_is_of_its_last_end(tmp_path, capsys):
     """Done after 100 cycles, then continued until it diverges: nothing is left of what was said before."""
     words = ["model=quartic", "sampler=ggmc", "step_size=.6", "seed=1", "burn_in=10", "progress=false"]

@@ -111,6 +111,7 @@ def same(one, other, close=CLOSE):
             assert torch.allclose(value, expected, close, close, equal_nan=True), name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 )
@@ -136,6 +137,7 @@ def test_a_compiled_trajectory_is_the_eager_one(case):
     same(compiled(changed, target, state, Random(5), 6, chains)[0], expected)
 
 
+@pytest.mark.thorough
 def test_words_are_those_of_their_place_in_blocks_of_any_length(monkeypatch):
     random, chains = Random(3), torch.tensor([4, 0, 9, 2**40])
     asked = [("noise", 0, range(2, 5), 3), ("decision", 1, range(1), 1), ("minibatch", 0, range(2), 3)]
@@ -184,6 +186,7 @@ def go(store, cycles=9, compile=True, case="amagold", **settings):
     return run(kernel, target, plan, random, CHAINS, lambda: target.initial(CHAINS, random), store=store)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", ["amagold", pytest.param("l2mc on the mixture, M", marks=pytest.mark.slow)])
 def test_a_compiled_run_ends_as_it_would_wherever_it_was_interrupted_and_keeps_being_compiled(case):
     whole = Memory()
@@ -231,6 +234,7 @@ class Far(Quartic):
         return super().potential(theta)
 
 
+@pytest.mark.thorough
 def test_a_row_of_a_compiled_run_has_the_fit_of_its_states():
     target = Far(dim=2)
     kernel = make_kernel("hmc", target, 0.5, steps=2, dtype=F64)
@@ -290,6 +294,7 @@ def test_without_a_compiler_a_run_is_eager(monkeypatch):
         assert not go(Memory()).compiled
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("broken", [{"CXX": "/bin/false"}, {"TORCHINDUCTOR_CACHE_DIR": "/proc/nowhere"}])
 def test_without_a_compiler_that_works_or_a_cache_for_it_a_process_goes_on_eagerly(tmp_path, broken):
     words = "model=double_well sampler=hmc step_size=.3 chains=3 cycles=20 compile=true progress=false output=run"
@@ -299,6 +304,7 @@ def test_without_a_compiler_that_works_or_a_cache_for_it_a_process_goes_on_eager
     assert (done.returncode, done.stderr) == (0, "") and "the run is not compiled: " in done.stdout
 
 
+@pytest.mark.thorough
 def test_threads_compile_one_after_the_other():
     """Else what Inductor has set for one would be gone for another, which would go on eagerly, by chance."""
 
@@ -309,6 +315,7 @@ def test_threads_compile_one_after_the_other():
         assert list(pool.map(compiled, range(4))) == [True] * 4
 
 
+@pytest.mark.thorough
 def test_a_compiled_run_that_goes_on_without_a_compiler_for_a_while_is_compiled_again():
     """A machine without one, or a day on which it fails, does not make a run eager for good."""
 
@@ -366,6 +373,7 @@ def test_ctrl_c_waits_for_a_graph_and_a_second_one_does_not(monkeypatch, times):
     assert compiled == [1] * (times == 1)
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_to_be_no_slower_is_left_where_it_cannot_be_compiled(tmp_path, monkeypatch, capsys):
     def no_compiler(*_, **__):
         raise RuntimeError("no working C++ compiler found")
@@ -437,6 +445,7 @@ def test_moments_stay_over_twenty_compiled_decisions(label):
             assert all(abs(cell.z) < LIMIT for cell in cells)
 
 
+@pytest.mark.thorough
 def test_whether_it_is_compiled_is_said_recorded_and_kept(tmp_path, capsys):
     words = ["model=double_well", "sampler=hmc", "step_size=0.3", "steps_per_cycle=2", "chains=5", "progress=false"]
     words += [f"output={tmp_path}/run"]
@@ -491,6 +500,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "case", [case if case in FAST else pytest.param(case, marks=pytest.mark.slow) for case in NETWORKS]
 )
@@ -538,6 +548,7 @@ def test_compiled_layers_are_the_eager_ones_in_batches_of_any_size():
     assert float((slope - gradient).abs().max()) < 1e-5 * float(gradient.abs().max())
 
 
+@pytest.mark.thorough
 def test_a_compiled_network_s_run_is_left_and_gone_on_with_to_the_bit_and_its_trace_changes_nothing():
     whole, broken, eager = Memory(), Memory(), Memory()
     name = "shuffled and traced"
@@ -575,6 +586,7 @@ def test_a_network_without_a_compiler_is_eager(monkeypatch):
     assert not target.flat.sizes and bool(target.gradient(target.flat.resting[None]).isfinite().all())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["_respond", "_respond_backward"])
 def test_layers_that_are_compiled_wrongly_stay_eager(name, monkeypatch):
     """Whatever compiles them: a value, or a gradient by one of the parameters, that is another."""

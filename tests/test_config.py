@@ -135,6 +135,7 @@ smoke: {cycles: 2}
     return lambda words: compose(["experiment=layers", *words.split()])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words, expected",
     [
@@ -214,6 +215,7 @@ def test_the_papers_command(composing):
     assert {key: get(config, key) for key in expected} == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words, expected",
     [
@@ -267,6 +269,7 @@ def test_lists_are_one_a_chain(composing):
         composing("model=banana step_size=[.1,.2] chains=3")
 
 
+@pytest.mark.thorough
 def test_what_is_asked_for_and_not_used_is_told(composing):
     words = ["model=banana", "sampler=hmc", "step_size=.1", "friction=3", "batch_size=5", "scale=quick", "init=null"]
     assert unused(composing(*words), words) == ["friction=3", "batch_size=5", "scale=quick"]
@@ -403,6 +406,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", MISTAKES)
 def test_mistakes_are_one_sentence(words):
     with pytest.raises((SettingError, HydraException)) as caught:
@@ -501,6 +505,7 @@ def test_the_identities_of_ten_runs_are_pinned(composing, words):
     assert identity(composing(words)) == PINNED[words]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     [
@@ -514,6 +519,7 @@ def test_what_is_not_part_of_an_identity(composing, words):
     assert identity(composing("lr=1e-4", words)) == identity(composing("lr=1e-4"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     ["seed=1", "dtype=float64", "temperature=.5", "batch_size=250", "epochs_per_cycle=5", "sampler.ends=exact",
@@ -885,6 +891,7 @@ def test_a_warm_start_descends_from_each_chain_s_own_start(regression):
     np.testing.assert_allclose(near.numpy(), theta, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_sgd_starts_from_he_s_weights_or_pytorch_s():
     """He's where nothing is said; SGD at a learning rate of nothing stays where it starts."""
     words = ["data=digits", "data.train_size=20", "model=mlp", "model.hidden=[3]", "sampler=hmc", "step_size=.1"]
@@ -965,6 +972,7 @@ def test_values_beyond_ascii_are_quoted_and_flags_are_not():
     assert words_for(words) == ["output='läufe/ö'", "output='~/run'", *words[2:]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mark", "=#&;!^<>`~%@:+? ")
 def test_names_may_have_marks_that_hydra_s_grammar_has_no_place_for(mark):
     """As results/runs/quick_seed=1, a folder."""

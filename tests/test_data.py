@@ -522,6 +522,7 @@ def test_the_checksums_are_torchvisions():
 # ------------------------------------------------------------------------------------------------ real files
 
 
+@pytest.mark.thorough
 @real
 def test_real_cifar10():
     start = time.process_time()

@@ -255,6 +255,7 @@ def test_the_time_is_the_mean_of_sums_up_to_the_first_lag_beyond_its_window(wind
     assert np.isnan(open_ended.value).all() and np.isnan(open_ended.error).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "rate, angle, draws, chains",
     [(0.98, 0.3, 2000, 20), (0.98, 0.3, 20_000, 5), (0.99, 0.05, 4000, 50), (0.9, 1.5, 2000, 20)],
@@ -269,6 +270,7 @@ def test_the_time_of_what_oscillates(rate, angle, draws, chains):
     assert 0.7 < tau.std() / error.mean() < 1.4 and (tau > 0).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("weight, phi, draws, chains", [(0.02, 0.98, 4000, 160), (0.1, 0.95, 2000, 80)])
 def test_a_slow_part_of_small_weight_is_in_the_time(weight, phi, draws, chains):
     """rho_k = w phi^k beyond lag 0, so tau = 1 + 2 w phi/(1 - phi), of which five tau has a half. The mean of 40 is
@@ -312,6 +314,7 @@ def test_autocorrelations_and_time_of_autoregressions(phi):
     assert (tau.error < (0.03 if phi > -0.5 else 0.3) * tau.value).all()
 
 
+@pytest.mark.thorough
 def test_the_time_of_antithetic_draws_is_not_what_is_left_at_a_few_lags():
     """The mean of 400, which is known to half a percent; a sum that ends somewhere would scatter three times as much,
     with where."""
@@ -327,6 +330,7 @@ def test_the_error_of_the_time_is_its_scatter(phi):
     assert 0.7 < tau.value.std() / tau.error.mean() < 1.4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "phi, draws, chains", [(0.9, 1000, 4), (0.9, 2000, 1), (0.5, 500, 4), (0.95, 500, 20), (-0.3, 2000, 4)]
 )

@@ -77,6 +77,7 @@ def test_a_run_its_table_and_its_evaluation_have_one_thread(two_threads, monkeyp
     assert torch.get_num_threads() == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["fork", "spawn"])
 def test_a_pool_s_workers_end_with_the_process_that_began_them(tmp_path, way):
     pool = "ProcessPoolExecutor(2, mp_context=get_context(sys.argv[1]), initializer=end_with_parent)"

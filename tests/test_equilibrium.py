@@ -120,6 +120,7 @@ def test_one_end_that_is_not_finite_may_be_beyond_a_wall():
         assert ("unless U has a wall" in disequilibrium(metrics, kernel, target, 4)) == (ends == 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("log_density", "settings", "begun"),
     [
@@ -179,6 +180,7 @@ def test_only_momenta_that_there_are_tell_of_a_short_run():
     assert "mean kinetic temperature 2.5" in disequilibrium(metrics, kernel, target, 17)
 
 
+@pytest.mark.thorough
 def test_temperatures_far_from_t_are_told_of_a_run_in_python_too(tmp_path):
     """A step of leapfrog from fresh momentum is θ ← (1 − h²/2) θ + h m: of a unit normal, uncorrected, the variance is
     1/(1 − h²/4), 10 where h² is 3.6. Corrected it is 1, and nothing is told."""

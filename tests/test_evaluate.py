@@ -43,6 +43,7 @@ def runs(tmp_path_factory):
     return folders
 
 
+@pytest.mark.thorough
 def test_chains_with_settings_of_their_own_are_evaluated_by_themselves(tmp_path, capsys):
     """Two seeds, of two chains and of four, half of each with either learning rate: a row of each rate's chains."""
     words, folders = [word for word in WORDS if not word.startswith("lr")], []
@@ -184,6 +185,7 @@ def test_draws_and_labels_that_are_not_the_target_s_are_one_sentence(draws, labe
         evaluate(LogisticRegression(data), draws, asked)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -381,6 +383,7 @@ def test_noise_on_columns_is_of_their_standardised_size(tmp_path):
         assert _row([tmp_path / "run", f"noise={noise}"], tmp_path)["nll"] == pytest.approx(wanted, rel=1e-4)
 
 
+@pytest.mark.thorough
 def test_chains_that_diverged_are_left_out_and_told(tmp_path, capsys):
     """Where others of their group did not; the second of two equal groups, of two seeds."""
     words, folders = [word for word in WORDS if not word.startswith("lr")], []
@@ -407,6 +410,7 @@ def test_chains_that_diverged_are_left_out_and_told(tmp_path, capsys):
         assert float(row[key]) == pytest.approx(value, nan_ok=True), key
 
 
+@pytest.mark.thorough
 def test_a_run_that_diverged_is_left_out_and_cuts_no_other_short(runs, tmp_path, capsys):
     short = tmp_path / "short"
     assert run([*WORDS[:-1], "cycles=2", "seed=2", f"output={short}", "progress=false"]) == 0
@@ -431,6 +435,7 @@ def _row(words, tmp_path):
     return {key: value if key == "data" else float(value) for key, value in row.items()}
 
 
+@pytest.mark.thorough
 def test_one_run_on_its_own_test_set_is_what_the_run_said(runs, tmp_path, capsys):
     row = _row(runs[:1], tmp_path)
     metrics = load_metrics(runs[0])
@@ -465,6 +470,7 @@ def test_of_seeds_of_different_lengths_the_draws_that_all_have_are_joined(runs, 
     assert row["nll"] == pytest.approx(evaluate(potential, draws, data.test)["nll"], rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_an_edited_configuration_is_told_and_written_anew(tmp_path, capsys):
     words = [*WORDS[:-1], "cycles=2", "seed=0", "progress=false", f"output={tmp_path / 'run'}"]
     assert run(words) == 0
@@ -636,6 +642,7 @@ def test_a_folder_of_runs_is_told_what_to_name(runs, capsys):
     assert capsys.readouterr().err == f"RUN={runs[0].parent}: {mend}\n"
 
 
+@pytest.mark.thorough
 def test_a_configuration_that_is_damaged_is_one_sentence(runs, tmp_path, capsys):
     shutil.copytree(runs[0], tmp_path / "run")
     with open(tmp_path / "run/config.yaml", "a") as file:
@@ -713,6 +720,7 @@ def test_other_data_are_normalised_as_the_training_data_are(runs, tmp_path, monk
     assert labels is None and torch.equal(given.normalise(given.inputs), digits.normalise(digits.inputs))
 
 
+@pytest.mark.thorough
 def test_a_target_s_own_data_are_predicted(tmp_path, monkeypatch, capsys):
     words = f"model=custom model._target_={__name__}.points sampler=hmc batch_size=5 step_size=.1 cycles=9".split()
     assert run([*words, f"output={tmp_path / 'run'}", "progress=false"]) == 0
@@ -804,6 +812,7 @@ def test_help_is_given_wherever_it_is_asked_for(capsys):
         assert main(words) == 0 and "python -m experiments.evaluate RUN" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_the_library_s_name_of_the_command_is_the_command(runs):
     """Scripts may say ``python -m sgmcmc.evaluate``."""
     command = [sys.executable, "-m", "sgmcmc.evaluate", runs[0], "draws=2"]

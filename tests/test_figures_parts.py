@@ -61,6 +61,7 @@ def said(module, tables: list[pd.DataFrame], rows: list[tuple]) -> str:
     return draw.headline(figure, module.SOURCE if draw.in_part(rows) else "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("script", draw.scripts(), ids=lambda script: script.stem)
 @pytest.mark.parametrize("scale", draw.SCALES)
 def test_a_part_of_the_runs_is_compared_and_drawn(script, scale):

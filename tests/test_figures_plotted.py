@@ -133,6 +133,7 @@ def test_a_picture_names_the_number_of_its_own_chains(name, column, number, text
     assert any(text in part.split("\n") for part in texts)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("script", draw.scripts(), ids=lambda script: script.stem)
 @pytest.mark.parametrize("scale", draw.SCALES)
 def test_each_point_is_of_a_row_and_its_bars_are_its_errors(script, scale):

@@ -217,6 +217,7 @@ def test_chains_side_by_side_are_those_one_after_the_other(whole, call, tmp_path
     assert cut[0] == cut[1]
 
 
+@pytest.mark.thorough
 def test_the_next_chain_begins_where_one_ends_and_all_are_ended_together(call, monkeypatch, capfd):
     """Two at a time, in the plan's order; what is done or has no data is left out. What does not end is killed."""
     root, _ = call("beside", 0.001)
@@ -456,6 +457,7 @@ def test_a_file_of_the_state_that_is_damaged_is_one_sentence(name, mend, call, m
     assert name == "plan.json" or (session.home / "plan.json").read_text() == sound
 
 
+@pytest.mark.thorough
 def test_seconds_spent_are_those_that_the_run_says(whole, call, monkeypatch):
     root, *_ = whole
     call("spent", 0.001)
@@ -561,6 +563,7 @@ def test_what_is_missing_is_one_sentence(call, capsys, tmp_path):
     assert "make gpu-plan again" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_the_plan_has_what_is_wanted_in_the_order_of_wanting(call):
     """The exact preset first, at its four rates in order, and each chain once."""
     gpu = sys.modules["gpu"]
@@ -628,6 +631,7 @@ def test_a_kind_of_gpu_is_asked_once_within_its_minutes(call, monkeypatch, capsy
     assert json.loads((session.home / "checked.json").read_text()).keys() == {"A GPU", "Another"}
 
 
+@pytest.mark.thorough
 def test_what_does_not_finish_ends_with_all_that_it_started_and_has_said_what_it_said(call):
     call("finished", 0.001)
     gpu = sys.modules["gpu"]
@@ -658,6 +662,7 @@ def test_what_does_not_finish_ends_with_all_that_it_started_and_has_said_what_it
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.thorough
 def test_a_chain_within_a_long_cycle_is_left_when_the_minutes_are_over(call, monkeypatch):
     """The signal that ends it interrupts the chain, which goes on from there; what fails leaves the others alone."""
     root, _ = call("left", 0.001)
@@ -798,6 +803,7 @@ def test_a_full_disk_is_a_sentence_and_what_can_be_kept_elsewhere_is(call, tmp_p
     assert [path.name for path in kept.iterdir()] == ["kept.tar.gz"] and not list(gpu.home("smoke").glob("chain.*"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize(
     "error",
@@ -876,6 +882,7 @@ def test_without_the_data_of_any_chain_that_is_said_first_and_nothing_is_downloa
     assert "left out, all chains of mnist: no mnist here" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_table_whose_statistics_are_not_installed_is_written_elsewhere(whole, call, tmp_path, monkeypatch, capsys):
     """Its rows are kept; the other tables are written."""
     shutil.copytree(whole[0], tmp_path / "whole")
@@ -913,6 +920,7 @@ def accuracy(monkeypatch):
         sys.modules.pop(name, None)
 
 
+@pytest.mark.thorough
 def test_the_accuracy_of_a_device_is_measured_and_written(accuracy, monkeypatch, tmp_path, capsys):
     words = ["gpu_accuracy.py", "--device", "cpu", "--images", "20", "--steps", "3", "--width", "2"]
     monkeypatch.setattr(sys, "argv", [*words, "--write", str(tmp_path / "accuracy.csv")])
@@ -1021,6 +1029,7 @@ def test_a_benchmark_of_a_device_that_is_not_there_is_a_mistake(speed, accuracy,
             assert left.value.code == 2 and said in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_steps_and_bare_gradients_are_replayed_or_it_is_said_why_not(speed, monkeypatch):
     from test_captured import again_and_again
 

@@ -86,6 +86,7 @@ def test_a_policy_is_swept_beside_the_sampler_that_is_chosen():
     assert len(sweep("finding_corrected", ("sampler=hmc",))) == len(sweep("finding_corrected"))
 
 
+@pytest.mark.thorough
 def test_a_segment_may_end_before_the_burn_in_and_before_the_cycle_that_is_traced(tmp_path):
     words = "model=mlp model.hidden=[4] data=digits data.train_size=40 batch_size=20 lr=1e-6 steps_per_cycle=2"
     words += " cycles=5 burn_in=3 trace=1 trace_cycles=[5] schedule=stairs save_every=1"
@@ -96,6 +97,7 @@ def test_a_segment_may_end_before_the_burn_in_and_before_the_cycle_that_is_trace
     assert load_samples(tmp_path / "run").shape[0] == 2 and set(load_trace(tmp_path / "run")["cycle"]) == {5}
 
 
+@pytest.mark.thorough
 def test_a_segment_is_compiled_where_that_pays_by_the_end_of_the_whole_chain(tmp_path, monkeypatch):
     """A grid's chain is compiled where the same run by itself is."""
     asked = []
@@ -177,6 +179,7 @@ jug.jug.main()
     assert (ended.returncode, ended.stderr) == (75, "stopped\n")
 
 
+@pytest.mark.thorough
 def test_a_signal_that_is_lost_is_told_again(monkeypatch):
     monkeypatch.setattr(signals, "AGAIN", 1)
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM)}
@@ -194,6 +197,7 @@ def test_a_signal_that_is_lost_is_told_again(monkeypatch):
         pass
 
 
+@pytest.mark.thorough
 def test_a_process_that_ends_slowly_is_not_told_again():
     code = """
 import atexit, signal, time
@@ -207,6 +211,7 @@ signal.raise_signal(signal.SIGTERM)
     assert (done.returncode, done.stderr) == (75, "stopped\n")
 
 
+@pytest.mark.thorough
 def test_a_signal_within_a_finaliser_is_told_again_without_a_traceback():
     code = """
 import signal, time
@@ -249,6 +254,7 @@ def test_a_network_s_chain_is_a_string_of_segments():
     assert lengths(compose(["model=banana", "step_size=.1", "cycles=70"])) == [70]
 
 
+@pytest.mark.thorough
 def test_a_word_that_makes_points_one_run_is_refused(monkeypatch):
     """A table would count that run as several seeds; of one point, or of points that do not say it, it is none."""
     assert len(configurations("finding_cycles", ("scale=smoke", "seed=3"))) == 16
@@ -262,6 +268,7 @@ def test_a_word_that_makes_points_one_run_is_refused(monkeypatch):
     assert len(configurations("finding_cycles", ("scale=smoke", "temperature=2"))) == 16
 
 
+@pytest.mark.thorough
 def test_a_task_does_not_depend_on_where_the_data_lie(monkeypatch):
     monkeypatch.delenv("SGMCMC_DATA", raising=False)
     one = configurations("amagold_table2", ("scale=smoke",))
@@ -284,6 +291,7 @@ def test_a_folder_that_another_process_writes_is_no_result(tmp_path, monkeypatch
     assert segment(config, 20, None)["status"] == "done"
 
 
+@pytest.mark.thorough
 def test_a_folder_that_looked_older_than_it_is_is_no_result(tmp_path, monkeypatch, capsys):
     """As a shared file system's cache may show it to another machine, a minute long: the worker leaves, as above."""
     monkeypatch.chdir(tmp_path)
@@ -448,6 +456,7 @@ def test_a_chain_of_very_many_segments_has_a_task_graph(tmp_path, monkeypatch):
     assert " 2000 " in ended.stdout and "Error" not in ended.stdout + ended.stderr
 
 
+@pytest.mark.thorough
 def test_a_table_of_other_chains_is_another_file(tmp_path, monkeypatch, capsys):
     """A setting behind ``jug execute``, of those that results depend on, gives another table of the same name."""
     monkeypatch.chdir(tmp_path)
@@ -504,6 +513,7 @@ def telling():
     return {(one["experiment"], one["scale"], one.get("words", "")): one["chains"] for one in made if "chains" in one}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", telling(), ids=" ".join)
 def test_tables_that_are_kept_are_of_their_experiments_as_they_are(key, monkeypatch):
     """But for the law, which may have been raised since."""
@@ -557,6 +567,7 @@ PINNED_GRIDS = {  # of experiments none of whose tables tells: the first digits 
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("experiment", [name for name in EXPERIMENTS if (name, "paper", "") not in telling()])
 def test_the_settings_of_a_paper_s_grid_are_pinned(experiment):
     text = json.dumps([scientific(one) for one in configurations(experiment, ("scale=paper",))], sort_keys=True)

@@ -50,6 +50,7 @@ def toy(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("old", "new", "test", "verdict"),
     [

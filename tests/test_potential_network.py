@@ -289,6 +289,7 @@ def test_each_tensor_has_its_gradient(digits):
         assert change == pytest.approx(gradient[0, where].norm().item(), rel=1e-5), name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("augmentation", ["none", "averaged"])
 def test_no_batch_split_shows_and_the_same_number_twice(digits, augmentation):
     potential = make(digits, augmentation=augmentation, views=3)
@@ -945,6 +946,7 @@ def test_a_state_dict_is_all_that_a_module_needs(digits):
         potential.state_dict(torch.zeros(2, potential.dim))
 
 
+@pytest.mark.thorough
 def test_batch_normalisation_of_one_datum_that_is_left_over_is_refused():
     rows = Dataset(torch.randn(126, 5), torch.arange(126) % 2, 2)
     module = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
@@ -1119,6 +1121,7 @@ def test_refusals(digits):
             potential.potential(theta)
 
 
+@pytest.mark.thorough
 def test_compiled_layers_are_a_targets_own():
     """Another target of the module is eager, and each finds its own layers again; what fails leaves them eager."""
     data = Dataset(torch.randn(12, 3, 4, 4), torch.arange(12) % 3, 3)

@@ -61,6 +61,7 @@ class Pairs(nn.Module):
 NETWORKS = {"perceptron": lambda: MLP(64, (5, 4), 10), "convolutional": Convolutional, "pairs": Pairs}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("augmentation", ["none", "averaged"])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_each_chain_has_the_numbers_that_it_has_alone(digits, network, augmentation):
@@ -213,6 +214,7 @@ def go(together, store=None, cycles=7, name="metropolis", **changes):
     return result
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_run_has_the_same_numbers_however_its_chains_go(name):
     one, other = (go(together, name=name) for together in (False, True))
@@ -225,6 +227,7 @@ def test_a_run_has_the_same_numbers_however_its_chains_go(name):
             assert its[key] == pytest.approx(mine[key], rel=1e-6, abs=1e-7, nan_ok=True), key
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["a step size each", "tuned", "the mass estimated", "exact ends"])
 def test_groups_of_chains_have_the_same_numbers(name, monkeypatch):
     """Of a network whose chains would need too much memory in one tensor; and a killed run goes on with them."""
@@ -350,6 +353,7 @@ def words(chains, *more):
     return [*model, "sampler=ggmc", *length, f"chains={chains}", "device=cpu", "progress=false", *more]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("more", "together"),
     [
@@ -412,6 +416,7 @@ def test_what_together_cannot_be(setting, sentence):
         build(compose(setting))
 
 
+@pytest.mark.thorough
 def test_a_run_says_how_its_chains_go_and_stays_so(tmp_path, capsys):
     """Its settings and its name are the same."""
     given = words(9, "model.hidden=[4]", f"output={tmp_path}/run")

@@ -145,6 +145,7 @@ def test_double_well_constants():
     agree((x + 2.14796) ** 2, torch.tensor([2.86177]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("temperature", [1.0, 0.05, 4.0])
 @pytest.mark.parametrize("name", ["double_well", "quartic"])
 def test_independent_coordinates_against_quadrature(name, temperature):
@@ -219,6 +220,7 @@ def test_banana_draws(temperature):
     agree(first * second**2, torch.tensor(12 * temperature**2))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("temperature", [1.0, 0.1, 0.4, 3.0])
 def test_mixture_draws_against_quadrature(temperature):
     target = Mixture()
@@ -234,6 +236,7 @@ def test_mixture_draws_against_quadrature(temperature):
     agree(statistics(target.exact(DRAWS, Random(7), temperature)), weight @ statistics(points))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in TARGETS if "gaussian" in name or name == "pairs"])
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
 def test_gaussian_draws(name, temperature):

@@ -119,6 +119,7 @@ def after_some_trajectories(
     return np.abs(z), accepted
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sampler", ["hmc", "persistent_langevin", "nonreversible_langevin"])
 def test_gibbs_between_trajectories_leaves_the_target_invariant(sampler):
     z, accepted = after_some_trajectories(sampler)
@@ -126,12 +127,14 @@ def test_gibbs_between_trajectories_leaves_the_target_invariant(sampler):
     assert z.max() < 5.5, z
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sampler", ["hmc", "nonreversible_langevin"])
 def test_invariance_fails_with_a_stale_u(sampler):
     z, _ = after_some_trajectories(sampler, stale=True)
     assert z.max() > 8, z
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sampler", ["hmc", "ggmc"])
 def test_gradient_noise_moves_nothing_that_only_gibbs_changes(sampler):
     """Else the binary ones leave 0 and 1 within a trajectory, and GGMC its target: z was 20."""

@@ -340,6 +340,7 @@ def test_gibbs_survives_the_tail_of_a_small_shape():
     assert near[0] == pytest.approx(math.log(-math.log(0.7)))
 
 
+@pytest.mark.thorough
 def test_geweke_joint_distribution():
     """Data, beta and variances drawn from the model, then Gibbs: the variances must still follow their priors.
 

@@ -21,6 +21,7 @@ README = (ROOT / "README.md").read_text()
 CODE = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
+@pytest.mark.thorough
 def test_the_notebook_example_samples_its_ring(capsys):
     code, *_ = CODE
     names: dict = {}
@@ -60,6 +61,7 @@ def test_the_regression_has_the_gradient_of_its_u_and_samples(recwarn):
     assert float(target.potential(theta)[0] + joint) == pytest.approx(-constant)
 
 
+@pytest.mark.thorough
 def test_the_weights_of_a_run_are_those_of_its_network(tmp_path):
     run = "experiment=digits scale=smoke data.train_size=100 cycles=1 epochs=null progress=false"
     assert main([*run.split(), f"output={tmp_path}"]) == 0
@@ -74,6 +76,7 @@ def test_the_weights_of_a_run_are_those_of_its_network(tmp_path):
     assert torch.allclose(network.model(some).softmax(-1).double(), expected, atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     [
@@ -93,6 +96,7 @@ def test_a_run_is_made_again_from_its_folder_alone(tmp_path, monkeypatch, words)
     assert torch.equal(*(sgmcmc.load_samples(tmp_path / folder) for folder in ("FOLDER", "ANOTHER")))
 
 
+@pytest.mark.thorough
 def test_a_function_is_a_target():
     result = sgmcmc.sample(
         lambda theta: (theta**2).sum() / 2,

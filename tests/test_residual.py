@@ -349,6 +349,7 @@ def test_no_program_asks_for_more_shared_memory_than_there_is():
             assert backward["num_stages"] * of_u <= residual.SHARED
 
 
+@pytest.mark.thorough
 def test_networks_work_where_triton_is_not_installed():
     script = "import sys; sys.modules['triton'] = None; import torch; from sgmcmc.models import ResNet\n"
     script += "print(ResNet(depth=8)(torch.zeros(1, 3, 8, 8)).shape[1])"

@@ -203,6 +203,7 @@ def test_what_no_chain_asks_for_may_have_any_name(name, value):
     assert torch.equal(short(target, "hmc").draws, short(WithData(), "hmc").draws)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_gradient_of_another_dtype_leaves_the_chain_s(compiled):
     """A compiled chain took the float64 numbers that followed for float32, and was NaN."""
@@ -219,6 +220,7 @@ def test_a_gradient_of_another_dtype_leaves_the_chain_s(compiled):
         torch.testing.assert_close(result.draws, eager.draws)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("sampler", "compiled"), [("hmc", False), ("ggmc", False), ("sghmc", False), ("ggmc", True)])
 def test_no_graph_of_autograd_grows_along_a_chain(sampler, compiled):
     class Learned(Gaussian):
@@ -273,6 +275,7 @@ def test_terms_of_the_sum_over_data_in_another_shape_are_refused(name, shape, ne
         short(Terms(), "hmc", acceptance="austerity", chains=3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "shape"),
     [
@@ -319,6 +322,7 @@ def test_a_target_that_takes_a_chain_at_a_time_is_asked_for_its_start_by_a_numbe
     assert given.compiled and torch.equal(given.draws, compiled.draws)
 
 
+@pytest.mark.thorough
 def test_groups_of_chains_take_the_step_sizes_of_a_list_and_compiled_cycles_are_the_same():
     settings = {"chains": 4, "cycles": 30, "steps": 3}
     groups = short(step_size=[0.1, 0.8], **settings)
@@ -354,6 +358,7 @@ def test_decisions_on_a_part_of_the_data_are_told_not_to_be_exact(acceptance):
         short(Terms(), "hmc", acceptance="barker")
 
 
+@pytest.mark.thorough
 def test_a_tuned_acceptance_that_is_far_from_its_target_is_told():
     """From a step a thousand times too small 150 cycles do not come to where nine in ten are accepted; from one near it
     they do. Of a chain that is not corrected its probability counts."""
@@ -368,6 +373,7 @@ def test_a_tuned_acceptance_that_is_far_from_its_target_is_told():
             sgmcmc.sample(square, "hmc", step_size=0.4, **options | others)
 
 
+@pytest.mark.thorough
 def test_a_tuned_acceptance_is_far_by_the_odds_of_the_share_of_what_the_rule_can_accept():
     """Barker's rule accepts a half at most: what comes to no more than that has moved nowhere near its target."""
     options = {"dim": 20, "cycles": 300, "burn_in": 150, "chains": 4, "steps": 5, "acceptance": "barker", "tune": 0.35}
@@ -379,6 +385,7 @@ def test_a_tuned_acceptance_is_far_by_the_odds_of_the_share_of_what_the_rule_can
     assert missed(above, Plan(300, burn_in=150, tune=0.35)).startswith("acceptance 0.51 after the burn-in, ")
 
 
+@pytest.mark.thorough
 def test_chains_that_are_tuned_one_by_one_are_far_from_their_target_one_by_one():
     """Two of four from a step a hundred thousand times too small, whose mean with the others is not far."""
     options = {"dim": 20, "cycles": 500, "burn_in": 200, "steps": 5, "tune": 0.7}
@@ -389,6 +396,7 @@ def test_chains_that_are_tuned_one_by_one_are_far_from_their_target_one_by_one()
         sgmcmc.sample(square, "hmc", step_size=[0.8] * 4, **options)
 
 
+@pytest.mark.thorough
 def test_long_chains_are_compiled_by_auto_where_they_can_be(monkeypatch):
     asked = []
     monkeypatch.setattr("sgmcmc.compiled.pays", lambda *given: asked.append(given[2:]) or given[3] > 25)
@@ -429,6 +437,7 @@ def test_draws_are_every_thin_th_state_after_the_burn_in_and_counts_are_of_all_c
         assert (result.accepted, result.proposed, result.cycles) == (moved, 33, 11)
 
 
+@pytest.mark.thorough
 def test_a_chain_that_is_not_corrected_says_so():
     with pytest.warns(UserWarning, match="not corrected"):
         short(acceptance=None)
@@ -442,6 +451,7 @@ def test_a_chain_that_is_not_corrected_says_so():
         short(sampler="custom", word="OBBA", acceptance=None)
 
 
+@pytest.mark.thorough
 def test_a_run_in_a_folder_is_gone_on_with(tmp_path, recwarn):
     """The same draws as in memory; more cycles continue them; what is done is read, not run, and fewer are told."""
     begun = []
@@ -597,6 +607,7 @@ def test_a_folder_is_of_one_run(tmp_path):
         short(**{**kept, "folder": tmp_path / "file"})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -630,6 +641,7 @@ def test_a_folder_knows_its_minibatches(tmp_path):
             short(**{**kept, **changed})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "sampler", [{"sampler": "sghmc"}, {"schedule": "cosine"}, {"sampler": "random_walk"}, {"word": "BAOAB"}]
 )
@@ -703,6 +715,7 @@ def test_a_folder_is_of_one_target_whose_u_may_be_infinite_where_it_is_asked(tmp
         short(everywhere, folder=tmp_path, initial=start, cycles=30)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", range(1, 30))
 def test_a_run_goes_on_whenever_its_target_has_failed(call, tmp_path):
     """Where the folder is told what the target is, too."""
@@ -908,6 +921,7 @@ def test_of_a_few_trajectories_no_chain_is_called_stuck_and_those_of_the_burn_in
         sgmcmc.sample(Gaussian(2), "hmc", step_size=0.1, **wild)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
@@ -990,6 +1004,7 @@ class Tilted(Gaussian):
         return self.factor * super().gradient(theta, batch)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("factor", [2.0, 0.5, -1.0, 0.0, 1.05, 0.97])
 def test_a_gradient_that_is_not_u_s_is_told(factor, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(Tilted, "factor", factor)
@@ -1040,6 +1055,7 @@ class Walled(Gaussian):
         return super().potential(theta) + torch.where(theta[:, 0] > 1.5, math.nan, 0.0)
 
 
+@pytest.mark.thorough
 def test_ends_that_are_not_finite_are_told(tmp_path):
     """They are rejected, and the chain is another target's."""
     options = {"step_size": 0.3, "cycles": 300, "chains": 20, "initial": torch.zeros(20, 1)}
@@ -1594,6 +1610,7 @@ def test_a_result_prints_as_a_line():
     assert repr(sgmcmc.Result("interrupted")).startswith("Result(status='interrupted', cycles=0, chains=0, draws=None")
 
 
+@pytest.mark.thorough
 def test_parts_of_the_package_need_no_import_of_their_own():
     code = "import sgmcmc; sgmcmc.potentials.Potential; sgmcmc.data.load; sgmcmc.diagnostics.ess; sgmcmc.Dataset"
     subprocess.run([sys.executable, "-c", code], check=True)

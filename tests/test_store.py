@@ -185,6 +185,7 @@ def test_full_sample_files_do_not_depend_on_the_blocks(tmp_path, whole):
     assert torch.equal(load_samples(tmp_path / "one"), load_samples(tmp_path / "whole"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("failure", ["killed", "power cut", "disk full"])
 def test_failure_at_every_call_and_continued(tmp_path, monkeypatch, whole, failure):
     """For every k: three attempts that each fail at their k-th change to the disk (so that recovery is
@@ -260,6 +261,7 @@ def test_interrupted_commit_in_one_process(tmp_path, monkeypatch, whole):
     assert content(tmp_path / "run") == whole
 
 
+@pytest.mark.thorough
 def test_a_failed_block_can_be_written_again(tmp_path, monkeypatch, whole):
     """Within one process: everything before it is intact, and the same call succeeds when there is room."""
     for fail_at in range(1, 40):
@@ -286,6 +288,7 @@ def test_a_failed_block_can_be_written_again(tmp_path, monkeypatch, whole):
         assert {**whole, **content(folder.path)} == content(folder.path)
 
 
+@pytest.mark.thorough
 def test_killed_by_sigkill(tmp_path):
     """A process that commits as fast as it can, killed by the system, is continued with nothing lost."""
     program = (

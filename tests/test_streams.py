@@ -26,6 +26,7 @@ def shell(command, folder, **there):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.thorough
 @FULL
 @pytest.mark.parametrize(
     "streams",
@@ -39,6 +40,7 @@ def test_a_run_goes_on_whatever_becomes_of_its_streams(tmp_path, streams):
     assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "done"
 
 
+@pytest.mark.thorough
 def test_letters_that_an_encoding_lacks_are_question_marks(tmp_path):
     status, said, wrong = shell(f'"$P" "$R" {RUN}', tmp_path, PYTHONIOENCODING="ascii")
     assert (status, wrong) == (0, "") and "effective sample size of the slower of mean and variance" in said
@@ -46,6 +48,7 @@ def test_letters_that_an_encoding_lacks_are_question_marks(tmp_path):
     assert shell('"$P" "$R" --help', tmp_path, PYTHONIOENCODING="ascii")[0] == 0
 
 
+@pytest.mark.thorough
 @FULL
 def test_a_table_that_cannot_be_written_is_told(tmp_path):
     assert shell(f'"$P" "$R" {RUN}', tmp_path)[0] == 0

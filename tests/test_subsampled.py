@@ -78,6 +78,7 @@ def decided(target, temperature=1.0, kinetic=0.0, chains=CHAINS, **settings):
     return [torch.cat([getattr(one, name) for one in parts]) for name in ("accepted", "delta_potential", "data")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 @pytest.mark.parametrize(("log_mh", "deviation", "batch"), [(-1.5, 0.0, SIZE), (1.5, 0.75, 100), (0.7, 0.75, 40)])
 def test_barker_on_a_part_accepts_as_often_as_barker(log_mh, deviation, batch, temperature):

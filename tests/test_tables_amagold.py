@@ -77,6 +77,7 @@ def test_the_shared_bias_is_what_stays_of_j():
     assert leading == pytest.approx(stays, rel=0.2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["banana", "mixture"])
 def test_a_plane_s_grid_holds_its_mass_and_its_floor_is_that_of_independent_draws(model):
     masses = plane_masses(model)
@@ -219,6 +220,7 @@ def lose(table, sampler, how):
     return table
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["diverged", "missing", "some", "all"])
 @pytest.mark.parametrize("sampler", ["sghmc", "amagold", "l2mc"])
 @pytest.mark.parametrize("script", FIGURES, ids=lambda script: script.stem)
@@ -757,6 +759,7 @@ def quarters_of(draws: torch.Tensor) -> np.ndarray:
     return quarters(counts_of(draws, PLANES["mixture"][1]), plane_masses("mixture"), len(draws))
 
 
+@pytest.mark.thorough
 def test_a_row_of_the_plane_is_over_the_bins_with_draws_and_of_the_slowest_function():
     draws = turning(500, 4)
     run = made(draws, frozen=[0, 1, 3], step_size=[0.1, 0.2], model={"name": "mixture"})

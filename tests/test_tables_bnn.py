@@ -76,6 +76,7 @@ def quality(p: torch.Tensor, targets: torch.Tensor) -> dict:
     return {"accuracy": right.mean(), "nll": nll, "ece": ece, "entropy": -(p * np.log(p)).sum(1).mean()}
 
 
+@pytest.mark.thorough
 def test_a_row_of_chains_is_their_own_predictions_and_their_mixing(chains):
     runs = chains(HMC, 40)
     (row,) = bnn.predictions(runs)
@@ -108,6 +109,7 @@ def test_a_row_of_chains_is_their_own_predictions_and_their_mixing(chains):
     assert (row["sampler"], row["temperature"], row["chains"], row["draws_a_chain"]) == ("hmc", 1, 2, 40)
 
 
+@pytest.mark.thorough
 def test_the_runs_of_sgd_predict_together_and_are_counted_together(chains):
     runs = chains(SGD, 3)
     (row,) = bnn.predictions(runs)
@@ -120,6 +122,7 @@ def test_the_runs_of_sgd_predict_together_and_are_counted_together(chains):
     assert row["draws_a_chain"] == 20 and row["chains"] == 2
 
 
+@pytest.mark.thorough
 def test_a_correction_of_minibatches_costs_u(chains):
     costs = [bnn.predictions(chains(point, 6))[0]["passes"] for point in GGMC]
     assert costs == [5 * (4 * 50 / 100 + 1), 5 * 4 * 50 / 100]  # corrected, monitored
@@ -149,6 +152,7 @@ def test_a_chain_that_did_not_finish_is_said_and_left_out(chains):
     assert row["nll"] > 0 and np.isnan(row["nll_error"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("point", [HMC, SGD])
 def test_a_run_of_which_a_chain_diverged_is_said_and_left_out(chains, point):
     """Its last finite weights are no draw, and no member of an ensemble."""

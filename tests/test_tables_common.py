@@ -345,6 +345,7 @@ def test_chains_of_a_class_that_was_edited_are_in_no_table(monkeypatch, tmp_path
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.thorough
 def test_chains_of_another_law_are_in_no_table(monkeypatch, tmp_path, capsys):
     """Jug knows the finished ones of a grid by their settings, and the others would be run by the law as it is now."""
     monkeypatch.chdir(tmp_path)

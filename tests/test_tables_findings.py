@@ -65,6 +65,7 @@ def autoregression(decays: list[float], draws: int = 3000, chains: int = 450) ->
     return torch.from_numpy(path)
 
 
+@pytest.mark.thorough
 def test_efficiency_is_that_of_the_slowest_or_of_all_coordinates():
     """Errors are of ten groups of chains: t with 9 degrees of freedom exceeds 10 four times in a million, and an error
     is more than 2.3 of what it should be, here .26, once in a million."""
@@ -436,6 +437,7 @@ def test_a_comparison_of_lengths_pays_for_u():
         assert found[3] == "not comparable: kept momentum was run with 1 step a trajectory alone"
 
 
+@pytest.mark.thorough
 def test_the_noise_of_a_trajectory_is_that_of_its_kicks():
     """The closed forms of OBABO, ABOBA and BAOAB, and log MH itself on a Gaussian whose momenta noise hardly heats."""
     target, h, L = Gaussian(200, noise=1.0), 0.02, 12
@@ -796,6 +798,7 @@ def test_a_bound_is_judged_where_runs_finished():
     assert next(theorem2.compare(pd.DataFrame([row | {"least": 0.78}])))[3] == "agrees"  # two errors below
 
 
+@pytest.mark.thorough
 def test_passes_of_a_trajectory_are_its_minibatches_and_u():
     """28 of 27 an epoch, of BABOBAB 55, and U where it is corrected; full gradients bring U along."""
     word = "OBABO"

@@ -28,6 +28,7 @@ from figures import neal_mixed as mixed  # noqa: E402
 from figures import neal_trajectories as trajectories  # noqa: E402
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sampler", ["hmc", "random_walk", "persistent_langevin", "nonreversible_langevin"])
 def test_a_picture_s_chain_runs_again_with_the_same_numbers(sampler):
     words = f"model=gaussian_pairs model.pairs=2 sampler={sampler} step_size=0.15 cycles=60 chains=1 init=exact"
@@ -75,6 +76,7 @@ def test_his_patterns_are_simulated():
         assert abs(row["simulated"] - said) < 4.5 * row["simulated_error"]
 
 
+@pytest.mark.thorough
 def test_efficiency_is_that_of_an_autoregression():
     """τ of 320 chains is known to half a per cent; its error is of ten groups (t with 9 degrees of freedom: 4e-6)."""
     noise = torch.from_numpy(np.random.default_rng(1).standard_normal((4000, 320, 2)))
@@ -91,6 +93,7 @@ def _figures():
     return [load(script) for script in scripts() if script.stem.startswith("neal_")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("figure", _figures(), ids=lambda figure: figure.__name__)
 def test_comparisons_survive_missing_runs(figure):
     """Each sampler's rows, each picture's, all rows of the first table in place of a diverged run's."""
@@ -337,6 +340,7 @@ def test_the_error_of_a_simulated_pattern_is_that_of_a_root_mean_square():
         assert row["simulated_error"] == pytest.approx(said / math.sqrt(2 * 4000), rel=4.5 * math.sqrt(14 / 4000) / 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("acceptance", ["metropolis", "persistent_uniform"])
 def test_u_is_what_a_picture_s_decision_is_made_by(acceptance):
     """Of a random walk in two dimensions all is in the row: it is accepted where u is below exp(U − U*). Under the

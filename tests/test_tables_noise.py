@@ -65,6 +65,7 @@ def run(monkeypatch, request):
     return SimpleNamespace(config=config, draws=target.exact(range(chains), Random(4))[None])
 
 
+@pytest.mark.thorough
 def test_what_is_left_of_a_kick_is_the_response_of_the_dynamics(run, monkeypatch):
     """Of constant errors and a linear force both are known, whatever the minibatches were."""
     monkeypatch.setitem(noise.RATES, "logistic", (0.1,))
@@ -88,6 +89,7 @@ def test_what_is_left_of_a_kick_is_the_response_of_the_dynamics(run, monkeypatch
         assert row["variance"] == pytest.approx(float(exact), rel=0.1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("run", [{}, {"tilt": 4.0}], indirect=True)
 def test_log_mh_of_both_laws_is_that_of_the_errors_and_of_what_is_forgotten(run, monkeypatch):
     """Predicted and measured of small noise: 5.5 errors of 40,000 chains, and of the ratio a hundredth for what is not
@@ -110,6 +112,7 @@ def test_log_mh_of_both_laws_is_that_of_the_errors_and_of_what_is_forgotten(run,
     assert more[3].startswith("differs")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("run", [{"stiffness": 0.0, "friction": 20**0.5}], indirect=True)
 def test_of_errors_alone_the_ratio_is_what_friction_forgets(run, monkeypatch):
     """U is flat and γh is 1, so that what half a step's O takes shows: e^{−1/2} of all. Of k steps apart

@@ -32,6 +32,7 @@ def test_quarters_are_of_bins_next_to_each_other_on_every_axis():
     np.testing.assert_allclose(halves, [[-0.05, -0.05, -0.25, 0.15]])
 
 
+@pytest.mark.thorough
 def test_exact_means_are_unlikely_as_often_as_is_said():
     """4,000 sets of five functions of ten chains: p < .1 in at most a tenth, by Bonferroni in nearly that."""
     rng = np.random.default_rng(3)
@@ -56,6 +57,7 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
     assert statistics.jackknife([1.0, 4.0]) == 1.5
 
 
+@pytest.mark.thorough
 def test_errors_of_tells_shared_bias_from_scatter():
     rng = np.random.default_rng(1)
     means = 0.3 + 0.5 * rng.normal(size=(2000, 6))
@@ -229,6 +231,7 @@ def test_a_time_that_is_not_above_0_is_not_known(monkeypatch):
     assert all(map(math.isnan, statistics.autocorrelation_time(torch.zeros(9, 2, 2))))
 
 
+@pytest.mark.thorough
 def test_the_error_of_tau_is_the_jackknife_s_over_ten_groups_of_chains():
     """Thirteen chains: three groups of two and seven of one. A tau of 39 is taken from each third draw."""
     draws = autoregressions(2500, 13, 0.8, 0.95)

@@ -55,6 +55,7 @@ def test_the_gap_of_a_rotation_is_known(many_parts):
         assert abs(found - exact) < 6 * error + 0.002 * exact
 
 
+@pytest.mark.thorough
 def test_an_untouched_chain_has_no_gap_and_noise_costs_some(many_parts):
     target, noisy = Quartic(1), Quartic(1, noise=3.0)
     assert 0 <= estimate(gap, forms(kernel("l2mc", target, 1e-4, 1, 0.25), target, Random(1), range(2000)))[0] < 1e-5

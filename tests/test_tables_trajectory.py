@@ -47,6 +47,7 @@ class Slopes:
         return self.slopes[batch].mean(1) * self.data_size
 
 
+@pytest.mark.thorough
 def test_the_noise_of_minibatches_of_chains_that_are_evaluated_one_by_one():
     """N²/B times the trace of the data's covariance. Of 4,000 minibatches, be all of the noise in one coordinate, it is
     known to 2.3 %, and its error says what it is; with the same minibatches at all positions it would say 0."""

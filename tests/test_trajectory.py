@@ -117,6 +117,7 @@ def build(name):
     return kernel_of(sampler, target, h, steps, **policies), target
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ONE_DECISION)
 def test_forward_and_backward_agree(name):
     """E[p sign(log MH)] = 0 and E[p (f(end) − f(θ_0, −m_0))] = 0, p = min(1, MH), over exact draws."""
@@ -134,6 +135,7 @@ def test_runs_inside_a_permutation_are_exact(points):
     assert worst(scores) < LIMIT, scores
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["ggmc", "an epoch", "baoab", "amagold", "exact ends", "cosine at random"])
 def test_mean_of_the_ratio_is_one(name):
     """E[MH] = 1 where the acceptance is high: it sees wrong energies, of words that do not read backwards too."""
@@ -155,6 +157,7 @@ INVARIANCE = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", INVARIANCE)
 def test_moments_stay_over_twenty_decisions(name):
     target, sampler, h, steps, policies = INVARIANCE[name]
@@ -1107,6 +1110,7 @@ def test_kinetic_change_is_one_difference_of_the_stored_momenta():
 # ---- a network, by brute force
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "settings",
     [{"minibatches": "shuffled"}, {"ends": "exact"}, {"temperature": 0.5, "word": "ABOBA"}, {"compiled": True}],

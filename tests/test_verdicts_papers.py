@@ -575,6 +575,7 @@ def test_figure_2_s_title_claims_no_more_than_its_table(changed, title):
     assert figure("amagold_fig2").title(first, printed) == title
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "make", "changed", "what", "verdict"), CASES)
 def test_a_claim_is_judged_by_its_table(name, make, changed, what, verdict):
     """All of a claim's rows have the verdict, or one of several; where it ends with a point it is all of it."""

@@ -149,6 +149,7 @@ def test_the_least_and_the_most_of_each_setting_is_taken():
     assert end.tolist()[0] == pytest.approx([1 - 1e-3 * 0.7, -2 + 1e-3 * 2.3])
 
 
+@pytest.mark.thorough
 def test_three_epochs_teach_a_resnet20_the_digits(digits):
     potential = NetworkPotential(ResNet(in_channels=1), digits.train, prior="cin")
     random = Random(0)

@@ -204,6 +204,7 @@ def test_an_option_that_the_status_does_not_know_is_a_mistake(capsys):
     assert left.value.code == 2 and "--scale=quick: is no option" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_gpus_that_are_not_there_are_no_cpus(monkeypatch, capsys):
     monkeypatch.setattr(workers, "cuda_devices", lambda gpus: 1)
     with pytest.raises(SystemExit) as left:
@@ -341,6 +342,7 @@ def test_workers_share_a_grid_through_redis(copy, redis):
     assert forked(status.main, "status.py", "--jugdir", redis, *GRID, folder=copy).returncode == 0
 
 
+@pytest.mark.thorough
 def test_the_status_of_a_table_that_came_with_the_repository(tmp_path):
     words = ["status.py", "--jugdir", "dict_store", "experiment=ggmc_appendix_c"]
 
@@ -357,6 +359,7 @@ def test_the_status_of_a_table_that_came_with_the_repository(tmp_path):
     assert "table is there" not in line()  # it is of other chains
 
 
+@pytest.mark.thorough
 def test_the_status_of_unknown_words_is_one_sentence():
     shown = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "status.py"), "experiment=nothing"], capture_output=True, text=True
@@ -373,6 +376,7 @@ def test_the_cluster_scripts_are_in_order(script):
     assert subprocess.run(["shellcheck", str(path)]).returncode == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("number", "state", "code", "requeued"),
     [

@@ -56,7 +56,8 @@ PACKING = 20.0  # seconds kept for writing tables and packing
 LEAST = 5.0  # a chain is not begun or continued with less time left;
 COMPILING, DESCENDING = 60.0, 60.0  # of a ResNet that is begun, and of its SGD: of these nothing would be kept
 STATE_LIMIT, FILE_LIMIT = 15 << 20, 16 << 20
-NOT_PACKED = (".lock", "picture.png", "moments.safetensors")  # the checkpoint has the moments
+# The checkpoint has the moments, and the tables' copies are made anew of them.
+NOT_PACKED = (".lock", "picture.png", "moments.safetensors", ".metrics.csv", ".trace.csv")
 CHECKED_MINUTES = 5  # that the tests and benchmarks of a kind of GPU may take, and
 SHARES = {"tests": 0.4, "accuracy": 0.7, "benchmarks": 1.0}  # by when each must have ended
 UNFINISHED = "not finished in the time there was"

@@ -327,6 +327,7 @@ def travelling(call, monkeypatch):
     names = {"metrics.csv", "samples/00000003.safetensors", "status.json", "checkpoint-1.pt"}
     for name in names:
         (run / name).write_bytes(pack({"record": {"block": 3}}))
+    (run / ".metrics.csv").write_bytes(b"cycle\n3\n")
     session.pack_chains(call.jobs[:1], session.home / "chain.tar")
     shutil.rmtree(run)
     return session, run, names

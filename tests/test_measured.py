@@ -405,6 +405,28 @@ def test_a_long_cycle_is_written_after_so_many_minutes(minutes, seconds, monkeyp
         assert (unwritten.long_ago, never.long_ago, memory.long_ago) == (due, False, False)
 
 
+@pytest.mark.parametrize(("cost", "pause"), [(0.001, 1.0), (0.5, 25.0)])
+def test_blocks_take_a_fiftieth_of_the_time_and_come_once_a_second_at_most(cost, pause, monkeypatch):
+    """Or after 32 MiB of draws, where their number is not said."""
+    now = [1000.0]
+    monkeypatch.setattr("sgmcmc.progress.time.perf_counter", lambda: now[0])
+
+    def commit(*_):
+        now[0] += cost
+
+    by_time, by_number = (Unwritten(Plan(9, save_every=every), SimpleNamespace(commit=commit)) for every in (None, 3))
+    by_time.write(dict)
+    written = now[0]
+    for passed, due in ((0.99 * pause, False), (1.01 * pause, True)):
+        now[0] = written + passed
+        assert by_time.due(1) == due and (by_number.due(1), by_number.due(3)) == (False, True)
+    by_time.write(dict)
+    by_time.add_draw(torch.zeros(1, 1 << 23))
+    assert not by_time.due(1)
+    by_time.add_draw(torch.zeros(1, 1))
+    assert by_time.due(1)
+
+
 def test_a_cycle_under_way_is_kept_with_the_points_that_are_behind_it():
     """Two chains are through, the third stands before its sixth gradient, seen at its fourth and at its seventh."""
 

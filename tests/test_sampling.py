@@ -802,6 +802,21 @@ def test_a_long_start_is_known_by_its_hash_and_infinity_by_its_name(tmp_path):
         json.loads((tmp_path / str(dim) / "status.json").read_text(), parse_constant=pytest.fail)
 
 
+@pytest.mark.parametrize(
+    ("target", "sampler", "settings", "name"),
+    [
+        (square, "ggmc", {}, "c8536a5cd285"),
+        (square, "nonreversible_langevin", {"step_size": [0.1, 0.2], "mass": [1.0, 2.0], "seed": 3}, "d1ba286b1b2c"),
+        (WithData(), "amagold", {"beta": 1.0, "batch_size": 2, "burn_in": 1, "thin": 2, "tune": 0.6}, "1315b92a4bbd"),
+    ],
+    ids=["default", "lists", "data"],
+)
+def test_the_identities_of_kept_samples_are_pinned(tmp_path, target, sampler, settings, name):
+    """A change of these refuses users' folders: a new setting that says nothing is left out of ``kept.settings``."""
+    short(target, sampler, **({"cycles": 3, "folder": tmp_path, "steps": 1} | settings))
+    assert read_status(tmp_path)["identity"]["hash"] == name
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_waits_for_what_would_stay_broken_where_it_is_left(times):
     """Such as torch's imports at its first derivative; a second one does not wait."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import platform
 import signal
 import socket
 import stat
@@ -19,6 +20,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import sgmcmc
 from sgmcmc import disk, formats, loading, store
 from sgmcmc.environment import environment
 from sgmcmc.errors import DiskError, DiskFailed, StoreError
@@ -958,6 +960,8 @@ def test_reading_while_a_file_is_replaced(tmp_path, monkeypatch):
 
 def test_environment():
     assert HERE["device"] == "cpu" and HERE["threads"] >= 1 and HERE["processor"]
+    assert {"python": platform.python_version(), "torch": torch.__version__}.items() <= HERE.items()
+    assert {"numpy": numpy.__version__, "sgmcmc": sgmcmc.__version__}.items() <= HERE.items()
     assert HERE["git_commit"] is None or len(HERE["git_commit"].removesuffix("+changes")) == 40
 
 

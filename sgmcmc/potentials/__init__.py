@@ -3,7 +3,8 @@
 θ is ``[chains, dim]``. ``dim`` is the number of coordinates, ``data_size`` N the number of data (0: none).
 
 - ``potential(theta)`` is the exact U(θ), ``[chains]`` float64, one fixed function of θ: minus the log likelihood
-  of all data minus the log prior.
+  of all data minus the log prior. What it computes in float32 PyTorch rounds as it is told to, a GPU's
+  convolutions by default to TF32; within ``sgmcmc.precision.full_precision()``, as in ``NetworkPotential``, it is not.
 - ``gradient(theta, batch=None)`` is ∇U, ``[chains, dim]``; with a batch an unbiased estimate of it. A batch of a
   target with data is int64 indices ``[chains, B]`` (N/B times the batch's likelihood gradient, plus the
   prior's); of a target without data it is a tensor ``[chains, dim]`` that is added (artificial noise).

@@ -196,8 +196,9 @@ class RunFolder:
                 with suppress(Damaged):
                     recorded = read_checkpoint(self.path / slot)["identity"]
         if recorded is _MISSING:
-            own = {entry.name for entry in self.path.iterdir()}
-            if {name for name in own if name != ".lock" and not name.endswith(".part")}:
+            hidden = {".lock", *(self._copy(name).name for name in _TABLES)}  # which `rm *` has left
+            own = {entry.name for entry in self.path.iterdir()} - hidden
+            if any(not name.endswith(".part") for name in own):
                 raise StoreError(f"{self.path} holds something else than a run: give this run another output")
         elif canonical(recorded) != canonical(self.identity):
             raise StoreError(
@@ -269,12 +270,12 @@ class RunFolder:
         for name, table in tables.items():
             path, copy = self.path / name, self._copy(name)
             here, there = _recorded(path, table), _recorded(copy, table)
-            if here is None and there is not None:
-                disk.write(path, there)
+            if there and not here:
+                disk.write(path, copy.read_bytes()[: table["length"]])
                 self._tell(f"{path} was not as the run wrote it, and is written anew from its copy")
-            elif there is None and here is not None:
+            elif here and not there:
                 with suppress(OSError):  # with no copy, too, the run goes on
-                    disk.write(copy, here)
+                    disk.write(copy, path.read_bytes()[: table["length"]])
 
     def _verify(self, record: dict) -> None:
         """Compare tables and samples with a checkpoint's record of them, and take up where they end."""
@@ -282,14 +283,10 @@ class RunFolder:
         for name, table in record["tables"].items():
             path = self.path / name
             try:
-                with path.open("rb") as file:
-                    hashed, left = self._hashes[name], table["length"]
-                    while left and (chunk := file.read(min(left, 1 << 20))):
-                        hashed.update(chunk)
-                        left -= len(chunk)
+                self._hashes[name] = _hashed(path, table["length"])
             except FileNotFoundError:
                 raise Damaged(f"{name} is missing") from None
-            if left or hashed.hexdigest() != table["sha256"]:
+            if self._hashes[name].hexdigest() != table["sha256"]:
                 raise Damaged(f"{name} is damaged")
             with path.open("rb") as file:  # its first line alone: what follows the record may be damaged
                 self._columns[name] = next(csv.reader([file.readline().decode()]))
@@ -465,7 +462,9 @@ class RunFolder:
                 for name, new in zip(_TABLES, (rows, trace_rows), strict=True):
                     if new:
                         text, columns[name] = csv_text(new, columns.get(name), self.path / name)
-                        length = record["tables"].get(name, {"length": 0})["length"]
+                        length = self._length(name)
+                        if length and _size(self.path / name) != length:  # saved by another program since
+                            self._restore({name: record["tables"][name]})
                         for path in (self.path / name, self._copy(name)):
                             disk.append(path, length, text)
                         hashes[name] = hashes[name].copy()
@@ -529,30 +528,51 @@ class RunFolder:
 
     def _cut_table(self, name: str) -> None:
         """Cut off the rows of a block that was not finished."""
-        length = self._now["tables"].get(name, {"length": 0})["length"]
         for path in (self.path / name, self._copy(name)):
-            if path.exists() and path.stat().st_size > length:
-                disk.append(path, length, b"")
+            if _size(path) > self._length(name):
+                disk.append(path, self._length(name), b"")
+
+    def _length(self, name: str) -> int:
+        """Of the table, as the newest checkpoint has recorded it."""
+        return self._now["tables"].get(name, {"length": 0})["length"]
 
 
-def _recorded(path: Path, table: dict) -> bytes | None:
-    """What a checkpoint has recorded of the table, where this file begins with it."""
+def _size(path: Path) -> int:
+    """Of a file in bytes, 0 where there is none."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def _hashed(path: Path, length: int):
+    """SHA-256 of the first bytes of a file, so many, or all where it is shorter."""
+    hashed = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(min(length, 1 << 20)):
+            hashed.update(chunk)
+            length -= len(chunk)
+    return hashed
+
+
+def _recorded(path: Path, table: dict) -> bool:
+    """Whether the file begins with what a checkpoint has recorded of the table."""
     try:
-        with path.open("rb") as file:
-            text = file.read(table["length"])
+        return _hashed(path, table["length"]).hexdigest() == table["sha256"]
     except FileNotFoundError:
-        return None
-    return text if hashlib.sha256(text).hexdigest() == table["sha256"] else None
+        return False
 
 
 def damage(folder: str | os.PathLike) -> str | None:
-    """What of a run is not as its last block was written, in words; None where all is. Reads every file of it."""
+    """What of a run that is over is not as its last block was written, in words; None where all is. Reads every file of
+    it."""
     run = RunFolder(folder)
     try:
         with disk.told(run.path):
             found = [read_checkpoint(run.path / slot) for slot in SLOTS if (run.path / slot).exists()]
             if found:
-                run._verify(max((content["record"] for content in found), key=lambda record: record["block"]))
+                record = max((content["record"] for content in found), key=lambda record: record["block"])
+                run._verify(record)
+                for name, table in record["tables"].items():
+                    if _size(run.path / name) > table["length"]:
+                        return f"{name} is longer than it was written"
     except Damaged as damage:
         return str(damage)
     return None

@@ -390,6 +390,8 @@ def damage(path: Path, how: str) -> None:
         path.write_bytes(b"")
     elif how == "truncated":
         path.write_bytes(data[:-5])
+    elif how == "saved by a spreadsheet":
+        path.write_bytes(b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n"))
     else:
         at = {"flipped": len(data) - 10, "flipped head": 60}[how]
         path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
@@ -457,9 +459,7 @@ def test_a_damaged_table_is_written_anew_from_its_copy(tmp_path, whole, name, ho
     """Wherever in it the damage is, and whether the run is over or not, nothing is computed again."""
     run(tmp_path / "run", blocks)
     path = tmp_path / "run" / name
-    if how == "saved by a spreadsheet":
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
-    elif how == "as of the block before":
+    if how == "as of the block before":
         before = formats.read_checkpoint(tmp_path / "run" / f"checkpoint-{(blocks - 1) % 2}.pt")["record"]
         path.write_bytes(path.read_bytes()[: before["tables"][name]["length"]])
     else:
@@ -494,6 +494,40 @@ def test_a_table_of_which_there_is_no_copy_is_continued_where_none_can_be_writte
     with monkeypatch.context() as patch, RunFolder(tmp_path / "run", IDENTITY) as folder:
         patch.setattr(disk, "write", full)
         assert folder.load()["cycle"] == 4
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "trace.csv"])
+@pytest.mark.parametrize("how", ["missing", "truncated", "saved by a spreadsheet"])
+def test_a_table_that_is_saved_while_the_run_goes_on_is_written_anew_with_the_next_block(tmp_path, whole, name, how):
+    told, path = [], tmp_path / "run" / name
+    with RunFolder(tmp_path / "run", IDENTITY, "lr: 0.1\n", warn=told.append) as folder:
+        state = folder.load()
+        for number in range(BLOCKS):
+            if number == 2:
+                damage(path, how)
+            new = block(state)
+            folder.commit(**new)
+            state = new["state"]
+    assert content(tmp_path / "run") == whole
+    assert len(told) == 1 and f"{name} was not as the run wrote it, and is written anew from its copy" in told[0]
+
+
+def test_what_is_added_to_a_table_of_a_run_that_is_over_is_noticed_and_removed(tmp_path, whole):
+    for name in ("metrics.csv", "trace.csv"):
+        run(tmp_path / "run")
+        with (tmp_path / "run" / name).open("a") as file:
+            file.write("my notes\n")
+        assert store.damage(tmp_path / "run") == f"{name} is longer than it was written"
+        run(tmp_path / "run")
+        assert content(tmp_path / "run") == whole and not store.damage(tmp_path / "run")
+
+
+def test_a_folder_of_which_all_that_is_not_hidden_was_removed_is_empty(tmp_path, whole):
+    run(tmp_path / "run")
+    subprocess.run(f"rm -r {tmp_path}/run/*", shell=True, check=True)
+    told = []
+    run(tmp_path / "run", told=told)
+    assert content(tmp_path / "run") == whole and not told
 
 
 def test_bytes_that_are_no_text_after_what_the_older_checkpoint_records(tmp_path, whole):

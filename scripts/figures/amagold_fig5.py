@@ -16,7 +16,7 @@ Here AMAGOLD's are alike, and SGHMC is more confident at b = .01, at either step
 are at chance on digits, no difference of mean entropies is seen.
 
 **What was run.** The networks and draws of Table 2, of five seeds, on 10,000 images of notMNIST's small set. Quick
-scale: 12,000 images, 15 epochs of SGD and 40 trajectories, which is not the paper's experiment.
+scale: 12,000 images, 15 epochs of SGD and 20 trajectories, which is not the paper's experiment.
 
 **What is drawn.** Empirical distribution function of the entropy of the mean prediction of a run's draws: the further
 to the left and above, the more confident about letters that the network has never seen. Means over seeds, with bands of

@@ -16,7 +16,7 @@ rejects most trajectories: its rows cannot tell it from a sampler that rejects a
 **What was run.** The perceptron 784-500-256-10 (523,326 weights) after three epochs of SGD, five seeds, of the authors'
 lengths, 2,500 trajectories of 10 steps or 1,000 epochs of SGHMC. lr is the h of the paper's table, which the authors'
 code divides by N: lr/N is Algorithm 3's h, ε² at σ = 1. b is AMAGOLD's friction, and SGHMC's α is 2b. Quick scale:
-12,000 images, batches of 600, 15 epochs of SGD (as many steps), 10 draws of the second half of 40 trajectories of 10
+12,000 images, batches of 600, 15 epochs of SGD (as many steps), 10 draws of the second half of 20 trajectories of 10
 steps: too short for SGHMC to heat up.
 
 **Decided here.** The paper calls the SGD the burn-in, and does not give thinning, repeats, or what predicts. Here 20
@@ -27,7 +27,7 @@ independent; theirs are of new permutations, and take nine gradients where T = 1
 **To know.** The authors' chains begin at one end of SGD, near which AMAGOLD stays: its numbers are compared with what
 one more seed would give. They depend on the weights that SGD begins at ("its start", next); that they do not depend on
 b is partly that few trajectories are accepted. SGD's own ends, about 3.87 in the mean ("its start"), would agree with
-the paper's numbers, too. The first row of metrics is after at most 50 trajectories (quick: 10).
+the paper's numbers, too. The first row of metrics is after at most 50 trajectories (quick: 5).
 """
 WRONG = 50  # test errors, in per cent, above which a run is taken to have diverged
 POINT = 1  # percentage point of test error: less hardly matters, more is much

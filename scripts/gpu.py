@@ -56,8 +56,7 @@ PACKING = 20.0  # seconds kept for writing tables and packing
 LEAST = 5.0  # a chain is not begun or continued with less time left;
 COMPILING, DESCENDING = 60.0, 60.0  # of a ResNet that is begun, and of its SGD: of these nothing would be kept
 STATE_LIMIT, FILE_LIMIT = 15 << 20, 16 << 20
-# The checkpoint has the moments, and the tables' copies are made anew of them.
-NOT_PACKED = (".lock", "picture.png", "moments.safetensors", ".metrics.csv", ".trace.csv")
+NOT_PACKED = (".lock", "picture.png", "moments.safetensors")  # the checkpoint has the moments
 CHECKED_MINUTES = 5  # that the tests and benchmarks of a kind of GPU may take, and
 SHARES = {"tests": 0.4, "accuracy": 0.7, "benchmarks": 1.0}  # by when each must have ended
 UNFINISHED = "not finished in the time there was"
@@ -634,13 +633,13 @@ class Session:
         """The run folders in progress, each with the newest checkpoint alone and without what is written anew at each
         end of a run: those that fit, what took longest before others, and last what failed."""
         from experiments.resolved import folder
-        from sgmcmc.store import BEFORE
+        from sgmcmc.store import BEFORE, COPIES
 
         kept, room = [], STATE_LIMIT
         for job in sorted(jobs, key=lambda job: (job in self.broken, -spent(job))):
             path, checkpoints = folder(job["config"]), sorted(checkpoints_of(job), key=block_of)
             files = [*path.glob("*"), *path.glob("samples/*")]  # and of no folder in which damaged ones were put aside
-            files = [file for file in files if file.is_file() and file.name not in NOT_PACKED]
+            files = [file for file in files if file.is_file() and file.name not in (*NOT_PACKED, *COPIES)]
             files = [file for file in files if not file.name.endswith((BEFORE, ".part"))]
             files = [file for file in files if file not in checkpoints[:-1]]
             size = sum(file.stat().st_size for file in files)

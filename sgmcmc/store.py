@@ -64,6 +64,7 @@ from sgmcmc.formats import (
 SLOTS = ("checkpoint-0.pt", "checkpoint-1.pt")
 BEFORE = ".before"  # ends the name of a sample file that the newest checkpoint does not need, and the one before does
 _TABLES = ("metrics.csv", "trace.csv")
+COPIES = tuple(f".{name}" for name in _TABLES)
 # What a checkpoint records of the files beside it: blocks and draws so far, the first draw that is still kept,
 # sample files with their SHA-256, length and SHA-256 of each table, [chains, dim, dtype] of the draws.
 EMPTY = {"block": 0, "draws": 0, "since": 0, "files": {}, "tables": {}, "form": None}
@@ -196,8 +197,7 @@ class RunFolder:
                 with suppress(Damaged):
                     recorded = read_checkpoint(self.path / slot)["identity"]
         if recorded is _MISSING:
-            hidden = {".lock", *(self._copy(name).name for name in _TABLES)}  # which `rm *` has left
-            own = {entry.name for entry in self.path.iterdir()} - hidden
+            own = {entry.name for entry in self.path.iterdir()} - {".lock", *COPIES}  # which `rm *` has left
             if any(not name.endswith(".part") for name in own):
                 raise StoreError(f"{self.path} holds something else than a run: give this run another output")
         elif canonical(recorded) != canonical(self.identity):
@@ -305,7 +305,7 @@ class RunFolder:
             number += 1
         aside = self.path / f"damaged-{number}"
         os.mkdir(aside)
-        for name in ("samples", *_TABLES, *(self._copy(name).name for name in _TABLES), *SLOTS):
+        for name in ("samples", *_TABLES, *COPIES, *SLOTS):
             if (self.path / name).exists():
                 os.replace(self.path / name, aside / name)
         os.mkdir(self.path / "samples")

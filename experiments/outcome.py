@@ -67,8 +67,8 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
     - ``still``: how many coordinates never move in any chain; they are in no ``ess``, and where they are at another
       place in another chain ``r_hat`` is infinite.
 
-    A number that cannot be told is not there: of few draws, of chains that hardly ever move or, where ArviZ is not
-    installed, of any.
+    A number that cannot be told is not there: of few draws, of chains that hardly ever move or are at temperature 0 or,
+    where ArviZ is not installed, of any.
     """
     groups, frozen, records = grouped(config, pieces.chains), set(result.frozen), []
     plan, kernel, burnt = pieces.plan, result.kernel, result.cycles >= pieces.plan.burn_in
@@ -87,7 +87,7 @@ def of_groups(config: dict, pieces: Pieces, path: Path, result: Result, metrics:
             if len(finite) > 1:
                 record["accept_prob_error"] = float(chances.std()) / math.sqrt(len(finite))
         records.append({key: value for key, value in record.items() if value == value})
-    if estimates(metrics):
+    if estimates(metrics) and kernel.temperature:  # at 0 there is no law that chains draw from
         for place, *looked in _looked(pieces, path, groups, result, metrics):
             records[place] |= _mixing(pieces, result, records[place], *looked)
     return records

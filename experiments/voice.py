@@ -35,6 +35,7 @@ FAR = 10  # how many times the median a mean of log MH is that is said to be of 
 FEW = 0.1  # of trajectories accepted, below which a summary advises
 FIRST_STAIR = " (of the schedule's first stair)"  # what a tuned step size is where stairs multiply it
 NO_SIZE = "no effective sample size: too few draws, or moves, to tell"
+COLD = "no effective sample size: at temperature 0 a chain goes down to a minimum of U, and draws from no law"
 FEW_WOULD_BE = "few of these trajectories would be accepted: the draws may be far from the target's"
 COLUMNS = (
     ("cycle", "cycle", "{:.0f}"),
@@ -369,7 +370,7 @@ class Voice:
             if "r_hat" not in group:
                 lines.append(f"{name}no R-hat of fewer than {outcome.LEAST_OF_R_HAT} draws")
         elif looked and group["finite"] and self.pieces.plan.keep != "none":
-            lines.append(f"{name}{NO_SIZE}")
+            lines.append(f"{name}{NO_SIZE if kernel.temperature else COLD}")
         if "r_hat" in group:
             finite, chains, value = group["finite"], group["r_hat_over"], group["r_hat"]
             over = "halves of the one chain" if finite == 1 else "halves of the mean over chains"

@@ -36,7 +36,7 @@ from experiments.config import compose
 from experiments.evaluate import main as evaluated
 from experiments.outcome import mixed_below, slowest
 from experiments.run import run as execute
-from experiments.voice import FEW_WOULD_BE, SILENT, Voice, _duration, say
+from experiments.voice import COLD, FEW_WOULD_BE, SILENT, Voice, _duration, say
 from sgmcmc import diagnostics
 from sgmcmc.chain import Chain, Result
 from sgmcmc.data import Data
@@ -517,6 +517,14 @@ def test_an_uncorrected_chain_that_would_hardly_be_accepted_is_told(summarised):
 
     assert lines(acceptance="monitor") == [told]
     assert not lines() and not lines(acceptance="monitor", impossible="T = 0")
+
+
+def test_at_temperature_0_there_is_no_effective_sample_size(summarised):
+    """Which a chain that stands still at a minimum would have, of rounding errors."""
+    cold = replace(summarised.pieces.kernel, temperature=0.0)
+    said = summarised(result={"kernel": cold})
+    assert said[-1] == COLD and not any("R-hat" in line for line in said)
+    assert not {"ess", "r_hat"} & summarised.facts["groups"][0].keys()
 
 
 def test_a_mean_of_log_mh_that_few_make_is_told_beside_the_median(summarised):

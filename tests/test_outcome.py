@@ -19,8 +19,8 @@ F64 = torch.float64
 
 def told(chains=4, config=None, metrics=None, dim=1, size=0, plan=None, steps=3, step_size=0.1, **result):
     """The groups' records of a run of 100 cycles that took 4 s and 25 gradients."""
-    kernel = SimpleNamespace(step_size=step_size, steps=steps, impossible=None, acceptance="metropolis")
-    kernel.__dict__.update(result.pop("kernel", {}))
+    kernel = SimpleNamespace(step_size=step_size, steps=steps, temperature=1.0, impossible=None)
+    kernel.__dict__.update({"acceptance": "metropolis"} | result.pop("kernel", {}))
     potential = SimpleNamespace(dim=dim, data_size=size)
     pieces = SimpleNamespace(plan=Plan(**{"cycles": 100} | (plan or {})), chains=chains, potential=potential)
     pieces.kernel = SimpleNamespace(steps=64)  # as it was given, which a run may change

@@ -11,9 +11,16 @@ from pathlib import Path
 
 from sgmcmc import disk
 
-STORE = "jugfile.jugdata"
 OWNER = re.compile(r"PID (\d+) on HOSTNAME (\S+)")
 FAILED = 1  # the time of a lock that `jug execute --keep-failed` leaves on purpose
+
+
+def usual() -> str:
+    """The store of `jug execute jugfile.py` without ``--jugdir``, which a user's jugrc may set."""
+    from jug.options import default_options, read_configuration_file
+
+    named = read_configuration_file(default_options=default_options).jugdir
+    return named % {"date": time.strftime("%Y-%m-%d"), "jugfile": "jugfile"}
 
 
 def dead(store: str) -> list[Path]:
@@ -71,7 +78,10 @@ def shut(store: str) -> str | None:
     used."""
     if os.path.isfile(store):
         return f"--jugdir {store}: is a file; give a folder"
-    for place in (store, *(os.path.join(store, part) for part in ("locks", "tempfiles"))):
+    first = store
+    while not os.path.exists(first):  # it is to be made
+        first = os.path.dirname(os.path.abspath(first))
+    for place in (first, *(os.path.join(store, part) for part in ("locks", "tempfiles"))):
         if os.path.exists(place) and not os.access(place, os.W_OK):
             return f"--jugdir {store}: {place} is not yours to write; give another folder"
     return None
@@ -95,6 +105,6 @@ def told(store: str) -> str | None:
     if not (number := len(dead(store))):
         return None
     what = "a task is locked by a process" if number == 1 else f"{number} tasks are locked by processes"
-    where = "" if os.path.abspath(store) == os.path.abspath(STORE) else f" --jugdir {store}"
+    where = "" if os.path.abspath(store) == os.path.abspath(usual()) else f" --jugdir {store}"
     free = f"`python scripts/workers.py --free{where}`"
     return f"{what} of this machine that {'is' if number == 1 else 'are'} gone: {free}, then start a worker"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import textwrap
 from pathlib import Path
 
@@ -27,9 +28,10 @@ def draw(folder: str | Path, title: str, acceptance: str = "acceptance", every: 
     ``acceptance`` is what the acceptance is called (that of a chain that is not corrected says so); ``every`` is
     after how many cycles there is a row.
     """
+    os.environ["MPLBACKEND"] = "Agg"  # what a notebook's shell commands inherit may not be installed here
     import matplotlib
 
-    matplotlib.use("Agg")
+    matplotlib.use("Agg")  # where it is imported already
     from matplotlib import pyplot
 
     rows = pd.read_csv(Path(folder) / "metrics.csv")

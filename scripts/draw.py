@@ -49,6 +49,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
+os.environ["MPLBACKEND"] = "Agg"  # what a notebook's shell commands inherit may not be installed here
 import matplotlib
 import pandas as pd
 

@@ -323,6 +323,7 @@ class Session:
         for module in needed:
             if importlib.util.find_spec(module) is None:
                 raise Refused(f"{module} is not installed: make gpu needs {', '.join(needed)}")
+        os.environ["MPLBACKEND"] = "Agg"  # what a notebook's shell commands inherit may not be installed here
         import matplotlib.font_manager  # noqa: F401  # on a new machine it looks for fonts: not when time is short
         import torch
 

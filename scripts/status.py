@@ -49,12 +49,12 @@ def main(argv: list[str] | None = None) -> int:
     """Print the table; exit status 0, and 2 for a mistake in the words (`jug check` says by its own whether all is
     done)."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jugdir", default=locks.STORE)
+    parser.add_argument("--jugdir", default=locks.usual())
     options, words = parser.parse_known_args(argv)
     if flags := [word for word in words if word.startswith("-")]:
         parser.error(f"{flags[0]}: is no option; settings are KEY=VALUE, such as scale=quick")
-    why = None if os.path.isdir(options.jugdir) else locks.unusable(options.jugdir)  # a folder need not be ours
-    if why:
+    server = "://" in options.jugdir  # a folder need not be ours, or there
+    if (server or os.path.isfile(options.jugdir)) and (why := locks.unusable(options.jugdir)):
         parser.error(why)
     listed, missing = graph(options.jugdir, words)
     rows = [summary(*part, missing) for part in experiments(listed)]

@@ -11,8 +11,10 @@ divergence between the draws' histogram (bins of .1 on [−6, 6]) and the exact 
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
+os.environ["MPLBACKEND"] = "Agg"  # what a notebook's shell commands inherit may not be installed here
 import matplotlib
 import pandas as pd
 import torch

@@ -116,12 +116,13 @@ def arguments(argv):
     parser = argparse.ArgumentParser(
         prog="workers.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    store = locks.usual()
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--cpus", type=int, metavar="N", help="N workers, one thread each [the machine's cores]")
     which.add_argument("--gpus", metavar="0,1", help="one worker on each of these CUDA devices")
     parser.add_argument("--restarts", type=int, default=10, metavar="N", help="restarts of each worker [10]")
     parser.add_argument(
-        "--jugdir", default=locks.STORE, help=f"jug's store, a folder or redis://host:port [{locks.STORE}]"
+        "--jugdir", default=store, help=f"jug's store, a folder or redis://host:port [{store}]".replace("%", "%%")
     )
     parser.add_argument("--folder", default=ROOT, type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--free", action="store_true", help="only free the locks of dead processes of this machine")

@@ -104,7 +104,9 @@ def _git_commit() -> str | None:
 
     def git(*words):
         command = ["git", "-C", str(Path(__file__).parent), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        # It may complain of a folder whose name is of another encoding.
+        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=True, timeout=10)
+        return ran.stdout.strip()
 
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)

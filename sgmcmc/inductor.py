@@ -47,8 +47,9 @@ def compiling() -> Iterator[None]:
         raise
     except Exception as error:  # whatever tracing a user's target, a missing compiler or a full disk raises
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        # Dynamo's own say first who raised what follows.
-        reason = next((line for line in lines if not line.endswith(":")), type(error).__name__)
+        # A C++ compiler's own words stand last, after its command. Dynamo's say first who raised what follows.
+        told = [line for line in lines if "error: " in line] or [line for line in lines if not line.endswith(":")]
+        reason = next(iter(told), type(error).__name__)
         raise CannotCompile(reason.removeprefix("RuntimeError: ")) from error
 
 

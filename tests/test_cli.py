@@ -1437,6 +1437,21 @@ def test_a_run_whose_picture_cannot_be_drawn_is_done(monkeypatch, capsys):
     assert main(TOY) == 0 and Path("run/picture.png").stat().st_mtime_ns == drawn
 
 
+SESSION = "types.SimpleNamespace(budget=1, device='cpu', miniature=1, out='', side=1, unchecked=1)"
+CHECKED = f"import gpu, types; gpu.Session({SESSION}).check()"
+DRAWING = [["run.py", *TOY], ["scripts/draw.py", "--help"], ["scripts/why_exact.py", "--help"], ["-c", CHECKED]]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("command", DRAWING)
+def test_a_notebook_s_backend_that_is_not_installed_is_not_asked_for(tmp_path, command):
+    """Jupyter sets it for all that a notebook's shell commands start, of another environment, too."""
+    there = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline", "PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}"}
+    words = [str(ROOT / word) if word.endswith(".py") else word for word in command]
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=there, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and "could not be drawn" not in done.stdout
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["x$_{$y", "\udcff"])
 def test_a_name_is_no_formula_and_may_have_bytes_that_are_no_letters(name, capsys):

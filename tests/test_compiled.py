@@ -287,10 +287,15 @@ def test_what_cannot_be_compiled_runs_eagerly_and_says_so():
 
 def test_without_a_compiler_a_run_is_eager(monkeypatch):
     def no_compiler(*_, **__):
-        raise RuntimeError("no working C++ compiler found\nin these places: …")
+        raise RuntimeError(said)
 
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", no_compiler)
+    said = "no working C++ compiler found\nin these places: …"
     with pytest.warns(UserWarning, match="the run is not compiled: no working C\\+\\+ compiler found$"):
+        assert not go(Memory()).compiled
+    lacks = "a.cpp:2:10: fatal error: omp.h: No such file or directory"
+    said = f"CppCompileError: C++ compile error\n\nCommand:\ng++ a.cpp\n\nOutput:\nIn file a.h:3:\n{lacks}\n#include\n"
+    with pytest.warns(UserWarning, match=f"the run is not compiled: {lacks}$"):
         assert not go(Memory()).compiled
 
 

@@ -10,7 +10,7 @@ import torch
 
 from experiments import evaluate, tasks
 from experiments.command_line import main
-from sgmcmc.environment import CHOOSING, cores, environment, one_thread
+from sgmcmc.environment import CHOOSING, _git_commit, cores, environment, one_thread
 
 
 @pytest.fixture
@@ -52,6 +52,15 @@ def test_what_products_are_computed_in_is_recorded_where_a_program_has_changed_i
     finally:
         torch.set_float32_matmul_precision(before)
     assert environment() == usual
+
+
+def test_what_git_says_may_be_of_any_encoding(tmp_path, monkeypatch):
+    """Such as the name of a folder that is another user's, on standard error."""
+    git = tmp_path / "git"
+    git.write_bytes(b"#!/bin/sh\necho fatal: dubious ownership in repository at /home/m\xfcller >&2\nexit 128\n")
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _git_commit.__wrapped__() is None
 
 
 def test_cores_are_those_of_the_process_or_of_the_machine(monkeypatch):

@@ -414,6 +414,18 @@ def test_a_store_beside_the_jugfile_is_for_workers_of_its_folder(tmp_path, monke
     check_folder("jugfile.py", "jugfile.jugdata")
 
 
+def test_a_store_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch, capsys):
+    """In a tree that is another user's. Root may write everywhere, so the answer is made up."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    monkeypatch.setattr(sys, "orig_argv", ["jug", "execute", "jugfile.py"])
+    for store in ("jugfile.jugdata", str(tmp_path / "not" / "there")):
+        with pytest.raises(SystemExit) as left:
+            check_folder("jugfile.py", store)
+        said = f"--jugdir {store}: {tmp_path} is not yours to write; give another folder\n"
+        assert left.value.code == 2 and capsys.readouterr().err == said
+
+
 def test_a_store_that_is_another_user_s_is_for_readers(tmp_path, monkeypatch, capsys):
     """Root may write everywhere, so the answer is made up."""
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)

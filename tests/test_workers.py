@@ -236,6 +236,24 @@ def test_a_store_that_is_another_user_s_is_one_sentence(shut, tmp_path, monkeypa
     assert f"{place} is not yours to write" in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_the_store_is_that_of_a_user_s_jugrc(tmp_path, monkeypatch, capsys):
+    """`jug execute` reads it, too, so these would look at another store than its workers."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert locks.usual() == "jugfile.jugdata"
+    (tmp_path / ".config").mkdir()
+    (tmp_path / ".config" / "jugrc").write_text(f"[main]\njugdir={tmp_path}/100%%/%(jugfile)s\n")
+    assert workers.arguments(["--cpus", "1"])[0].jugdir == f"{tmp_path}/100%/jugfile"
+    (tmp_path / "100%").mkdir()
+    (tmp_path / "100%" / "jugfile").write_text("")
+    for main in (workers.main, status.main):
+        with pytest.raises(SystemExit):
+            main([])
+        assert "100%/jugfile: is a file" in capsys.readouterr().err.splitlines()[-1]
+        with pytest.raises(SystemExit):
+            main(["--help"])
+        assert main is status.main or "100%/jugfile]" in capsys.readouterr().out.replace("\n", "").replace(" ", "")
+
+
 def test_a_redis_server_that_does_not_answer_is_one_sentence(capsys):
     pytest.importorskip("redis")
     with socket.socket() as free:

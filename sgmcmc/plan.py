@@ -14,8 +14,8 @@ class Plan:
     ``burn_in`` of the ``cycles``, the first, give no draws; of the rest every ``thin``-th is kept (``keep``:
     "all", "none", or the number of last draws). A row of metrics covers ``log_every`` cycles. A block is
     written every ``save_every`` cycles or, where that is None, as often as writing costs under 2 % of the time, at most
-    once a second (and when 32 MiB of draws wait in memory); within a cycle that takes longer, a checkpoint is written
-    every ``save_minutes`` (0: none).
+    once a second (and when 32 MiB of draws or 65,536 rows wait in memory), but after ``save_minutes`` (0: none) at the
+    latest; within a cycle that takes longer, a checkpoint is written then.
     ``tune`` is the acceptance that the step size is tuned to during the burn-in (Robbins–Monro on log h, each chain's
     own where a list of step sizes was given, else one by the mean over all chains; then frozen); with ``trajectory`` it
     and the number of steps are chosen there (``sgmcmc.ladder``), at a given mass.

@@ -13,6 +13,7 @@ from sgmcmc.plan import Plan
 from sgmcmc.trajectory import Place, Record, State, UnderWay
 
 WAITING = 1 << 25  # bytes of draws that may wait in memory for a block to be written
+ROWS = 1 << 16  # rows of the tables that may wait: 65 MB. Of cheap cycles each takes more than its share to write
 AT_ONCE = 1024  # draws that are put into one tensor: one of its own takes 600 bytes beside its numbers
 
 # What a row of metrics sums up over its cycles and the chains that are alive; the first three where they are finite.
@@ -187,7 +188,9 @@ class Unwritten:
             return False
         if self.plan.save_every:
             return cycle % self.plan.save_every == 0
-        return time.perf_counter() - self._written > max(50 * self._cost, 1.0) or self._bytes > WAITING
+        if self._bytes > WAITING or len(self.rows) + len(self.trace) > ROWS or self.long_ago:
+            return True
+        return time.perf_counter() - self._written > max(50 * self._cost, 1.0)
 
     @property
     def long_ago(self) -> bool:

@@ -405,9 +405,9 @@ def test_a_long_cycle_is_written_after_so_many_minutes(minutes, seconds, monkeyp
         assert (unwritten.long_ago, never.long_ago, memory.long_ago) == (due, False, False)
 
 
-@pytest.mark.parametrize(("cost", "pause"), [(0.001, 1.0), (0.5, 25.0)])
+@pytest.mark.parametrize(("cost", "pause"), [(0.001, 1.0), (0.5, 25.0), (10.0, 300.0)])
 def test_blocks_take_a_fiftieth_of_the_time_and_come_once_a_second_at_most(cost, pause, monkeypatch):
-    """Or after 32 MiB of draws, where their number is not said."""
+    """Or after 32 MiB of draws, many rows or five minutes, where their number is not said."""
     now = [1000.0]
     monkeypatch.setattr("sgmcmc.progress.time.perf_counter", lambda: now[0])
 
@@ -420,6 +420,12 @@ def test_blocks_take_a_fiftieth_of_the_time_and_come_once_a_second_at_most(cost,
     for passed, due in ((0.99 * pause, False), (1.01 * pause, True)):
         now[0] = written + passed
         assert by_time.due(1) == due and (by_number.due(1), by_number.due(3)) == (False, True)
+    for waiting in (by_time.rows, by_time.trace):  # whose writing may take more than its fiftieth, however often
+        by_time.write(dict)
+        waiting += [{}] * (1 << 16)
+        assert not by_time.due(1)
+        waiting.append({})
+        assert by_time.due(1)
     by_time.write(dict)
     by_time.add_draw(torch.zeros(1, 1 << 23))
     assert not by_time.due(1)

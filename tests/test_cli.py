@@ -1446,7 +1446,8 @@ DRAWING = [["run.py", *TOY], ["scripts/draw.py", "--help"], ["scripts/why_exact.
 @pytest.mark.parametrize("command", DRAWING)
 def test_a_notebook_s_backend_that_is_not_installed_is_not_asked_for(tmp_path, command):
     """Jupyter sets it for all that a notebook's shell commands start, of another environment, too."""
-    there = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline", "PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}"}
+    backend = "module://matplotlib_inline.backend_inline"
+    there = os.environ | {"MPLBACKEND": backend, "PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}"}
     words = [str(ROOT / word) if word.endswith(".py") else word for word in command]
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=there, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "") and "could not be drawn" not in done.stdout

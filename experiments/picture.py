@@ -123,7 +123,9 @@ def _decorrelation(panel, rows: pd.DataFrame, every: int) -> None:
         panel.text(0.5, 0.5, "too few rows, or it never moved", ha="center", transform=panel.transAxes, color=GREY)
         return
     correlation = autocorrelation(half[:, None, None], max(2, len(half) // 3) - 1)[:, 0]
-    panel.plot(np.arange(len(correlation)) * every, correlation, color=GREEN, linewidth=1.5)
     bound = 2 / np.sqrt(len(half))
+    if (within := np.abs(correlation) < bound).any():  # of a long run all others are as good as 0
+        correlation = correlation[: max(20, 10 * int(within.argmax()))]
+    panel.plot(np.arange(len(correlation)) * every, correlation, color=GREEN, linewidth=1.5)
     panel.axhspan(-bound, bound, color=GREY, alpha=0.15, linewidth=0)
     panel.text(0.98, 0.92, "second half of the run", ha="right", transform=panel.transAxes, color=GREY, fontsize=8)

@@ -840,6 +840,11 @@ def test_what_a_run_s_picture_shows_is_its_metrics():
     between = rows[2::3].assign(cycle=rows.cycle - 2), rows[1::3].assign(cycle=rows.cycle + 1)  # its segments' ends
     picture._decorrelation(four, pd.concat([rows, *between]).sort_values("cycle"), 5)
     assert four.lines[-1].get_data() == (pytest.approx(lags), pytest.approx(correlation))
+    long = pd.DataFrame({"cycle": np.arange(1, 9601), "potential": np.cos(np.pi * np.arange(9600) / 12)})
+    picture._decorrelation(four, long, 1)  # which is 0 first at a quarter of its period, 6
+    assert four.lines[-1].get_xdata().tolist() == list(range(60))
+    picture._decorrelation(four, long.assign(potential=rng.normal(size=9600)), 1)
+    assert four.lines[-1].get_xdata().tolist() == list(range(20))
     pyplot.close("all")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -100,9 +101,7 @@ def rows() -> list[dict]:
 
 def draw(points: dict) -> None:
     """Time a cycle and memory, over each of what grows."""
-    import matplotlib
-
-    matplotlib.use("Agg")
+    os.environ["MPLBACKEND"] = "Agg"  # what a notebook's shell commands inherit may not be installed here
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(2, len(AXES), figsize=(11, 4.6), sharey="row", layout="constrained")

@@ -50,10 +50,7 @@ from functools import partial
 from pathlib import Path
 
 os.environ["MPLBACKEND"] = "Agg"  # what a notebook's shell commands inherit may not be installed here
-import matplotlib
 import pandas as pd
-
-matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 

@@ -15,12 +15,9 @@ import os
 from pathlib import Path
 
 os.environ["MPLBACKEND"] = "Agg"  # what a notebook's shell commands inherit may not be installed here
-import matplotlib
+import matplotlib.pyplot as plt
 import pandas as pd
 import torch
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 import sgmcmc
 from sgmcmc.diagnostics import Grid, symmetric_kl, symmetric_kl_floor

@@ -32,6 +32,7 @@ from sgmcmc.potentials.analytic import Quartic
 from sgmcmc.random import Random
 from sgmcmc.trajectory import State, run_trajectory, start
 
+os.environ["MPLBACKEND"] = "Agg"  # no windows on a desktop
 torch.set_num_threads(1)  # these tensors are small: threads would cost more than they give
 
 LIMIT = 5.5

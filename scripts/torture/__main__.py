@@ -48,10 +48,8 @@ PARTS = {"kills": kills, "files": files, "grids": grids, "seeds": seeds, "inputs
 
 def one_part(name: str, seed: int, quick: bool) -> tuple[list[Row], list[tuple[str, str]]]:
     """A part in this process: its rows, and what it measured."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot
+    os.environ["MPLBACKEND"] = "Agg"  # what a notebook's shell commands inherit may not be installed here
+    import matplotlib.pyplot  # noqa: F401
     import sklearn.datasets  # noqa: F401
     import torch
     from arviz_stats.base import array_stats  # noqa: F401
